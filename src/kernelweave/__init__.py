@@ -1,0 +1,59 @@
+"""Multiple kernel learning: which kernels, views and features matter, and how surely.
+
+The public names load on first use, so that ``import kernelweave`` costs nothing and the numeric
+core never pays for scikit-learn.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .certificate import Certificate as Certificate
+    from .certificate import duality_gap as duality_gap
+    from .estimators import MKLClassifier as MKLClassifier
+    from .kernels.bank import FittedBank as FittedBank
+    from .kernels.bank import KernelBank as KernelBank
+    from .kernels.functions import Gaussian as Gaussian
+    from .kernels.functions import Laplacian as Laplacian
+    from .kernels.functions import Linear as Linear
+    from .kernels.functions import Polynomial as Polynomial
+    from .kernels.functions import Precomputed as Precomputed
+    from .kernels.stack import KernelStack as KernelStack
+    from .mkl import learn as learn
+    from .path import regularization_path as regularization_path
+    from .solution import Solution as Solution
+
+__version__ = "0.1.0.dev0"
+
+_HOME = {
+    "Certificate": "certificate",
+    "FittedBank": "kernels.bank",
+    "Gaussian": "kernels.functions",
+    "KernelBank": "kernels.bank",
+    "KernelStack": "kernels.stack",
+    "Laplacian": "kernels.functions",
+    "Linear": "kernels.functions",
+    "MKLClassifier": "estimators",
+    "Polynomial": "kernels.functions",
+    "Precomputed": "kernels.functions",
+    "Solution": "solution",
+    "duality_gap": "certificate",
+    "learn": "mkl",
+    "regularization_path": "path",
+}
+
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

@@ -1,0 +1,1 @@
+"""Inner solvers: the support vector machine at fixed kernel weights."""
