@@ -12,19 +12,19 @@ lint: $(VENV)/.dev
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check . || { $(BIN)/ruff format --check .; exit 1; }
 	@$(BIN)/mypy --no-error-summary
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 
 demo: $(VENV)/.core
 	@$(BIN)/kernelweave demo $(ARGS)
 
 clean:
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	@find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	{ echo "kernelweave needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3" >&2; exit 1; }
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 # The order-only dependency matters: the interpreter's own date says nothing about what is installed.
 $(VENV)/.core: pyproject.toml | $(BIN)/python

@@ -71,6 +71,13 @@ def test_outputs_see_only_results():
         assert {name.split(".")[1] for name in ours} <= {"solution", "estimators"}
 
 
+@pytest.mark.parametrize("file", sorted(set(FILES) - {"cli.py"}))
+def test_no_way_round_the_layers(file):
+    """The lazy names of the package itself are invisible to import-linter."""
+    lazy = {"kernelweave", *(f"kernelweave.{name}" for name in kernelweave._HOME)}
+    assert not lazy & set(imports(file, inside_functions=True))
+
+
 def test_public_names_are_what_type_checkers_see():
     tree = ast.parse((ROOT / "__init__.py").read_text(encoding="utf-8"))
     block = next(node for node in tree.body if is_type_checking(node))
