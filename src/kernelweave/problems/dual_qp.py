@@ -1,0 +1,168 @@
+"""The dual QP that every supported machine lowers to, and the primal that bounds it.
+
+    max_v  cᵀv − ½ vᵀ(K + ρI)v    s.t.  Σv = r,  lo ≤ v ≤ hi
+
+The variables are signed: v = s∘α, so the labels live in c, lo and hi, and K is the kernel
+matrix itself. For an SVM c = y and v_i lies between 0 and C·y_i. With more variables than
+kernel rows (two a row in ε-insensitive regression) variable i + k·n uses kernel row i.
+
+With ℓ_i(h) = max_{lo_i ≤ u ≤ hi_i} hu − ½ρu², the loss that the box and the ridge stand for,
+
+    P(f, b) = ½‖f‖² + Σ ℓ_i(c_i − f_i − b) + r·b
+
+is at least the dual value, for every f and b and every feasible v. Hinge, squared hinge,
+hard margin, box with ridge (ω_{C,τ}, [lanckriet2004, eq. 20]), ε-insensitive and squared loss,
+one-class and the enclosing ball differ in these five arrays and numbers only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class DualQP:
+    """Data of the dual QP, apart from the kernel.
+
+    ``linear`` is c, ``total`` is r; ``n`` is the number of kernel rows, which divides the number
+    of variables.
+    """
+
+    linear: Array
+    lower: Array
+    upper: Array
+    n: int
+    ridge: float = 0.0
+    total: float = 0.0
+
+    @property
+    def is_hard(self) -> bool:
+        """Whether some slack costs infinitely much, so that the primal may be infeasible."""
+        return self.ridge == 0.0 and not (
+            np.isfinite(self.upper).all() and np.isfinite(self.lower).all()
+        )
+
+    def fold(self, v: Array) -> Array:
+        """Coefficients of the kernel rows: variables that share a row added up."""
+        return v if v.size == self.n else v.reshape(-1, self.n).sum(axis=0)
+
+    def spread(self, f: Array) -> Array:
+        """Values at the kernel rows, repeated for every variable."""
+        return f if self.linear.size == self.n else np.tile(f, self.linear.size // self.n)
+
+    def dual_value(self, v: Array, quad: float) -> float:
+        """Dual value of a feasible ``v`` with ``quad`` = vᵀKv."""
+        return self.dual_linear(v) - 0.5 * quad
+
+    def dual_linear(self, v: Array) -> float:
+        """cᵀv − ½ρ‖v‖²: the part of the dual value that does not depend on the kernel."""
+        return float(self.linear @ v - 0.5 * self.ridge * (v @ v))
+
+    def primal_value(self, f: Array, bias: float, quad: float) -> float:
+        """Primal value of decision values ``f`` + ``bias``, with ``quad`` = ‖f‖²."""
+        slack = self.linear - self.spread(f) - bias
+        return float(0.5 * quad + self._losses(slack).sum() + self.total * bias)
+
+    def best_bias(self, f: Array) -> float:
+        """The b that minimises P(f, b); the middle of them where there is an interval.
+
+        At the optimum Σ u_i(c_i − f_i − b) = r, where u_i = ℓ_i' falls from hi_i to lo_i as b
+        grows: at a jump without a ridge, over a ramp of slope 1/ρ with one.
+        """
+        slack = self.linear - self.spread(f)
+        return self._ramp_bias(slack) if self.ridge > 0.0 else self._jump_bias(slack)
+
+    def improve(self, f: Array, quad: float) -> tuple[float, float, float]:
+        """Scale and bias that minimise P(t·f, b), and the value there: ``(t, b, P)``.
+
+        A hard margin is met by scaling alone; its value is infinite where f does not separate.
+        """
+        if self.is_hard:
+            up, down = np.isinf(self.upper), np.isinf(self.lower)
+            values = self.spread(f)
+            margin = values[up].min() - values[down].max()
+            if not margin > 0.0:
+                return 1.0, self.best_bias(f), np.inf
+            # rounding must not leave the scaled point infeasible by one unit in the last place
+            scale = (self.linear[up].max() - self.linear[down].min()) / margin * (1 + 1e-14)
+            bias = self.linear[up].max() - scale * values[up].min() * (1 - 1e-15)
+            return scale, bias, 0.5 * scale * scale * quad
+
+        def value(scale: float) -> float:
+            return self.primal_value(scale * f, self.best_bias(scale * f), scale * scale * quad)
+
+        best = minimize_scalar(value, bounds=(0.0, 2.0), method="bounded", options={"xatol": 1e-9})
+        scale = best.x if best.fun < value(1.0) else 1.0
+        bias = self.best_bias(scale * f)
+        return scale, bias, self.primal_value(scale * f, bias, scale * scale * quad)
+
+    def feasible(self, v: Array | None = None) -> Array:
+        """A feasible point: ``v`` clipped to the box, then brought to Σv = r.
+
+        What is there on the wrong side is given back before anything is added.
+        """
+        v = np.clip(np.zeros_like(self.linear) if v is None else v, self.lower, self.upper)
+        zero = np.clip(0.0, self.lower, self.upper)
+        for _ in range(3):  # the first pass does it; the others remove rounding
+            missing = self.total - v.sum()
+            if missing == 0.0:
+                break
+            room = np.where(v * missing < 0.0, zero - v, 0.0)
+            if abs(room.sum()) < abs(missing):
+                room = (self.upper if missing > 0.0 else self.lower) - v
+            if np.isinf(room).any():
+                room = np.isinf(room).astype(float)
+            v = np.clip(v + missing * room / room.sum(), self.lower, self.upper)
+        return v
+
+    def _losses(self, slack: Array) -> Array:
+        """ℓ(h) for every variable."""
+        if self.ridge > 0.0:
+            u = np.clip(slack / self.ridge, self.lower, self.upper)
+            return slack * u - 0.5 * self.ridge * u * u
+        bound = np.where(slack > 0.0, self.upper, self.lower)
+        with np.errstate(invalid="ignore"):
+            return np.where(slack == 0.0, 0.0, slack * bound)
+
+    def _jump_bias(self, slack: Array) -> float:
+        if self.is_hard:
+            least = slack[np.isinf(self.upper)].max(initial=-np.inf)
+            most = slack[np.isinf(self.lower)].min(initial=np.inf)
+            return float(0.5 * (least + most)) if np.isfinite(least + most) else 0.0
+        order = np.argsort(-slack)
+        reached = self.lower.sum() + np.cumsum((self.upper - self.lower)[order])
+        tie = 1e-12 * max(1.0, float(np.abs(reached).max()))
+        first = min(int(np.searchsorted(reached, self.total - tie)), slack.size - 1)
+        last = first
+        if reached[first] <= self.total + tie:  # flat from here to the next jump
+            last = min(first + 1, slack.size - 1)
+        return float(0.5 * (slack[order[first]] + slack[order[last]]))
+
+    def _ramp_bias(self, slack: Array) -> float:
+        def excess(bias: float) -> float:
+            u = np.clip((slack - bias) / self.ridge, self.lower, self.upper)
+            return float(u.sum() - self.total)
+
+        ends = np.concatenate([slack - self.ridge * self.upper, slack - self.ridge * self.lower])
+        ends = np.sort(ends[np.isfinite(ends)])
+        below, above = 0, ends.size  # excess ≥ 0 at every end before ``below``, < 0 from ``above``
+        while below < above:
+            middle = (below + above) // 2
+            if excess(ends[middle]) >= 0.0:
+                below = middle + 1
+            else:
+                above = middle
+        left = ends[below - 1] if below > 0 else (ends[0] if ends.size else 0.0) - 1.0
+        right = ends[below] if below < ends.size else left + 1.0
+        inside = 0.5 * (left + right)
+        u = (slack - inside) / self.ridge
+        slope = np.count_nonzero((u > self.lower) & (u < self.upper)) / self.ridge
+        if slope > 0.0:
+            return float(inside + excess(inside) / slope)
+        return float(inside if below < ends.size else left)

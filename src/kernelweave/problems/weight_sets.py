@@ -1,0 +1,54 @@
+"""The sets that kernel weights are chosen from, and their support functions.
+
+    D = { s∘e : e ≥ 0, ‖e‖_p ≤ 1 },    σ(q) = max_{d ∈ D} dᵀq = ‖s∘q‖_{p/(p−1)}   (q ≥ 0)
+
+With p = 1 and s = 1 this is the simplex of [rakoto2007, eq. 3] (the objective falls as weights
+grow, so the inequality is met with equality); s_m = c / tr K_m gives the trace constraint
+Σ d_m tr K_m = c of [lanckriet2004, eq. 18]. Learners work with e; ``scale`` is s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class WeightSet:
+    """Scaled part of the unit ℓp ball with nonnegative weights."""
+
+    scale: Array
+    norm: float = 1.0
+
+    @property
+    def dual_norm(self) -> float:
+        """The exponent p/(p−1) of the support function."""
+        if self.norm == 1.0:
+            return np.inf
+        return 1.0 if np.isinf(self.norm) else self.norm / (self.norm - 1.0)
+
+    def support(self, q: Array) -> float:
+        """σ(q) for q ≥ 0."""
+        return float(np.linalg.norm(self.scale * np.maximum(q, 0.0), self.dual_norm))
+
+    def contains(self, weights: Array, slack: float = 1e-9) -> bool:
+        """Whether ``weights`` lie in the set, up to ``slack``."""
+        unit = weights / self.scale
+        return bool(unit.min() >= -slack and np.linalg.norm(unit, self.norm) <= 1.0 + slack)
+
+    def uniform(self) -> Array:
+        """Unit weights e, all equal."""
+        m = self.scale.size
+        return np.full(m, 1.0 if np.isinf(self.norm) else m ** (-1.0 / self.norm))
+
+
+def project_simplex(x: Array) -> Array:
+    """The nearest point to ``x`` with nonnegative entries that sum to one."""
+    ordered = np.sort(x)[::-1]
+    excess = np.cumsum(ordered) - 1.0
+    last = np.flatnonzero(ordered * np.arange(1, x.size + 1) > excess)[-1]
+    return np.maximum(x - excess[last] / (last + 1), 0.0)

@@ -1,0 +1,330 @@
+"""Sequential minimal optimisation of the dual QP, warm-started, for every machine at once.
+
+    max_v  cᵀv − ½ vᵀ(K + ρI)v    s.t.  Σv = r,  lo ≤ v ≤ hi
+
+Two variables at a time move against each other: i, the one with the steepest ascent among
+those that may grow, and j, the one among those that may shrink that promises most to second
+order. The compiled loop below knows nothing of shrinking: the driver hands it a smaller,
+contiguous problem once many variables sit firmly at their bounds, and checks on the whole
+problem before it believes the result. Where pairs alone would crawl (large C, nearly dependent
+rows) a Newton step over all free variables at once does the rest.
+
+The loop stops on the duality gap Σ ℓ_i(h_i) − h_i v_i + ½ρv_i², h = c − f − b, which is computed
+from the gradient it keeps anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from .._jit import jit
+from ..problems.dual_qp import DualQP
+
+Array = NDArray[np.float64]
+
+BUDGET, GAP, KKT, UNBOUNDED = 0, 1, 2, 3
+
+_CHECK_EVERY = 16  # steps between looks at the duality gap
+_PATIENCE = 4  # chunks of pair steps before a Newton step is worth its factorisation
+_FLAT = 1e-13  # curvature below this fraction of the pair's diagonal counts as none
+
+
+@jit
+def _steepest(gradient, v, upper):  # type: ignore[no-untyped-def]
+    """Largest gradient among the variables that may grow, and its place."""
+    best, place = -np.inf, -1
+    for k in range(v.size):
+        if gradient[k] > best and v[k] < upper[k]:
+            best, place = gradient[k], k
+    return best, place
+
+
+@jit
+def _gap(linear, lower, upper, ridge, v, gradient, bias):  # type: ignore[no-untyped-def]
+    """Dual value and duality gap of v at the given bias."""
+    value = 0.0
+    gap = 0.0
+    for k in range(v.size):
+        value += 0.5 * (linear[k] + gradient[k]) * v[k]
+        h = gradient[k] - bias
+        if ridge > 0.0:
+            h += ridge * v[k]
+            u = min(max(h / ridge, lower[k]), upper[k])
+            gap += h * (u - v[k]) - 0.5 * ridge * (u * u - v[k] * v[k])
+        elif h > 0.0:
+            gap += h * (upper[k] - v[k])
+        elif h < 0.0:
+            gap += h * (lower[k] - v[k])
+    return value, gap
+
+
+@jit
+def _iterate(  # type: ignore[no-untyped-def]
+    K, diagonal, linear, lower, upper, ridge, offset, v, gradient, budget, gap_tol, kkt_tol
+):
+    """At most ``budget`` pair steps on v and gradient, in place.
+
+    Returns the steps taken, why it stopped, and the last gap. ``offset`` is the dual value of
+    what was shrunk away.
+    """
+    n = K.shape[0]
+    copies = v.size // n
+    gap = np.inf
+    top, i = _steepest(gradient, v, upper)
+    for step in range(budget):
+        if i < 0:
+            return step, KKT, 0.0
+        row = i % n
+        bottom = np.inf
+        gain = 0.0
+        j = -1
+        curvature_i = diagonal[row] + 2.0 * ridge
+        for base in range(copies):
+            for k in range(n):
+                at = base * n + k
+                if v[at] > lower[at]:
+                    g = gradient[at]
+                    if g < bottom:
+                        bottom = g
+                    rise = top - g
+                    if rise > 0.0:
+                        curvature = curvature_i + diagonal[k] - 2.0 * K[row, k]
+                        least = _FLAT * (curvature_i + diagonal[k])
+                        if curvature < least:
+                            curvature = least
+                        if rise * rise > gain * curvature:
+                            gain = rise * rise / curvature
+                            j = at
+        if j < 0 or top - bottom <= kkt_tol:
+            return step, KKT, gap
+        if step % _CHECK_EVERY == 0:
+            value, gap = _gap(linear, lower, upper, ridge, v, gradient, 0.5 * (top + bottom))
+            if gap < np.inf and gap <= gap_tol * abs(value + offset + gap):
+                return step, GAP, gap
+        other = j % n
+        curvature = curvature_i + diagonal[other] - 2.0 * K[row, other]
+        least = _FLAT * (curvature_i + diagonal[other])
+        room = min(upper[i] - v[i], v[j] - lower[j])
+        if curvature <= least:
+            if room == np.inf:
+                return step, UNBOUNDED, gap
+            curvature = max(least, 1e-300)
+        rise = gradient[i] - gradient[j]
+        move = min(rise / curvature, room)
+        v[i] = upper[i] if move == upper[i] - v[i] else v[i] + move
+        v[j] = lower[j] if move == v[j] - lower[j] else v[j] - move
+        first, second = K[row], K[other]
+        for base in range(copies):
+            part = gradient[base * n : base * n + n]
+            for k in range(n):
+                part[k] -= move * (first[k] - second[k])
+        gradient[i] -= ridge * move
+        gradient[j] += ridge * move
+        top, i = _steepest(gradient, v, upper)
+    return budget, BUDGET, gap
+
+
+@dataclass(frozen=True)
+class Inner:
+    """What the inner solver hands back: the point, f = Kv at the rows, the steps it took.
+
+    ``bounded`` is false where the dual grows without limit: an infeasible hard margin.
+    """
+
+    v: Array
+    f: Array
+    steps: int
+    bounded: bool
+
+
+def solve(
+    K: Array,
+    qp: DualQP,
+    start: Array | None = None,
+    tol: float = 1e-3,
+    tick: Callable[[], None] | None = None,
+    max_steps: int = 100_000_000,
+) -> Inner:
+    """Solve the dual QP to a relative duality gap ``tol``, from ``start`` (repaired if need be).
+
+    ``tick`` is called at least every 0.2 s.
+    """
+    task = _Task(K, qp, tol, tick, max_steps)
+    v, bounded = qp.feasible(start), True
+    f = _product(K, qp.fold(v))
+    for _ in range(5):  # rounding in Σv and in the gradient adds up: repair, and look again
+        before = task.steps
+        gradient = qp.linear - qp.spread(f) - qp.ridge * v
+        bounded = task.ascend(K, qp.linear, qp.lower, qp.upper, v, gradient, 0.0)
+        if task.steps == before:
+            break
+        v = qp.feasible(v)
+        f = _product(K, qp.fold(v))
+        if not bounded or task.steps >= max_steps:
+            break
+    return Inner(v, f, task.steps, bounded)
+
+
+def _product(K: Array, coef: Array) -> Array:
+    """K·coef, reading only the rows with a coefficient where that is less work."""
+    active = np.flatnonzero(coef)
+    if 3 * active.size < coef.size:
+        return coef[active] @ K[active]
+    return K @ coef
+
+
+class _Task:
+    """One solve: its tolerances and its count of steps, shared by the nested problems."""
+
+    def __init__(
+        self,
+        K: Array,
+        qp: DualQP,
+        tol: float,
+        tick: Callable[[], None] | None,
+        max_steps: int,
+    ) -> None:
+        self.ridge, self.tol, self.tick, self.max_steps = qp.ridge, tol, tick, max_steps
+        self.hard = qp.is_hard
+        self.kkt_tol = 0.25 * tol if self.hard else 0.0
+        self.scale = float(np.diagonal(K).max())
+        self.steps = 0
+
+    def ascend(
+        self,
+        K: Array,
+        linear: Array,
+        lower: Array,
+        upper: Array,
+        v: Array,
+        gradient: Array,
+        offset: float,
+    ) -> bool:
+        """Bring v, in place, to the tolerance on these rows; whether the dual is bounded."""
+        n = K.shape[0]
+        diagonal = np.ascontiguousarray(np.diagonal(K))
+        budget = max(200, min(2 * v.size, 40_000_000 // v.size))
+        for chunk in count(1):
+            taken, why, _ = _iterate(
+                K, diagonal, linear, lower, upper, self.ridge, offset,
+                v, gradient, budget, self.tol, self.kkt_tol,
+            )  # fmt: skip
+            self.steps += taken
+            if self.tick is not None:
+                self.tick()
+            if why == UNBOUNDED or (self.hard and self._on_ray(linear, v, gradient)):
+                return False
+            if why != BUDGET or self.steps >= self.max_steps:
+                return True
+            rows = _rows_in_play(n, lower, upper, v, gradient)
+            if rows.size <= 0.75 * n:
+                if not self._ascend_within(rows, K, linear, lower, upper, v, gradient, offset):
+                    return False
+            elif chunk >= _PATIENCE:
+                _newton_step(K, lower, upper, self.ridge, v, gradient)
+        return True
+
+    def _ascend_within(
+        self,
+        rows: NDArray[np.intp],
+        K: Array,
+        linear: Array,
+        lower: Array,
+        upper: Array,
+        v: Array,
+        gradient: Array,
+        offset: float,
+    ) -> bool:
+        """Solve over the variables of ``rows`` alone, the others fixed, then update the rest."""
+        n = K.shape[0]
+        inside = (np.arange(0, v.size, n)[:, None] + rows).ravel()
+        part = np.ascontiguousarray(K[np.ix_(rows, rows)])
+        part.flags.writeable = False
+        w, g = v[inside], gradient[inside]
+        old = w.copy()
+        coef = w.reshape(-1, rows.size).sum(axis=0)
+        pull = np.tile(part @ coef, v.size // n) + self.ridge * w
+        c = g + pull  # what the fixed variables leave of the linear term
+        whole = 0.5 * float((linear + gradient) @ v)
+        bounded = self.ascend(
+            part, c, lower[inside], upper[inside], w, g, offset + whole - 0.5 * float((c + g) @ w)
+        )
+        v[inside] = w
+        change = np.zeros(n)
+        change[rows] = (w - old).reshape(-1, rows.size).sum(axis=0)
+        gradient -= np.tile(_product(K, change), v.size // n)
+        gradient[inside] -= self.ridge * (w - old)
+        return bounded
+
+    def _on_ray(self, linear: Array, v: Array, gradient: Array) -> bool:
+        """Whether v proves a margin below 1e-6 of the largest norm: not separable in practice.
+
+        For every feasible v, ‖f‖² of a separating f is at least (cᵀv)²/vᵀKv.
+        """
+        gain = float(linear @ v)
+        limit = 1e-12 * self.scale * gain * gain
+        return gain > 0.0 and float((linear - gradient) @ v) <= limit
+
+
+def _rows_in_play(
+    n: int, lower: Array, upper: Array, v: Array, gradient: Array
+) -> NDArray[np.intp]:
+    """Rows with a variable that is free, or at a bound it may be about to leave."""
+    can_grow, can_fall = v < upper, v > lower
+    top = gradient[can_grow].max(initial=-np.inf)
+    bottom = gradient[can_fall].min(initial=np.inf)
+    stays = (~can_grow & (gradient > top)) | (~can_fall & (gradient < bottom))
+    return np.flatnonzero(~stays.reshape(-1, n).all(axis=0))
+
+
+def _newton_step(
+    K: Array, lower: Array, upper: Array, ridge: float, v: Array, gradient: Array, rounds: int = 100
+) -> None:
+    """Maximise over all free variables at once, in place; those that meet a bound stay there.
+
+    The direction solves (K_FF + ρI)x + b = g_F, Σx = 0; a little extra ridge keeps the system
+    definite where rows repeat, and costs only exactness of the direction, not ascent.
+    """
+    n = K.shape[0]
+    for _ in range(rounds):
+        free = np.flatnonzero((v > lower) & (v < upper))
+        if not 2 < free.size <= 1500:
+            return
+        rows = free % n
+        block = K[np.ix_(rows, rows)]
+        block[np.diag_indices_from(block)] += ridge + 1e-10 * max(block.diagonal().mean(), 1e-300)
+        try:
+            factor = cho_factor(block, overwrite_a=True, check_finite=False)
+        except LinAlgError:
+            return
+        sides = np.column_stack([gradient[free], np.ones(free.size)])
+        along, ones = cho_solve(factor, sides, check_finite=False).T
+        x = along - ones * (along.sum() / ones.sum())
+        x -= x.mean()
+        rise = float(gradient[free] @ x)
+        if not rise > 0.0:
+            return
+        coef = np.bincount(rows, x, minlength=n)
+        pull = _product(K, coef)
+        curvature = float(coef @ pull) + ridge * float(x @ x)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            reach = np.where(x > 0.0, (upper[free] - v[free]) / x, (lower[free] - v[free]) / x)
+        reach[x == 0.0] = np.inf
+        room = float(reach.min())
+        move = min(rise / curvature if curvature > 0.0 else np.inf, room)
+        if not np.isfinite(move):
+            return
+        v[free] += move * x
+        if move == room:
+            hit = free[reach <= room]
+            v[hit] = np.where(x[reach <= room] > 0.0, upper[hit], lower[hit])
+        gradient -= move * np.tile(pull, v.size // n)
+        gradient[free] -= ridge * move * x
+        if move < room:
+            return
