@@ -1,0 +1,168 @@
+"""What may enter a stack: real, finite, symmetric, positive semidefinite matrices of one size.
+
+Every tolerance is relative to the kernel it judges, so kernels of any scale are alike.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from scipy.linalg import eigh, eigvalsh, lapack
+
+from . import _passes
+from .memory import require_memory
+
+Array = NDArray[np.float64]
+Index = ArrayLike | slice
+
+ASYMMETRY = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-4}  # of the largest entry
+NEGATIVITY = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-5}  # of the largest eigenvalue
+
+
+def float_type(dtype: DTypeLike | None) -> np.dtype:
+    """float64 (the default) or float32."""
+    kind = np.dtype(np.float64 if dtype is None else dtype)
+    if kind not in ASYMMETRY:
+        raise ValueError(f"dtype must be float64 or float32, found {kind}")
+    return kind
+
+
+def count_threads(n_jobs: int | None) -> int:
+    """Threads meant by ``n_jobs``: None is 1, −1 is one for each core this process may use."""
+    if n_jobs is None:
+        return 1
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer):
+        raise TypeError(f"n_jobs must be None or a whole number, found {n_jobs!r}")
+    if n_jobs == -1:
+        cores = getattr(os, "sched_getaffinity", None)
+        return len(cores(0)) if cores else os.cpu_count() or 1
+    if n_jobs < 1:
+        raise ValueError(f"n_jobs must be None, -1 or at least 1, found {n_jobs}")
+    return int(n_jobs)
+
+
+def as_vector(values: ArrayLike, size: int, name: str) -> Array:
+    """A fresh C-contiguous float64 copy of shape (size,)."""
+    vector = np.array(values, dtype=np.float64, order="C")
+    if vector.shape != (size,):
+        raise ValueError(f"{name} must have shape ({size},), found {vector.shape}")
+    return vector
+
+
+def as_places(index: Index | None, size: int, name: str, empty: bool = True) -> NDArray[np.int64]:
+    """What ``index`` picks from 0, …, size − 1, as NumPy would: numbers, a mask or a slice."""
+    places = np.arange(size, dtype=np.int64)
+    if index is not None and not isinstance(index, slice):
+        index = np.asarray(index)
+        index = index if index.size else index.astype(np.int64)
+        if index.ndim != 1:
+            raise IndexError(f"{name} must be one-dimensional, found shape {index.shape}")
+    if index is not None:
+        try:
+            places = np.ascontiguousarray(places[index])
+        except IndexError as error:
+            raise IndexError(f"{name}: {error}") from None
+    if not (empty or len(places)):
+        raise ValueError(f"{name} picks nothing")
+    return places
+
+
+def as_matrices(K: ArrayLike | Sequence[ArrayLike], dtype: np.dtype) -> tuple[NDArray, bool]:
+    """K as one C-contiguous (m, n, n) array, and whether that is a copy; K itself if it is one."""
+    listed = isinstance(K, list | tuple)
+    parts = [_real(A, f"K[{k}]") for k, A in enumerate(K)] if listed else _real(K, "K")  # type: ignore[arg-type]
+    shape = (len(parts), *parts[0].shape) if listed and parts else np.shape(parts)
+    if len(shape) == 2 and 0 not in shape:
+        raise ValueError(
+            f"K must have shape (m, n, n), found {shape}; for a single kernel pass K[None]"
+        )
+    if 0 in shape:
+        raise ValueError(f"K is empty: found shape {shape}")
+    if len(shape) != 3 or shape[1] != shape[2]:
+        raise ValueError(f"K must have shape (m, n, n), found {shape}")
+    for k, A in enumerate(parts):
+        if A.shape != shape[1:]:
+            raise ValueError(f"K[{k}] has shape {A.shape}, but K[0] has shape {shape[1:]}")
+    if isinstance(parts, np.ndarray) and parts.dtype == dtype:
+        if parts.flags.c_contiguous and parts.flags.aligned:
+            return parts, False
+    require_memory(shape[0], shape[1], dtype)
+    data = np.empty(shape, dtype)
+    for k, A in enumerate(parts):
+        data[k] = A
+    return data, True
+
+
+def _real(A: Any, name: str) -> NDArray:
+    if isinstance(A, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; fill its gaps first")
+    array = np.asarray(A)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(
+            f"{name} must hold real numbers, found {type(A).__name__} of dtype {array.dtype}"
+        )
+    return array
+
+
+def check_entries(K: NDArray, threads: int) -> Array:
+    """Raise ``ValueError`` unless all is finite and symmetric; return max |K_k| for each k."""
+    scales, gaps = np.empty(len(K)), np.empty(len(K))
+    K = K.view()
+    K.flags.writeable = False
+    _passes.run(_passes.survey, len(K), K.size, threads, K, scales, gaps)
+    bad = np.flatnonzero(np.isinf(scales))
+    if len(bad):
+        A = K[bad[0]]
+        others = f" ({len(bad) - 1} other kernels have some too)" if len(bad) > 1 else ""
+        raise ValueError(
+            f"K[{bad[0]}] has {np.isnan(A).sum()} NaN and {np.isinf(A).sum()} infinite "
+            f"entries{others}"
+        )
+    bad = np.flatnonzero(gaps > ASYMMETRY[K.dtype] * scales)
+    if len(bad):
+        k = bad[0]
+        difference = np.abs(np.subtract(K[k], K[k].T, dtype=np.float64))
+        i, j = np.unravel_index(difference.argmax(), difference.shape)
+        raise ValueError(
+            f"K[{k}] is not symmetric: entries [{i}, {j}] and [{j}, {i}] differ by {gaps[k]:.3g} "
+            f"(largest entry {scales[k]:.3g}); pass (K + K.transpose(0, 2, 1)) / 2 if that is meant"
+        )
+    return scales
+
+
+def check_definite(K: NDArray, scales: Array, clip: bool, owned: bool) -> NDArray:
+    """Raise ``ValueError`` for negative eigenvalues, or set them to zero in a copy.
+
+    λ_min ≥ −tol·max|λ| counts as rounding. A Cholesky factor of K_k + tol·mean(diag)·I proves
+    that much, because the mean of the diagonal, which is that of the eigenvalues, is at most
+    the largest; only where there is none are eigenvalues computed.
+    """
+    tolerance = NEGATIVITY[K.dtype]
+    require_memory(1, K.shape[1], np.float64)
+    for k in np.flatnonzero(scales):
+        A = np.divide(K[k], scales[k], dtype=np.float64)
+        shift = tolerance * A.trace() / len(A)
+        A.flat[:: len(A) + 1] += shift
+        if shift > 0 and lapack.dpotrf(A.T, lower=1, clean=0, overwrite_a=1)[1] == 0:
+            continue
+        A = np.divide(K[k], scales[k], dtype=np.float64)
+        values = eigvalsh(A)
+        if values[0] >= -tolerance * np.abs(values).max():
+            continue
+        if not clip:
+            raise ValueError(
+                f"K[{k}] is not positive semidefinite: smallest eigenvalue "
+                f"{values[0] * scales[k]:.3g} (largest {values[-1] * scales[k]:.3g}); pass "
+                "indefinite='clip' to set negative eigenvalues to zero, or leave this kernel out"
+            )
+        if not owned:
+            require_memory(K.shape[0], K.shape[1], K.dtype)
+            K, owned = K.copy(), True
+        values, V = eigh(A)
+        A = (V * np.maximum(values, 0.0)) @ V.T
+        K[k] = (A + A.T) * (scales[k] / 2)
+    return K

@@ -1,0 +1,84 @@
+"""Will it fit? A stack of m kernels on n rows takes m · n² · itemsize bytes.
+
+Asked before the allocation, because a system that promises more memory than it has ends the
+process instead of raising an error.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+ROOT = Path("/")
+GIB = 2.0**30
+
+
+def require_memory(m: int, n: int, dtype: DTypeLike) -> None:
+    """Raise ``MemoryError`` when m · n² numbers exceed what is available."""
+    dtype = np.dtype(dtype)
+    needed = m * n * n * dtype.itemsize
+    available = available_bytes()
+    if available is None or needed <= available:
+        return
+    smaller = "" if dtype.itemsize <= 4 else ", or dtype=np.float32, which takes half"
+    raise MemoryError(
+        f"{m} kernels on {n} rows take {needed / GIB:.3g} GiB as {dtype}, but only "
+        f"{available / GIB:.3g} GiB is available; use fewer kernels or fewer rows{smaller}"
+    )
+
+
+def available_bytes(root: Path = ROOT) -> int | None:
+    """Bytes this process can still allocate, None where the system does not say.
+
+    The least of what the machine has (page cache that can be given back included) and what each
+    control group around the process leaves it.
+    """
+    found = [*_machine(root), *_control_groups(root)]
+    return max(0, min(found)) if found else None
+
+
+def _machine(root: Path) -> Iterator[int]:
+    for line in _read(root / "proc/meminfo").splitlines():
+        if line.startswith("MemAvailable:"):
+            yield int(line.split()[1]) * 1024
+            return
+    try:  # not Linux: memory not in use where that is known, else all there is
+        known = os.sysconf_names
+        pages = "SC_AVPHYS_PAGES" if "SC_AVPHYS_PAGES" in known else "SC_PHYS_PAGES"
+        yield os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return
+
+
+def _control_groups(root: Path) -> Iterator[int]:
+    """Limit − usage + page cache that can be given back, for the group and all above it."""
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            top = root / "sys/fs/cgroup"
+            limit, usage, cache = "memory.max", "memory.current", "inactive_file"
+        elif "memory" in controllers.split(","):
+            top = root / "sys/fs/cgroup/memory"
+            limit, usage = "memory.limit_in_bytes", "memory.usage_in_bytes"
+            cache = "total_inactive_file"
+        else:
+            continue
+        group = top / path.lstrip("/")
+        for folder in [group, *group.parents]:
+            most, used = _read(folder / limit).strip(), _read(folder / usage).strip()
+            if most.isdigit() and used.isdigit():
+                stat = dict(x.split() for x in _read(folder / "memory.stat").splitlines())
+                yield int(most) - int(used) + int(stat.get(cache, 0))
+            if folder == top:
+                break
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
