@@ -21,6 +21,7 @@ Index = ArrayLike | slice
 
 ASYMMETRY = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-4}  # of the largest entry
 NEGATIVITY = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-5}  # of the largest eigenvalue
+SMALL = 1000  # points up to which LAPACK, whose threads wait for each other, gains little
 
 
 def float_type(dtype: DTypeLike | None) -> np.dtype:
@@ -111,13 +112,12 @@ def _real(A: Any, name: str) -> NDArray:
 def check_entries(K: NDArray, threads: int) -> Array:
     """Raise ``ValueError`` unless all is finite and symmetric; return max |K_k| for each k."""
     scales, gaps = np.empty(len(K)), np.empty(len(K))
-    K = K.view()
-    K.flags.writeable = False
+    K = read_only(K)
     _passes.run(_passes.survey, len(K), K.size, threads, K, scales, gaps)
     bad = np.flatnonzero(np.isinf(scales))
     if len(bad):
         A = K[bad[0]]
-        others = f" ({len(bad) - 1} other kernels have some too)" if len(bad) > 1 else ""
+        others = f" ({len(bad)} kernels have such)" if len(bad) > 1 else ""
         raise ValueError(
             f"K[{bad[0]}] has {np.isnan(A).sum()} NaN and {np.isinf(A).sum()} infinite "
             f"entries{others}"
@@ -134,7 +134,7 @@ def check_entries(K: NDArray, threads: int) -> Array:
     return scales
 
 
-def check_definite(K: NDArray, scales: Array, clip: bool, owned: bool) -> NDArray:
+def check_definite(K: NDArray, scales: Array, threads: int, clip: bool, owned: bool) -> NDArray:
     """Raise ``ValueError`` for negative eigenvalues, or set them to zero in a copy.
 
     λ_min ≥ −tol·max|λ| counts as rounding. A Cholesky factor of K_k + tol·mean(diag)·I proves
@@ -143,12 +143,7 @@ def check_definite(K: NDArray, scales: Array, clip: bool, owned: bool) -> NDArra
     """
     tolerance = NEGATIVITY[K.dtype]
     require_memory(1, K.shape[1], np.float64)
-    for k in np.flatnonzero(scales):
-        A = np.divide(K[k], scales[k], dtype=np.float64)
-        shift = tolerance * A.trace() / len(A)
-        A.flat[:: len(A) + 1] += shift
-        if shift > 0 and lapack.dpotrf(A.T, lower=1, clean=0, overwrite_a=1)[1] == 0:
-            continue
+    for k in np.flatnonzero(~_have_factors(K, scales, tolerance, threads)):
         A = np.divide(K[k], scales[k], dtype=np.float64)
         values = eigvalsh(A)
         if values[0] >= -tolerance * np.abs(values).max():
@@ -166,3 +161,27 @@ def check_definite(K: NDArray, scales: Array, clip: bool, owned: bool) -> NDArra
         A = (V * np.maximum(values, 0.0)) @ V.T
         K[k] = (A + A.T) * (scales[k] / 2)
     return K
+
+
+def _have_factors(K: NDArray, scales: Array, tolerance: float, threads: int) -> NDArray[np.bool_]:
+    """Whether each K_k + tolerance·mean(diag)·I has a Cholesky factor; zero matrices pass."""
+    m, n, _ = K.shape
+    zero = scales == 0
+    scales = np.where(zero, 1.0, scales)
+    shifts = tolerance * np.einsum("kii->k", K, dtype=np.float64) / n / scales + zero
+    found = np.zeros(m, dtype=np.bool_)
+    if n <= SMALL:
+        _passes.run(_passes.factors, m, m * n**3 // 8, threads, read_only(K), scales, shifts, found)
+        return found
+    for k in np.flatnonzero(shifts > 0):
+        A = np.divide(K[k], scales[k], dtype=np.float64)
+        A.flat[:: n + 1] += shifts[k]
+        found[k] = lapack.dpotrf(A.T, lower=1, clean=0, overwrite_a=1)[1] == 0
+    return found
+
+
+def read_only(array: NDArray) -> NDArray:
+    """A view that cannot be written to: the one type of array the compiled passes see."""
+    view = array.view(np.ndarray)
+    view.flags.writeable = False
+    return view

@@ -185,3 +185,32 @@ def survey(K: Any, scales: Any, gaps: Any, start: int, stop: int) -> None:
                         gap = max(gap, abs(x - y))
         scales[k] = scale if finite else np.inf
         gaps[k] = gap
+
+
+@jit
+def factors(K: Any, scales: Any, shifts: Any, out: Any, start: int, stop: int) -> None:
+    """out[k] = whether K_k / scales[k] + shifts[k]·I has a Cholesky factor L: all pivots positive.
+
+    By rows, four entries at a time: L[i, j] L[j, j] = K[i, j] − Σ_{q<j} L[i, q] L[j, q]. The
+    diagonal of L is kept inverted.
+    """
+    L = np.empty(K.shape[1:])
+    for k in range(start, stop):
+        out[k] = True
+        for i in range(len(L)):
+            for first in range(0, i + 1, 4):
+                last = min(first + 3, i)
+                b, c = min(first + 1, last), min(first + 2, last)
+                done = dots(L[first], L[b], L[c], L[last], L[i], first)
+                for j in range(first, last + 1):
+                    x = K[k, i, j] / scales[k] - done[j - first]
+                    for q in range(first, j):
+                        x -= L[i, q] * L[j, q]
+                    if j < i:
+                        L[i, j] = x * L[j, j]
+                    elif x + shifts[k] > 0.0:
+                        L[i, i] = 1.0 / np.sqrt(x + shifts[k])
+                    else:
+                        out[k] = False
+            if not out[k]:
+                break

@@ -25,6 +25,7 @@ from ._checks import (
     check_entries,
     count_threads,
     float_type,
+    read_only,
 )
 from .memory import require_memory
 
@@ -70,13 +71,12 @@ class KernelStack:
         data, owned = as_matrices(K, float_type(dtype))
         if check:
             scales = check_entries(data, threads)
-            data = check_definite(data, scales, clip=indefinite == "clip", owned=owned)
+            data = check_definite(data, scales, threads, clip=indefinite == "clip", owned=owned)
         self._set(data, n_jobs)
 
     def _set(self, data: NDArray, n_jobs: int | None) -> None:
         # One type for every input (read-only, C order), so that each pass compiles once.
-        self._K = np.require(data, requirements=["C", "A"]).view(np.ndarray)
-        self._K.flags.writeable = False
+        self._K = read_only(np.require(data, requirements=["C", "A"]))
         self._diagonals: Array | None = None
         self._traces: Array | None = None
         self._n_jobs = n_jobs
