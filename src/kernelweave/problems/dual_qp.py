@@ -166,3 +166,10 @@ class DualQP:
         if slope > 0.0:
             return float(inside + excess(inside) / slope)
         return float(inside if below < ends.size else left)
+
+
+def relative_gap(primal: float, dual: float) -> float:
+    """(primal − dual) / max(|primal|, 1e-12); infinite where the primal is."""
+    if not np.isfinite(primal):
+        return float(np.inf)
+    return max(primal - dual, 0.0) / max(abs(primal), 1e-12)

@@ -9,7 +9,7 @@ C may be one number or one a sample; C = ∞ is the hard margin under either los
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .dual_qp import DualQP
 
@@ -36,3 +36,53 @@ def squared_hinge(y: Array, C: float | Array, ridge: float = 0.0) -> DualQP:
 
 
 LOSSES = {"hinge": hinge, "squared_hinge": squared_hinge}
+
+
+def lower(y: ArrayLike, n: int, C: ArrayLike, loss: str, ridge: float = 0.0) -> DualQP:
+    """The dual QP of a named loss for ``n`` kernel rows, after a look at every argument."""
+    if loss not in LOSSES:
+        raise ValueError(f"loss must be one of {sorted(LOSSES)}, found {loss!r}")
+    if not (_is_number(ridge) and 0.0 <= float(ridge) < np.inf):
+        raise ValueError(f"ridge must be a finite number ≥ 0, found {ridge!r}")
+    labels = check_labels(y, n)
+    return LOSSES[loss](labels, check_C(C, n), float(ridge))
+
+
+def check_labels(y: ArrayLike, n: int) -> Array:
+    """Labels as an array of ±1.0, one for each of ``n`` kernel rows, both present."""
+    labels = np.asarray(y)
+    if labels.dtype.kind not in "iufb":
+        raise ValueError(f"y must hold the numbers -1 and +1, found dtype {labels.dtype}")
+    if labels.ndim != 1:
+        raise ValueError(f"y must be one-dimensional, found shape {labels.shape}")
+    if labels.size != n:
+        raise ValueError(f"y has {labels.size} labels, but the kernels have {n} rows")
+    labels = labels.astype(float)
+    if not np.isfinite(labels).all():
+        raise ValueError("y must be finite, found NaN or infinity")
+    found = np.unique(labels)
+    if not np.isin(found, (-1.0, 1.0)).all():
+        shown = ", ".join(f"{value:g}" for value in found[:6]) + (", …" if found.size > 6 else "")
+        raise ValueError(f"y must hold the labels -1 and +1 only, found {shown}")
+    if found.size < 2:
+        raise ValueError(f"y holds one class only ({found[0]:+g}); both -1 and +1 are needed")
+    return labels
+
+
+def check_C(C: ArrayLike, n: int) -> float | Array:
+    """C as a positive number (∞ allowed) or as ``n`` of them."""
+    if isinstance(C, str) or isinstance(C, bool):
+        raise TypeError(f"C must be a positive number or an array of them, found {C!r}")
+    try:
+        bound = np.asarray(C, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"C must be a positive number or an array of them, found {C!r}") from None
+    if bound.ndim > 0 and bound.shape != (n,):
+        raise ValueError(f"C must be one number or {n} of them, found shape {bound.shape}")
+    if not (bound > 0.0).all():
+        raise ValueError(f"C must be positive, found {bound.min() if bound.ndim else C!r}")
+    return bound if bound.ndim else float(bound)
+
+
+def _is_number(x: object) -> bool:
+    return isinstance(x, int | float | np.integer | np.floating) and not isinstance(x, bool)

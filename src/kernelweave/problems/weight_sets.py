@@ -46,9 +46,20 @@ class WeightSet:
         return np.full(m, 1.0 if np.isinf(self.norm) else m ** (-1.0 / self.norm))
 
 
-def project_simplex(x: Array) -> Array:
-    """The nearest point to ``x`` with nonnegative entries that sum to one."""
-    ordered = np.sort(x)[::-1]
-    excess = np.cumsum(ordered) - 1.0
-    last = np.flatnonzero(ordered * np.arange(1, x.size + 1) > excess)[-1]
-    return np.maximum(x - excess[last] / (last + 1), 0.0)
+def make_weight_set(traces: Array, norm: float = 1.0, trace: float | None = None) -> WeightSet:
+    """The set ‖d‖_p ≤ 1, or with ``trace`` the set Σ d_m tr K_m = trace."""
+    if isinstance(norm, bool) or not isinstance(norm, int | float | np.integer | np.floating):
+        raise TypeError(f"weight_norm must be a number ≥ 1, found {norm!r}")
+    if not norm >= 1.0:
+        raise ValueError(f"weight_norm must be a number ≥ 1, found {norm!r}")
+    if trace is None:
+        return WeightSet(np.ones(traces.size), float(norm))
+    if norm != 1:
+        raise ValueError(f"trace= goes with weight_norm=1, found weight_norm={norm!r}")
+    if not (isinstance(trace, int | float | np.integer | np.floating) and 0.0 < trace < np.inf):
+        raise ValueError(f"trace must be a positive number, found {trace!r}")
+    empty = np.flatnonzero(~(traces > 0.0))
+    if empty.size:
+        raise ValueError(f"trace= needs kernels of positive trace, but K[{empty[0]}] has none")
+    return WeightSet(float(trace) / traces)
+

@@ -192,7 +192,7 @@ class _Task:
     ) -> None:
         self.ridge, self.tol, self.tick, self.max_steps = qp.ridge, tol, tick, max_steps
         self.hard = qp.is_hard
-        self.kkt_tol = 0.25 * tol if self.hard else 0.0
+        self.kkt_tol = 0.25 * tol if self.hard else 0.0  # a hard margin scales to feasibility
         self.scale = float(np.diagonal(K).max())
         self.steps = 0
 
@@ -210,18 +210,23 @@ class _Task:
         n = K.shape[0]
         diagonal = np.ascontiguousarray(np.diagonal(K))
         budget = max(200, min(2 * v.size, 40_000_000 // v.size))
+        value = -np.inf
         for chunk in count(1):
+            rounding = 1e-15 * float(np.abs(linear - gradient).max())
             taken, why, _ = _iterate(
                 K, diagonal, linear, lower, upper, self.ridge, offset,
-                v, gradient, budget, self.tol, self.kkt_tol,
+                v, gradient, budget, self.tol, max(self.kkt_tol, rounding),
             )  # fmt: skip
             self.steps += taken
+            before, value = value, offset + 0.5 * float((linear + gradient) @ v)
             if self.tick is not None:
                 self.tick()
             if why == UNBOUNDED or (self.hard and self._on_ray(linear, v, gradient)):
                 return False
             if why != BUDGET or self.steps >= self.max_steps:
                 return True
+            if value - before <= 1e-15 * abs(value):
+                return True  # as far as rounding allows
             rows = _rows_in_play(n, lower, upper, v, gradient)
             if rows.size <= 0.75 * n:
                 if not self._ascend_within(rows, K, linear, lower, upper, v, gradient, offset):

@@ -1,0 +1,124 @@
+"""How far a model is from the optimum, computed from the data and from nothing else.
+
+    gap = (primal − dual) / max(|primal|, 1e-12)
+
+    primal = ½ coefᵀK(d)coef + Σ ℓ_i(c_i − f_i − b),            f = K(d)coef, real slacks
+    dual   = cᵀv − ½ρ‖v‖² − ½σ(q),   q_m = vᵀK_m v,             any feasible v
+
+The optimum lies between the two whatever solver found the model; σ is the support function of
+the weight set (max_m q_m on the simplex).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .kernels.stack import KernelStack
+from .problems.dual_qp import DualQP, relative_gap
+from .problems.losses import lower
+from .problems.weight_sets import WeightSet, make_weight_set
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Upper and lower bound of the optimum, and the relative gap between them."""
+
+    primal: float
+    dual: float
+
+    @property
+    def gap(self) -> float:
+        """(primal − dual) / max(|primal|, 1e-12)."""
+        return relative_gap(self.primal, self.dual)
+
+
+def duality_gap(
+    K: ArrayLike | KernelStack,
+    y: ArrayLike,
+    weights: ArrayLike,
+    coef: ArrayLike,
+    bias: float,
+    *,
+    C: ArrayLike,
+    dual_alpha: ArrayLike | None = None,
+    loss: str = "hinge",
+    weight_norm: float = 1,
+    trace: float | None = None,
+    ridge: float = 0.0,
+) -> Certificate:
+    """Certify the model f = Σ_m weights_m K_m coef + bias, wherever it comes from.
+
+    Parameters
+    ----------
+    K : array (m, n, n) or KernelStack
+        The kernels.
+    y : array (n,)
+        Labels ±1.
+    weights, coef, bias
+        The model, judged exactly as given.
+    C, loss, weight_norm, trace, ridge
+        The problem, as for ``learn``.
+    dual_alpha : array (n,), optional
+        A point 0 ≤ α ≤ C, yᵀα = 0 that proves the lower bound; it is repaired where it
+        violates these. Without it, the one that ``coef`` suggests, at its best scale.
+    """
+    stack = K if isinstance(K, KernelStack) else KernelStack(K)  # type: ignore[arg-type]
+    qp = lower(y, stack.n, C, loss, ridge)
+    weight_set = make_weight_set(stack.traces(), weight_norm, trace)
+    d = check_weights(weights, stack.m, weight_set)
+    w = check_vector("coef", coef, stack.n)
+    if not (np.ndim(bias) == 0 and np.isfinite(bias)):
+        raise ValueError(f"bias must be a finite number, found {bias!r}")
+    f = stack.combine(d) @ w
+    primal = qp.primal_value(f, float(bias), max(float(w @ f), 0.0))
+    if dual_alpha is None:
+        v = qp.feasible(w)
+    else:
+        v = qp.feasible(qp.linear * check_vector("dual_alpha", dual_alpha, stack.n))
+    support = weight_set.support(stack.quad_forms(v))
+    if dual_alpha is None:
+        v, support = _best_multiple(qp, v, support)
+    return Certificate(primal, qp.dual_value(v, support))
+
+
+def _best_multiple(qp: DualQP, v: Array, support: float) -> tuple[Array, float]:
+    """The t·v in the box with the greatest dual value, and its σ(q)."""
+    bend = qp.ridge * float(v @ v) + support
+    rise = float(qp.linear @ v)
+    if not (bend > 0.0 and rise > 0.0):
+        return v, support
+    with np.errstate(divide="ignore", invalid="ignore"):
+        room = np.where(v > 0.0, qp.upper / v, np.where(v < 0.0, qp.lower / v, np.inf))
+    t = min(rise / bend, float(room.min()))
+    return t * v, t * t * support
+
+
+def check_vector(name: str, x: ArrayLike, size: int) -> Array:
+    """``x`` as ``size`` finite floats."""
+    try:
+        vector = np.asarray(x, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must hold numbers, found {type(x).__name__}") from None
+    if vector.shape != (size,):
+        raise ValueError(f"{name} must have shape ({size},), found {vector.shape}")
+    if not np.isfinite(vector).all():
+        raise ValueError(f"{name} must be finite, found NaN or infinity")
+    return vector
+
+
+def check_weights(weights: ArrayLike, m: int, weight_set: WeightSet) -> Array:
+    """``weights`` as ``m`` floats that lie in the weight set."""
+    d = check_vector("weights", weights, m)
+    if d.min() < 0.0:
+        raise ValueError(f"weights must be nonnegative, found {d.min():g}")
+    if not weight_set.contains(d, slack=1e-8):
+        size = np.linalg.norm(d / weight_set.scale, weight_set.norm)
+        raise ValueError(
+            f"weights must lie in their set (norm at most 1), found norm {size:g}; rescale them"
+        )
+    return d

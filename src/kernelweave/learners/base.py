@@ -1,0 +1,25 @@
+"""What a learner is: an object that moves kernel weights downhill, one iteration at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..solvers.oracle import Oracle
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """Algorithm knobs only; the problem is in the oracle.
+
+    ``iterate`` asks the oracle for inner solutions, from unit weights ``e`` on, and offers it dual
+    points. It yields once an iteration and returns when it can do no more; whoever drives it
+    stops on the oracle's gap.
+    """
+
+    def iterate(self, oracle: Oracle, e: NDArray[np.float64], tol: float) -> Iterator[None]:
+        """Descend from ``e``."""
+        ...

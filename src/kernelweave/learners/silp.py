@@ -1,0 +1,93 @@
+"""Semi-infinite linear programming: cutting planes on J [rakoto2007, §2.5].
+
+    min_{θ, e ∈ Δ} θ    s.t.   θ ≥ l_k − ½ q_k·e   for every inner solution so far
+
+Each LP gives the next weights, each SVM the next row. The LP is kept alive in HiGHS, rows are
+added to it, and its multipliers make the dual point that proves the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..params import Params
+from ..solvers.cuts import Cuts, inner_tol
+from ..solvers.oracle import Oracle
+from .simple import Simple
+
+Array = NDArray[np.float64]
+
+
+class Silp(Params):
+    """Cutting planes, from equal weights or from where SimpleMKL got to.
+
+    Parameters
+    ----------
+    warm_start : bool
+        Run SimpleMKL to a gap of 1e-2 first and start the cuts from there [rakoto2007, §4].
+    """
+
+    def __init__(self, warm_start: bool = False) -> None:
+        self.warm_start = warm_start
+
+    def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
+        """One LP and one SVM an iteration, from unit weights ``e``."""
+        if self.warm_start:
+            for _ in Simple(finish=False).iterate(oracle, e, max(tol, 1e-2)):
+                yield
+                if oracle.gap <= 1e-2:
+                    break
+            assert oracle.best is not None
+            e = oracle.best.e
+        program = _Program(e.size)
+        cuts = Cuts(size=0)
+        while True:
+            point = oracle.solve(e, inner_tol(oracle.gap, tol))
+            cuts.add(point.linear, point.q, point.v)
+            oracle.offer_dual(point.v, point.q)
+            program.add(point.linear, 0.5 * point.q)
+            e, multipliers = program.solve()
+            oracle.offer_dual(cuts.aggregate(multipliers))
+            yield
+
+
+class _Program:
+    """min θ over (e, θ) in a live HiGHS model; rows in units of the first cut's value."""
+
+    def __init__(self, m: int) -> None:
+        try:
+            import highspy
+        except ImportError:
+            raise ImportError(
+                "learner 'silp' needs highspy: pip install 'kernelweave[lp]'"
+            ) from None
+        self.m, self.infinity, self.unit = m, highspy.kHighsInf, 0.0
+        self.model: Any = highspy.Highs()
+        self.model.setOptionValue("output_flag", False)
+        self.model.setOptionValue("threads", 1)
+        self.model.setOptionValue("primal_feasibility_tolerance", 1e-10)
+        self.model.setOptionValue("dual_feasibility_tolerance", 1e-10)
+        for cost, least in [(0.0, 0.0)] * m + [(1.0, -self.infinity)]:
+            self.model.addCol(cost, least, self.infinity, 0, np.empty(0, np.int32), np.empty(0))
+        self._row(np.append(np.ones(m), 0.0), 1.0, 1.0)
+
+    def add(self, linear: float, g: Array) -> None:
+        """Another row: g·e + θ ≥ linear."""
+        self.unit = self.unit or max(abs(linear), float(g.max()), 1e-300)
+        self._row(np.append(g, self.unit) / self.unit, linear / self.unit, self.infinity)
+
+    def _row(self, values: Array, least: float, most: float) -> None:
+        places = np.flatnonzero(values).astype(np.int32)
+        self.model.addRow(least, most, places.size, places, values[places])
+
+    def solve(self) -> tuple[Array, Array]:
+        """Minimising e, and the multipliers of the cuts."""
+        self.model.run()
+        answer = self.model.getSolution()
+        e = np.maximum(np.array(answer.col_value)[: self.m], 0.0)
+        multipliers = np.maximum(np.array(answer.row_dual)[1:], 0.0)
+        return e / e.sum(), multipliers / multipliers.sum()

@@ -1,0 +1,114 @@
+"""SimpleMKL: reduced gradient descent on the kernel weights [rakoto2007, §1.2].
+
+    min_{e ∈ Δ} J(e),      ∂J/∂e_m = −½ q_m
+
+With μ the largest weight, the reduced gradient is r_m = ∂J_m − ∂J_μ; the direction is
+D_m = −r_m, or 0 where e_m = 0 and r_m > 0, and D_μ = −Σ_{m≠μ} D_m. While J falls, e goes to where
+the first weight reaches zero and goes on without that weight; then an Armijo line search ends
+the iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..params import Params
+from ..solvers.cuts import Cuts, descend, inner_tol
+from ..solvers.oracle import Oracle, Point
+
+Array = NDArray[np.float64]
+
+
+class Simple(Params):
+    """Reduced gradient with Armijo line search, finished by cuts where J has kinks.
+
+    Parameters
+    ----------
+    small : float
+        Weights below this are set to zero (the paper: 1e-3).
+    min_change : float
+        Stop when no weight changes by more than this between iterations (the paper: 0.01);
+        0 leaves stopping to the duality gap.
+    finish : bool
+        Whether the bundle of past solutions takes over where the line search stalls.
+    """
+
+    def __init__(self, small: float = 1e-8, min_change: float = 0.0, finish: bool = True) -> None:
+        self.small = small
+        self.min_change = min_change
+        self.finish = finish
+
+    def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
+        """Descend from unit weights ``e``, one yield an iteration."""
+        cuts = Cuts()
+        point = oracle.solve(e, inner_tol(1.0, tol))
+        stalls = 0
+        while True:
+            cuts.add(point.linear, point.q, point.v)
+            oracle.offer_dual(point.v, point.q)
+            yield
+            before, gap = point.e, oracle.gap
+            point = self._descend(oracle, point, inner_tol(oracle.gap, tol))
+            change = float(np.abs(point.e - before).max())
+            if 0.0 < change < self.min_change:
+                return
+            stalls = stalls + 1 if change == 0.0 or oracle.gap > 0.9 * gap else 0
+            if change == 0.0 or stalls > 5:
+                break
+        if self.finish:
+            for _ in descend(oracle, cuts, tol):
+                yield
+
+    def _descend(self, oracle: Oracle, point: Point, tol: float) -> Point:
+        """One iteration: the point after the line search, ``point`` itself if J did not fall."""
+        gradient = -0.5 * point.q
+        largest = int(np.argmax(point.e))
+        direction = -(gradient - gradient[largest])
+        direction[(point.e <= 0.0) & (direction < 0.0)] = 0.0
+        direction[largest] = 0.0
+        direction[largest] = -direction.sum()
+        while True:
+            falling = np.flatnonzero(direction < 0.0)
+            if falling.size == 0:
+                return point
+            reach = -point.e[falling] / direction[falling]
+            first = falling[int(np.argmin(reach))]
+            longest = float(reach.min())
+            e = point.e + longest * direction
+            e[first] = 0.0
+            trial = oracle.solve(self._clean(e), tol)
+            if not trial.value < point.value:
+                return self._armijo(oracle, point, direction, longest, trial, tol)
+            direction = direction.copy()
+            direction[largest] += direction[first]
+            direction[first] = 0.0
+            gradient = -0.5 * point.q
+            point = trial
+            if float(direction @ gradient) >= 0.0 or not direction.any():
+                return point
+
+    def _armijo(
+        self, oracle: Oracle, point: Point, direction: Array, longest: float, end: Point, tol: float
+    ) -> Point:
+        """Backtrack from the far end, by the minimum of the parabola through what is known."""
+        slope = float(direction @ (-0.5 * point.q))
+        if slope >= 0.0:
+            return point
+        step, value = longest, end.value
+        for _ in range(30):
+            bend = value - point.value - slope * step
+            shorter = -0.5 * slope * step * step / bend if bend > 0.0 else 0.5 * step
+            step = float(np.clip(shorter, 0.05 * step, 0.5 * step))
+            trial = oracle.solve(self._clean(point.e + step * direction), tol)
+            value = trial.value
+            if value <= point.value + 1e-4 * step * slope:
+                return trial
+        return point
+
+    def _clean(self, e: Array) -> Array:
+        """Nonnegative weights that sum to one, small ones zero."""
+        e = np.where(e > self.small, e, 0.0)
+        return e / e.sum()

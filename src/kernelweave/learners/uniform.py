@@ -1,0 +1,27 @@
+"""The baseline: equal weights, one SVM.
+
+    e_m = 1/M
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..params import Params
+from ..solvers.oracle import Oracle
+
+
+class Uniform(Params):
+    """Solves one SVM at equal weights.
+
+    The weights are not optimised, so the certificate is that of the SVM; ``duality_gap`` tells how
+    far equal weights are from the best ones.
+    """
+
+    def iterate(self, oracle: Oracle, e: NDArray[np.float64], tol: float) -> Iterator[None]:
+        """One solve, as tight as asked."""
+        oracle.settle(oracle.solve(oracle.weight_set.uniform(), 0.9 * tol))
+        yield

@@ -1,0 +1,35 @@
+"""The regularisation path: one problem for many C, each started from its neighbour."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .kernels.stack import KernelStack
+from .mkl import learn
+from .problems.losses import check_C
+from .solution import Solution
+
+
+def regularization_path(
+    K: ArrayLike | KernelStack, y: ArrayLike, Cs: ArrayLike, **options: Any
+) -> list[Solution]:
+    """Solutions for every C in ``Cs``, in their order, each with its own certificate.
+
+    They are solved from the largest C down, weights and dual variables handed on
+    [rakoto2007, §3.1]. ``options`` are those of ``learn``; ``start`` is used for the largest C.
+    """
+    values = np.asarray(Cs, dtype=float)
+    if values.ndim != 1 or values.size == 0:
+        raise ValueError(f"Cs must be a list of numbers, found shape {values.shape}")
+    for value in values:
+        check_C(value, 0)
+    stack = K if isinstance(K, KernelStack) else KernelStack(K)  # type: ignore[arg-type]
+    start = options.pop("start", None)
+    solutions: dict[int, Solution] = {}
+    for place in np.argsort(-values, kind="stable"):
+        start = learn(stack, y, C=float(values[place]), start=start, **options)
+        solutions[int(place)] = start
+    return [solutions[k] for k in range(values.size)]

@@ -1,0 +1,72 @@
+"""What a learner returns: weights, the machine that goes with them, and the proof."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A learnt kernel and its machine: f = Σ_m weights_m K_m coef + bias.
+
+    Attributes
+    ----------
+    weights : array (m,)
+        Kernel weights.
+    coef, bias
+        The decision function over the training rows.
+    alpha : array (n,)
+        The dual variables of the machine: y∘coef for classification.
+    dual_alpha : array (n,)
+        The feasible point that proves the lower bound; where J(d) has a kink it is not
+        ``alpha`` but a combination of several solutions.
+    primal, dual, gap
+        Upper and lower bound of the optimum, and (primal − dual)/max(|primal|, 1e-12).
+    status : str
+        "optimal" (gap ≤ tol), "max_iter", or "stopped" (by the learner's own rule, or stalled).
+    n_iter, n_svm_solves : int
+        Iterations of the learner; inner solves at new weights, line searches included.
+    history : mapping of arrays
+        By iteration: "weights", "objective", "gap", "seconds", "n_svm_solves".
+    seconds : float
+        Time spent learning.
+    """
+
+    weights: Array
+    coef: Array
+    alpha: Array
+    dual_alpha: Array
+    bias: float
+    primal: float
+    dual: float
+    gap: float
+    status: str
+    n_iter: int
+    n_svm_solves: int
+    history: Mapping[str, Array] = field(repr=False)
+    seconds: float
+
+    @property
+    def objective(self) -> float:
+        """The primal value."""
+        return self.primal
+
+    def decision_function(self, K_cross: ArrayLike) -> Array:
+        """Decision values of new points, from their kernels against the training points.
+
+        ``K_cross`` has shape (m, n_new, n).
+        """
+        K = np.asarray(K_cross, dtype=float)
+        m, n = self.weights.size, self.coef.size
+        if K.ndim != 3 or K.shape[0] != m or K.shape[2] != n:
+            raise ValueError(f"K_cross must have shape ({m}, n_new, {n}), found {K.shape}")
+        values = np.full(K.shape[1], self.bias)
+        for k in np.flatnonzero(self.weights):
+            values += self.weights[k] * (K[k] @ self.coef)
+        return values

@@ -1,0 +1,147 @@
+"""J(d), its gradient, and the best bounds so far: all that a learner asks of the inner solver.
+
+    J(d) = max_v  cᵀv − ½ρ‖v‖² − ½ Σ_m d_m vᵀK_m v,     ∂J/∂d_m = −½ vᵀK_m v    [rakoto2007, eq. 7]
+
+over the feasible v. Weights are d = s∘e with e in the unit set of the learner (see WeightSet);
+learners see e, and q_m = s_m vᵀK_m v, only. Every solve gives an upper bound of min J, the primal
+value at its f, and every feasible v a lower bound, cᵀv − ½ρ‖v‖² − ½σ(q).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..problems.dual_qp import DualQP, relative_gap
+from ..problems.weight_sets import WeightSet
+from . import smo
+
+Array = NDArray[np.float64]
+
+
+class Stack(Protocol):
+    """What the oracle needs of a kernel stack."""
+
+    @property
+    def n(self) -> int: ...
+    @property
+    def m(self) -> int: ...
+    def combine(self, weights: Array) -> Array: ...
+    def quad_forms(self, v: Array, kernels: NDArray[np.intp] | None = None) -> Array: ...
+
+
+class HardMarginInfeasible(ValueError):
+    """No decision function of the kernels at hand separates the classes."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One inner solution: SVM variables v at unit weights e.
+
+    ``value`` is the dual value at e (a lower bound of J(e)), ``primal`` an upper bound of it.
+    """
+
+    e: Array
+    v: Array
+    f: Array
+    quad: float
+    linear: float
+    scale: float
+    bias: float
+    primal: float
+    _quad_forms: Callable[[Array], Array] = field(repr=False)
+
+    @property
+    def value(self) -> float:
+        """Dual value at e."""
+        return self.linear - 0.5 * self.quad
+
+    @cached_property
+    def q(self) -> Array:
+        """All s_m vᵀK_m v; the gradient of J at e is −½ of it. Costs a pass over the kernels."""
+        return self._quad_forms(self.v)
+
+
+class Oracle:
+    """Solves the inner problem at given weights, warm-started, and keeps the best bounds.
+
+    ``best`` is the point with the least primal value so far; ``dual`` the greatest dual value,
+    reached by ``dual_v``.
+    """
+
+    def __init__(
+        self,
+        stack: Stack,
+        qp: DualQP,
+        weight_set: WeightSet,
+        start: Array | None = None,
+        tick: Callable[[], None] | None = None,
+    ) -> None:
+        self.stack, self.qp, self.weight_set, self.tick = stack, qp, weight_set, tick
+        self.n_solves = 0
+        self.best: Point | None = None
+        self.dual, self.dual_v = -np.inf, qp.feasible(start)
+        self._last = self.dual_v
+        if start is not None:
+            self.offer_dual(self.dual_v)
+
+    @property
+    def gap(self) -> float:
+        """Relative gap between the best bounds."""
+        if self.best is None:
+            return np.inf
+        return relative_gap(self.best.primal, self.dual)
+
+    def solve(self, e: Array, tol: float) -> Point:
+        """The inner solution at unit weights ``e`` to relative gap ``tol``."""
+        K = self.stack.combine(self.weight_set.scale * e)
+        inner = smo.solve(K, self.qp, self._last, tol, self.tick)
+        self.n_solves += 1
+        coef = self.qp.fold(inner.v)
+        quad = max(float(coef @ inner.f), 0.0)
+        scale, bias, primal = 1.0, 0.0, np.inf
+        if inner.bounded:
+            self._last = inner.v
+            bias = self.qp.best_bias(inner.f)
+            primal = self.qp.primal_value(inner.f, bias, quad)
+            if not primal < np.inf:
+                scale, bias, primal = self.qp.improve(inner.f, quad)
+        elif self.best is None:
+            raise HardMarginInfeasible(
+                "C=inf asks for a hard margin, but the kernels do not separate the two classes "
+                "(the margin is below 1e-6 of the data's radius); use a finite C"
+            )
+        point = Point(
+            e, inner.v, inner.f, quad, self.qp.dual_linear(inner.v), scale, bias, primal, self.quads
+        )
+        if self.best is None or point.primal < self.best.primal:
+            self.best = point
+        return point
+
+    def quads(self, v: Array) -> Array:
+        """All s_m vᵀK_m v, nonnegative. Costs a pass over the kernels."""
+        return self.weight_set.scale * np.maximum(self.stack.quad_forms(self.qp.fold(v)), 0.0)
+
+    def offer_dual(self, v: Array, q: Array | None = None) -> float:
+        """Judge a feasible v as a lower bound; its value, and its record if it is the best."""
+        q = self.quads(v) if q is None else q
+        value = self.qp.dual_linear(v) - 0.5 * float(np.linalg.norm(q, self.weight_set.dual_norm))
+        if value > self.dual:
+            self.dual, self.dual_v = value, v
+        return value
+
+    def settle(self, point: Point) -> None:
+        """Take the weights of ``point`` as given: only its machine is judged from now on."""
+        self.best, self.dual, self.dual_v = point, point.value, point.v
+
+    def improve_best(self) -> None:
+        """Choose scale and bias of the best point's f to lower its primal value."""
+        assert self.best is not None
+        scale, bias, primal = self.qp.improve(self.best.f, self.best.quad)
+        if primal < self.best.primal:
+            self.best = replace(self.best, scale=scale, bias=bias, primal=primal)
