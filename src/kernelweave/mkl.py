@@ -104,11 +104,7 @@ def learn(
     oracle = Oracle(stack, qp, weight_set, guess, progress.tick)
     status = _drive(made, oracle, e, float(tol), max_iter, progress)
 
-    best = oracle.best
-    assert best is not None
-    if oracle.gap > tol:
-        oracle.improve_best()
-        best = oracle.best
+    best = oracle.finish(tol)
     coef = best.scale * best.v
     solution = Solution(
         weights=weight_set.scale * best.e,

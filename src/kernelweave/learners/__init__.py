@@ -11,6 +11,7 @@ _BY_NAME = {
     "simple": "simple.Simple",
     "silp": "silp.Silp",
     "alternate": "alternate.Alternate",
+    "newton": "newton.Newton",
 }
 AUTO = "simple"
 NAMES = ("auto", *_BY_NAME)

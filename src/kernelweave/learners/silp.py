@@ -51,7 +51,7 @@ class Silp(Params):
             oracle.offer_dual(point.v, point.q)
             program.add(point.linear, 0.5 * point.q)
             e, multipliers = program.solve()
-            oracle.offer_dual(cuts.aggregate(multipliers))
+            cuts.offer(oracle, multipliers, tol)
             yield
 
 

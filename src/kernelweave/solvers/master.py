@@ -22,24 +22,26 @@ def solve_master(
     a: Array, g: Array, center: Array, delta: float, factor: Array | None = None
 ) -> tuple[Array, Array]:
     """The minimiser e, and the multipliers λ of the cuts (a convex combination)."""
-    m = center.size
     unit = max(float(np.ptp(g)), 1e-300)
-    working = np.union1d(np.flatnonzero(center), _largest(g.max(axis=0), _ENTER))
+    pull = -delta * center  # linear part of the quadratic term
+    if factor is not None:
+        pull -= (factor @ center) @ factor
+    working = np.unique(np.concatenate([_largest(cut - pull, _ENTER) for cut in g[-3:]]))
     for _ in range(50):
-        c = center[working]
         hessian = delta * np.eye(working.size)
         if factor is not None:
-            hessian += factor[:, working].T @ factor[:, working]
-        part, multipliers, level = _interior_point(a, g[:, working], c, hessian, unit)
-        pull = level - multipliers @ g
+            part = factor[:, working]
+            hessian += part.T @ part
+        x, multipliers, level = _interior_point(a, g[:, working], pull[working], hessian, unit)
+        price = pull - multipliers @ g + level
         if factor is not None:
-            pull = pull + (factor[:, working] @ (part - c)) @ factor
-        pull[working] = 0.0
-        if pull.min() >= -1e-9 * unit:
+            price += (part @ x) @ factor
+        price[working] = 0.0
+        if price.min() >= -1e-9 * unit:
             break
-        working = np.union1d(working, _largest(-pull, _ENTER, above=1e-9 * unit))
-    e = np.zeros(m)
-    e[working] = part
+        working = np.union1d(working, _largest(-price, _ENTER, above=1e-9 * unit))
+    e = np.zeros(center.size)
+    e[working] = x
     return e, multipliers
 
 
@@ -50,17 +52,16 @@ def _largest(x: Array, count: int, above: float = -np.inf) -> NDArray[np.intp]:
 
 
 def _interior_point(
-    a: Array, g: Array, center: Array, hessian: Array, unit: float
+    a: Array, g: Array, pull: Array, hessian: Array, unit: float
 ) -> tuple[Array, Array, float]:
     """Mehrotra's predictor-corrector; returns e, λ and the multiplier of Σe = 1.
 
-    Conditions: H(e − ē) − gᵀλ − w + ν = 0,  Σλ = 1,  s = z − a + ge ≥ 0,  Σe = 1,
+    Conditions: He + pull − gᵀλ − w + ν = 0,  Σλ = 1,  s = z − a + ge ≥ 0,  Σe = 1,
     e∘w = 0,  s∘λ = 0. Everything is divided by ``unit``, the spread of g.
     """
-    size, cuts = center.size, a.size
+    size, cuts = pull.size, a.size
     shift = g.min()
-    a, g, hessian = (a - shift) / unit, (g - shift) / unit, hessian / unit
-    a = a - (a - g @ center).max()
+    a, g, hessian, pull = (a - a.max()) / unit, (g - shift) / unit, hessian / unit, pull / unit
     e, w = np.full(size, 1.0 / size), np.ones(size)
     lam = np.full(cuts, 1.0 / cuts)
     z = float((a - g @ e).max()) + 1.0
@@ -68,7 +69,7 @@ def _interior_point(
     nu = 0.0
     matrix = np.zeros((size + 2, size + 2))
     for _ in range(60):
-        stationary = hessian @ (e - center) - lam @ g - w + nu
+        stationary = hessian @ e + pull - lam @ g - w + nu
         short = z - a + g @ e - s
         mu = float(e @ w + s @ lam) / (size + cuts)
         worst = max(np.abs(stationary).max(), np.abs(short).max(), abs(e.sum() - 1.0))

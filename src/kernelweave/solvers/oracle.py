@@ -47,6 +47,7 @@ class Point:
     """
 
     e: Array
+    K: Array = field(repr=False)
     v: Array
     f: Array
     quad: float
@@ -86,7 +87,7 @@ class Oracle:
         self.n_solves = 0
         self.best: Point | None = None
         self.dual, self.dual_v = -np.inf, qp.feasible(start)
-        self._last = self.dual_v
+        self._last, self._estimated = self.dual_v, False
         if start is not None:
             self.offer_dual(self.dual_v)
 
@@ -117,7 +118,7 @@ class Oracle:
                 "(the margin is below 1e-6 of the data's radius); use a finite C"
             )
         point = Point(
-            e, inner.v, inner.f, quad, self.qp.dual_linear(inner.v), scale, bias, primal, self.quads
+            e, K, inner.v, inner.f, quad, self.qp.dual_linear(inner.v), scale, bias, primal, self.quads
         )
         if self.best is None or point.primal < self.best.primal:
             self.best = point
@@ -127,21 +128,45 @@ class Oracle:
         """All s_m vᵀK_m v, nonnegative. Costs a pass over the kernels."""
         return self.weight_set.scale * np.maximum(self.stack.quad_forms(self.qp.fold(v)), 0.0)
 
+    def products(self, point: Point) -> tuple[NDArray[np.intp], Array]:
+        """Free variables of ``point`` and s_m K_m v at their rows, (m, free); fills in its q.
+
+        One pass over the kernels gives both.
+        """
+        v, coef = point.v, self.qp.fold(point.v)
+        rows = np.flatnonzero(coef)
+        scaled = self.weight_set.scale[:, None] * self.stack.matvecs(coef, rows=rows)
+        point.__dict__["q"] = np.maximum(scaled @ coef[rows], 0.0)
+        free = np.flatnonzero((v > self.qp.lower) & (v < self.qp.upper))
+        return free, scaled[:, np.searchsorted(rows, free % self.qp.n)]
+
     def offer_dual(self, v: Array, q: Array | None = None) -> float:
-        """Judge a feasible v as a lower bound; its value, and its record if it is the best."""
-        q = self.quads(v) if q is None else q
-        value = self.qp.dual_linear(v) - 0.5 * float(np.linalg.norm(q, self.weight_set.dual_norm))
+        """Judge a feasible v as a lower bound and keep it if it is the best; its value.
+
+        ``q`` may be given where it, or an upper bound of it, is known.
+        """
+        exact = self.quads(v) if q is None else q
+        value = self.qp.dual_linear(v)
+        value -= 0.5 * float(np.linalg.norm(exact, self.weight_set.dual_norm))
         if value > self.dual:
-            self.dual, self.dual_v = value, v
+            self.dual, self.dual_v, self._estimated = value, v, q is not None
         return value
 
     def settle(self, point: Point) -> None:
         """Take the weights of ``point`` as given: only its machine is judged from now on."""
         self.best, self.dual, self.dual_v = point, point.value, point.v
 
-    def improve_best(self) -> None:
-        """Choose scale and bias of the best point's f to lower its primal value."""
+    def finish(self, tol: float) -> Point:
+        """The best point, with the dual bound evaluated exactly.
+
+        Where the gap is still above ``tol``, scale and bias of f are chosen anew.
+        """
         assert self.best is not None
-        scale, bias, primal = self.qp.improve(self.best.f, self.best.quad)
-        if primal < self.best.primal:
-            self.best = replace(self.best, scale=scale, bias=bias, primal=primal)
+        if self._estimated:
+            self.dual = -np.inf
+            self.offer_dual(self.dual_v)
+        if self.gap > tol:
+            scale, bias, primal = self.qp.improve(self.best.f, self.best.quad)
+            if primal < self.best.primal:
+                self.best = replace(self.best, scale=scale, bias=bias, primal=primal)
+        return self.best
