@@ -1,0 +1,165 @@
+"""Kernels from elsewhere: scikit-learn's, by name or as objects, and any function.
+
+None of them is known to be positive semidefinite: the bank checks their training matrices.
+"""
+
+from __future__ import annotations
+
+import difflib
+from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .kernel import Kernel
+from .rows import Pair, Rows
+from .table import FloatArray
+
+_DIAGONAL_BLOCK = 32
+
+
+class Foreign(Kernel):
+    """A kernel whose matrix someone else computes."""
+
+    known_psd = False
+
+    @abstractmethod
+    def evaluate(self, a: NDArray[Any], b: NDArray[Any]) -> Any:
+        """The matrix of k(x, z), x in ``a``, z in ``b``; ``a is b`` on training rows."""
+
+    def fill(self, pair: Pair, out: FloatArray) -> None:
+        """The other library's matrix, after a look at its shape and type."""
+        matrix = self._matrix(self._input(pair.a), self._input(pair.b))
+        np.copyto(out, matrix)
+
+    def diagonal(self, rows: Rows) -> FloatArray:
+        """k(x, x), read off small blocks of the matrix."""
+        data = self._input(rows)
+        blocks = [
+            data[start : start + _DIAGONAL_BLOCK] for start in range(0, len(data), _DIAGONAL_BLOCK)
+        ]
+        return np.concatenate([self._matrix(block, block).diagonal() for block in blocks])
+
+    def _input(self, rows: Rows) -> NDArray[Any]:
+        return rows.values if self.numeric else rows.raw
+
+    def _matrix(self, a: NDArray[Any], b: NDArray[Any]) -> FloatArray:
+        matrix = np.asarray(self.evaluate(a, b))
+        if matrix.shape != (len(a), len(b)):
+            raise ValueError(
+                f"{self.label()} returned an array of shape {matrix.shape}; "
+                f"a kernel of {len(a)} rows against {len(b)} has shape ({len(a)}, {len(b)})."
+            )
+        if matrix.dtype.kind not in "biufO":
+            raise ValueError(f"{self.label()} returned {matrix.dtype} values; a kernel is real.")
+        return matrix.astype(np.float64)
+
+
+class PairwiseKernel(Foreign):
+    """``sklearn.metrics.pairwise`` kernel of this name, with scikit-learn's default parameters."""
+
+    def __init__(self, metric: str) -> None:
+        self.metric = metric
+
+    def label(self) -> str:
+        """Its name."""
+        return self.metric
+
+    def validate(self) -> None:
+        """Raise ValueError if scikit-learn knows no such kernel."""
+        self._function()
+
+    def evaluate(self, a: NDArray[Any], b: NDArray[Any]) -> Any:
+        """Call the function of that name."""
+        return self._function()(a, b)
+
+    def _function(self) -> Callable[..., Any]:
+        from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS as known
+
+        if self.metric in known:
+            return known[self.metric]
+        near = difflib.get_close_matches(self.metric, known)
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {[*known]}."
+        if self.metric == "precomputed":
+            hint = "give the matrix: Precomputed(K)."
+        raise ValueError(f"kernels: scikit-learn has no kernel named {self.metric!r}; {hint}")
+
+
+class GaussianProcessKernel(Foreign):
+    """A kernel object of ``sklearn.gaussian_process.kernels``, its parameters as they are."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
+
+    @property
+    def numeric(self) -> bool:
+        """Kernels on structures (``requires_vector_input`` false) get the columns as they came."""
+        return bool(getattr(self.kernel, "requires_vector_input", True))
+
+    def label(self) -> str:
+        """The kernel as scikit-learn prints it."""
+        return repr(self.kernel)
+
+    def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
+        """A frozen copy."""
+        from sklearn.base import clone
+
+        return [("", GaussianProcessKernel(clone(self.kernel)))]
+
+    def evaluate(self, a: NDArray[Any], b: NDArray[Any]) -> Any:
+        """Call the kernel object, on one argument for training rows."""
+        return self.kernel(a) if a is b else self.kernel(a, b)  # white noise tells them apart
+
+    def diagonal(self, rows: Rows) -> FloatArray:
+        """The kernel object's own diagonal."""
+        return np.asarray(self.kernel.diag(self._input(rows)), dtype=np.float64)
+
+
+class FunctionKernel(Foreign):
+    """k = any function f(A, B) of two arrays of rows that returns their (len(A), len(B)) matrix.
+
+    The function gets the columns of its view as they came: floats if all of them hold numbers,
+    else an object array.
+    """
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self.function = function
+
+    @property
+    def numeric(self) -> bool:
+        """The function judges its columns itself."""
+        return False
+
+    def label(self) -> str:
+        """The function's name, with the arguments a ``functools.partial`` adds."""
+        if isinstance(self.function, partial):
+            given = [f"{key}={value!r}" for key, value in self.function.keywords.items()]
+            return f"{FunctionKernel(self.function.func).label()}({', '.join(given)})"
+        return getattr(self.function, "__name__", None) or repr(self.function)
+
+    def evaluate(self, a: NDArray[Any], b: NDArray[Any]) -> Any:
+        """Call the function."""
+        return self.function(a, b)
+
+
+def as_kernel(item: Any) -> Kernel:
+    """A kernel object, from one of ours, scikit-learn's (object or name) or a function."""
+    if isinstance(item, Kernel):
+        return item
+    if isinstance(item, str):
+        return PairwiseKernel(item)
+    if isinstance(item, type):
+        raise TypeError(
+            f"kernels: found the class {item.__name__}; pass an object, {item.__name__}(…)."
+        )
+    if hasattr(item, "is_stationary") and hasattr(item, "diag"):
+        return GaussianProcessKernel(item)
+    if callable(item):
+        return FunctionKernel(item)
+    raise TypeError(
+        "kernels: an item is a kernel, a scikit-learn kernel (object or name), a function "
+        f"f(A, B), or (name, kernel, columns); found {item!r}."
+    )

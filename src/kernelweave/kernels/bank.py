@@ -1,0 +1,168 @@
+"""A bank of kernels on views of X: what is to be weighted, before any data is seen."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..params import Params
+from .adapters import as_kernel
+from .build import Group, build
+from .default import default_kernels
+from .fitted import FittedBank, Member
+from .kernel import Kernel
+from .normalize import check_rule
+from .rows import Rows
+from .table import Table
+from .views import View, find_columns, make_views
+
+__all__ = ["FittedBank", "KernelBank"]
+
+
+class KernelBank(Params):
+    """Kernels k_m on views of X, crossed, normalised and written into one stack.
+
+    Parameters
+    ----------
+    kernels : list of items, or one of them; None for the default kernels
+        An item is a kernel, crossed with ``views``, or ``(name, kernel, columns)`` for a kernel
+        on its own columns. A kernel is one of ours, a scikit-learn Gaussian-process kernel, the
+        name of a ``sklearn.metrics.pairwise`` kernel, or a function f(A, B) that returns a
+        (len(A), len(B)) array. Kernels come view by view, in the order of this list.
+    views : "all", "each", "all+each" or {name: columns}
+        All columns as one view, each column as one, both, or those named here. Columns: names (of
+        a data frame), positions, a slice, a mask, or a list of names or positions.
+    normalize : "trace", "unit_trace", "sphere", "center+trace", "center+unit_trace" or None
+        See ``kernelweave.kernels.normalize``. Learnt on the training rows.
+    scale : "auto", "standard" or None
+        ``"standard"``: kernels on numbers see each column at mean 0 and variance 1, learnt on the
+        training rows; functions, kernels on structures and ``Precomputed`` see it as it came.
+        ``"auto"``: ``"standard"`` for the default kernels, None for kernels you name.
+    dtype : "float64" or "float32"
+        Of the training stack. Distances and products are computed in float64 all the same.
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        views: Any = "all",
+        normalize: str | None = "trace",
+        scale: str | None = "auto",
+        dtype: Any = "float64",
+    ) -> None:
+        self.kernels = kernels
+        self.views = views
+        self.normalize = normalize
+        self.scale = scale
+        self.dtype = dtype
+
+    def fit(self, X: Any, n_jobs: int | None = -1) -> FittedBank:
+        """Learn widths, scalings and normalisations on the rows of X, and compute all kernels.
+
+        Views of large stacks are shared between ``n_jobs`` threads: −1 for one on each core, None
+        for one. The numbers do not depend on it. Functions from outside are never called by two
+        threads at once.
+
+        Warns once if kernels are left out: on views that are constant on these rows, of trace
+        zero, or equal to an earlier kernel up to scale.
+        """
+        rule, dtype, standardize = check_rule(self.normalize), self._dtype(), self._standardize()
+        table = Table.read(X).take(slice(None))
+        groups = [
+            _fit_view(view, requests, table, standardize) for view, requests in self._plan(table)
+        ]
+        members, kept, stack = build(_with_unique_names(groups), rule, dtype, n_jobs)
+        fitted = FittedBank(members, table, kept, stack)
+        if fitted.dropped:
+            warnings.warn(_told(fitted.dropped, fitted.m_all), UserWarning, stacklevel=2)
+        return fitted
+
+    def _plan(self, table: Table) -> Iterator[tuple[View, list[_Request]]]:
+        """Each set of columns once, with all kernels that read it."""
+        items = _as_list(default_kernels() if self.kernels is None else self.kernels)
+        if not items:
+            raise ValueError("kernels: the bank is empty; give at least one kernel.")
+        crossed = [_checked(item) for item in items if not isinstance(item, tuple)]
+        labels = [kernel.label() for kernel in crossed]
+        plan: dict[tuple[int, ...], tuple[View, list[_Request]]] = {}
+        for view in make_views(self.views, table) if crossed else []:
+            plan.setdefault(view.columns, (view, []))[1].extend(
+                (f"{label} on {view.name}", view.name, kernel)
+                for label, kernel in zip(labels, crossed, strict=True)
+            )
+        for name, kernel, columns in (_triple(item) for item in items if isinstance(item, tuple)):
+            found = find_columns(columns, table, f"kernel {name!r}")
+            view = View(table.label(found[0]) if len(found) == 1 else name, found)
+            plan.setdefault(found, (view, []))[1].append((name, view.name, kernel))
+        return iter(plan.values())
+
+    def _dtype(self) -> np.dtype[Any]:
+        try:
+            dtype = np.dtype(self.dtype)
+        except TypeError:
+            dtype = np.dtype(object)
+        if dtype not in (np.float64, np.float32):
+            raise ValueError(f"dtype must be 'float64' or 'float32'; found {self.dtype!r}.")
+        return dtype
+
+    def _standardize(self) -> bool:
+        if self.scale not in ("auto", "standard", None):
+            raise ValueError(f"scale must be 'auto', 'standard' or None; found {self.scale!r}.")
+        return self.scale == "standard" or (self.scale == "auto" and self.kernels is None)
+
+
+_Request = tuple[str, str, Kernel]  # a name, the name of a view, and the kernel asked for on it
+
+
+def _as_list(kernels: Any) -> list[Any]:
+    return kernels if isinstance(kernels, list) else [kernels]
+
+
+def _checked(item: Any) -> Kernel:
+    kernel = as_kernel(item)
+    kernel.validate()
+    return kernel
+
+
+def _triple(item: tuple[Any, ...]) -> tuple[str, Kernel, Any]:
+    if len(item) != 3 or not isinstance(item[0], str):
+        raise ValueError(
+            "kernels: a kernel on its own columns is (name, kernel, columns), the name a string; "
+            f"found {item!r}."
+        )
+    return item[0], _checked(item[1]), item[2]
+
+
+def _fit_view(view: View, requests: list[_Request], table: Table, standardize: bool) -> Group:
+    """Fitted kernels of one view; none where its columns are constant on these rows."""
+    if any(kernel.numeric for _, _, kernel in requests):
+        table.floats(view.columns)  # an error about what X holds comes before all else
+        view = view.standardized(table) if standardize else view
+    rows = Rows(table, view)
+    if len(table) > 1 and table.constant(view.columns):
+        why = "its columns are constant on the training rows"
+        return rows, [Member(name, label, view, dropped=why) for name, label, _ in requests]
+    return rows, [
+        Member(f"{name} [{suffix}]" if suffix else name, label, view, fitted)
+        for name, label, kernel in requests
+        for suffix, fitted in kernel.expand(rows)
+    ]
+
+
+def _with_unique_names(groups: list[Group]) -> list[Group]:
+    seen: dict[str, int] = {}
+
+    def unique(member: Member) -> Member:
+        count = seen[member.name] = seen.get(member.name, 0) + 1
+        return member if count == 1 else member.renamed(f"{member.name} ({count})")
+
+    return [(rows, [unique(member) for member in members]) for rows, members in groups]
+
+
+def _told(dropped: dict[str, str], total: int, most: int = 5) -> str:
+    shown = "; ".join(f"{name}: {reason}" for name, reason in list(dropped.items())[:most])
+    rest = f"; and {len(dropped) - most} more" if len(dropped) > most else ""
+    return f"{len(dropped)} of {total} kernels are left out, with weight 0. {shown}{rest}."

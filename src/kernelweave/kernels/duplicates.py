@@ -1,0 +1,59 @@
+"""Finding kernel matrices that equal an earlier one up to scale, without comparing all pairs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .table import FloatArray
+
+_CHUNK = 64  # rows compared at a time
+
+
+class Duplicates:
+    """Matrices of a stack, each by its trace and a signature (pᵀK e_0 + qᵀdiag K) / tr K.
+
+    p and q are fixed random vectors. Matrices that are equal up to scale have equal signatures;
+    only those that do are compared in full.
+    """
+
+    def __init__(self, K: NDArray[Any]) -> None:
+        self._stack = K
+        m, n = K.shape[:2]
+        self._p, self._q = np.random.default_rng(0).uniform(0.5, 1.5, (2, n)).astype(K.dtype)
+        self._signatures = np.empty(m)
+        self._traces = np.empty(m)
+        self._tolerance = 1e-6 if K.dtype == np.float32 else 1e-12
+        self._bins: dict[int, list[int]] = {}
+
+    def see(self, k: int) -> None:
+        """Take the signature of matrix ``k``, best while it is in cache."""
+        K = self._stack[k]
+        diagonal = K.diagonal()
+        self._traces[k] = trace = float(diagonal.sum(dtype=np.float64))
+        self._signatures[k] = float(self._p @ K[0] + self._q @ diagonal) / trace
+
+    def find(self, k: int) -> int | None:
+        """Which matrix found new before equals ``k`` up to scale, if any; else ``k`` is new."""
+        # entries of K / tr K are at most 1, and there are 2 n of them in a signature
+        width = 100 * self._tolerance * len(self._p)
+        place = round(self._signatures[k] / width)
+        for near in (place - 1, place, place + 1):
+            for j in self._bins.get(near, ()):
+                if self._equal(j, k):
+                    return j
+        self._bins.setdefault(place, []).append(k)
+        return None
+
+    def _equal(self, j: int, k: int) -> bool:
+        ratio = self._traces[k] / self._traces[j]
+        bound = self._tolerance * float(self._stack[k].diagonal().max())
+        for start in range(0, self._stack.shape[1], _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            difference: FloatArray = self._stack[j, rows] * ratio
+            difference -= self._stack[k, rows]
+            if np.abs(difference, out=difference).max() > bound:
+                return False
+        return True

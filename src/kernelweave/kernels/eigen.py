@@ -1,0 +1,110 @@
+"""Kernels made of single eigenvectors of a kernel matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from .adapters import as_kernel
+from .kernel import Kernel
+from .psd import check_gram
+from .rows import Pair, Rows
+from .table import FloatArray
+
+_SMALLEST = 1e-8  # share of the largest eigenvalue; below, an eigenvector is mostly rounding
+
+
+class EigenvectorKernels(Kernel):
+    """k_i(x, z) = v_i(x) v_i(z), one kernel for each eigenvector of a kernel's training matrix.
+
+    With K u_i = λ_i u_i on the training rows x_1, …, x_n: v_i(x) = Σ_j k(x, x_j) u_ij / λ_i, which
+    is u_ij on training row x_j (the Nyström extension to new rows). Weighting these kernels
+    learns the spectrum of a kernel [lanckriet2004, §4.2]. They are evaluated against all training
+    rows, which a fitted bank therefore keeps.
+
+    Parameters
+    ----------
+    kernel : any kernel a bank takes
+    n_components : positive int or None
+        How many, from the largest eigenvalue down; None for all above 1e-8 times the largest.
+    """
+
+    def __init__(self, kernel: Any, n_components: int | None = None) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+
+    @property
+    def numeric(self) -> bool:
+        """Whatever its kernel is."""
+        return as_kernel(self.kernel).numeric
+
+    def label(self) -> str:
+        """Named after its kernel; each eigenvector adds its number."""
+        return f"Eigenvectors({as_kernel(self.kernel).label()})"
+
+    def validate(self) -> None:
+        """Raise ValueError for a bad kernel or number of components."""
+        as_kernel(self.kernel).validate()
+        count = self.n_components
+        if count is None:
+            return
+        if not isinstance(count, Integral) or isinstance(count, bool) or count < 1:
+            raise ValueError(
+                "EigenvectorKernels: n_components must be a positive integer or None; "
+                f"found {count!r}."
+            )
+
+    def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
+        """One kernel for each eigenvector, numbered from 1."""
+        return [
+            (f"{number}{suffix and f' of {suffix}'}", kernel)
+            for suffix, base in as_kernel(self.kernel).expand(rows)
+            for number, kernel in enumerate(self._vectors(base, rows), start=1)
+        ]
+
+    def _vectors(self, base: Kernel, rows: Rows) -> list[Kernel]:
+        K: FloatArray = np.empty((len(rows), len(rows)))
+        base.fill(Pair(rows, rows), K)
+        if not base.known_psd:
+            K = check_gram(K, f"kernel {base.label()!r}")
+        values, vectors = np.linalg.eigh(K)
+        many = len(values) if self.n_components is None else int(self.n_components)
+        chosen = np.flatnonzero(values > _SMALLEST * values[-1])[::-1][:many]
+        basis = _Basis(base, Rows(rows.table, rows.view), vectors[:, chosen] / values[chosen])
+        basis(rows)  # remembered there, for when the stack is filled
+        return [_Eigenvector(basis, place) for place in range(len(chosen))]
+
+
+@dataclass(frozen=True, eq=False)
+class _Basis:
+    """v_i(x) = Σ_j k(x, x_j) extension_ji for all eigenvectors i of one kernel."""
+
+    kernel: Kernel
+    train: Rows
+    extension: FloatArray
+
+    def __call__(self, rows: Rows) -> FloatArray:
+        def compute() -> FloatArray:
+            K = np.empty((len(rows), len(self.train)))
+            self.kernel.fill(Pair(rows, self.train), K)
+            return K @ self.extension
+
+        return rows.remember(self, compute)
+
+
+class _Eigenvector(Kernel):
+    """k(x, z) = v(x) v(z) for one vector of a basis."""
+
+    def __init__(self, basis: _Basis, place: int) -> None:
+        self.basis = basis
+        self.place = place
+
+    def fill(self, pair: Pair, out: FloatArray) -> None:
+        v = [self.basis(rows)[:, self.place] for rows in (pair.a, pair.b)]
+        np.multiply.outer(v[0], v[1], out=out)
+
+    def diagonal(self, rows: Rows) -> FloatArray:
+        return self.basis(rows)[:, self.place] ** 2

@@ -1,0 +1,77 @@
+"""What a kernel must be able to do to take part in a bank."""
+
+from __future__ import annotations
+
+import copy
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..params import Params
+from .rows import Pair, Rows
+from .table import FloatArray
+
+
+class Kernel(Params):
+    """k(x, z), by its parameters; a bank evaluates it on the rows of a view.
+
+    ``known_psd``: positive semidefinite by construction, so that its matrices need no check.
+    """
+
+    known_psd: ClassVar[bool] = True
+
+    @property
+    def numeric(self) -> bool:
+        """Whether it reads the columns as finite floats (``Rows.values``), not as they came."""
+        return True
+
+    def label(self) -> str:
+        """How the kernel is named in reports."""
+        return repr(self)
+
+    def validate(self) -> None:
+        """Raise ValueError for parameters that make no kernel."""
+
+    def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
+        """Suffix and fitted kernel for each kernel this stands for, learnt on training rows.
+
+        A plain kernel stands for a frozen copy of itself, without a suffix.
+        """
+        return [("", copy.copy(self))]
+
+    def fill(self, pair: Pair, out: FloatArray) -> None:
+        """Write k(x, z) for every pair of rows into ``out``, float64 of the pair's shape."""
+        raise NotImplementedError
+
+    def diagonal(self, rows: Rows) -> FloatArray:
+        """k(x, x) for every row."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        mine, theirs = vars(self), vars(other)
+        return mine.keys() == theirs.keys() and all(_equal(mine[key], theirs[key]) for key in mine)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
+    return bool(a == b)
+
+
+def check_number(owner: str, name: str, value: Any, *, positive: bool) -> float:
+    """``value`` as a float: finite, and positive or non-negative."""
+    kind = "positive" if positive else "non-negative"
+    if (
+        not isinstance(value, Real)
+        or isinstance(value, bool)
+        or not np.isfinite(float(value))
+        or float(value) < 0
+        or (positive and float(value) == 0)
+    ):
+        raise ValueError(f"{owner}: {name} must be a {kind} finite number; found {value!r}.")
+    return float(value)

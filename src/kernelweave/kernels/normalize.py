@@ -1,0 +1,123 @@
+"""Normalisations of kernels, learnt on training rows and applied exactly to new ones.
+
+==================== ====================================================================
+``"trace"``          K · n / tr K: mean diagonal 1 on the n training rows
+``"unit_trace"``     K / tr K: trace 1 on the training rows
+``"sphere"``         k(x, z) / √(k(x, x) k(z, z)): unit diagonal on every row, old or new;
+                     0 where k(x, x) = 0
+``"center+trace"``   k(x, z) − mean_j k(x, x_j) − mean_i k(x_i, z) + mean_ij k(x_i, x_j),
+                     means over the training rows, then as ``"trace"``
+``"center+unit_trace"``  the same, then as ``"unit_trace"``
+``None``             K as it is
+==================== ====================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .table import FloatArray
+
+RULES: dict[str | None, tuple[bool, str | None]] = {
+    "trace": (False, "trace"),
+    "unit_trace": (False, "unit_trace"),
+    "sphere": (False, "sphere"),
+    "center+trace": (True, "trace"),
+    "center+unit_trace": (True, "unit_trace"),
+    None: (False, None),
+}
+
+_NOTHING = 1e-12  # share of the trace that rounding may leave after centring
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+def check_rule(normalize: Any) -> str | None:
+    """``normalize`` if it names a normalisation."""
+    if not isinstance(normalize, str | None) or normalize not in RULES:
+        raise ValueError(f"normalize must be one of {[*RULES]}; found {normalize!r}.")
+    return normalize
+
+
+@dataclass(frozen=True)
+class Normalizer:
+    """What one kernel's normalisation learnt on its training matrix.
+
+    ``scale``: factor s on the (centred) kernel, NaN on the sphere, where there is no single one.
+    ``means``: mean over training rows of k(·, x_j) for each x_j, less half their own mean.
+    ``inverse_norms``: 1/√k(x_j, x_j) for each training row.
+    """
+
+    scale: float = 1.0
+    means: FloatArray | None = None
+    inverse_norms: FloatArray | None = None
+
+    @property
+    def centred(self) -> bool:
+        """Whether new rows are compared with all training rows, to be centred."""
+        return self.means is not None
+
+    def take(self, rows: Any) -> Normalizer:
+        """For these training rows alone; what centring subtracts still needs all of them."""
+        norms = self.inverse_norms
+        return self if norms is None else replace(self, inverse_norms=norms[rows])
+
+    def train(self, K: FloatArray) -> None:
+        """Normalise the training matrix in place."""
+        if self.means is not None:
+            K -= np.add.outer(self.means, self.means)
+        self._scale(K, self.inverse_norms, self.inverse_norms)
+
+    def cross(self, K: FloatArray, rows: Any, diagonal: Callable[[], FloatArray]) -> FloatArray:
+        """Normalise in place, and return, a kernel of new rows against training rows.
+
+        If centred, K is against all training rows and ``rows`` picks the columns to return.
+        ``diagonal()`` gives k(x, x) of the new rows, asked for on the sphere alone.
+        """
+        if self.means is not None:
+            means = K.mean(axis=1) - self.means.mean()  # half of the grand mean, as in means
+            K = K[:, rows]
+            K -= np.add.outer(means, self.means[rows])
+        norms = None if self.inverse_norms is None else _inverse_root(diagonal())
+        self._scale(K, norms, self.inverse_norms)
+        return K
+
+    def _scale(self, K: FloatArray, left: FloatArray | None, right: FloatArray | None) -> None:
+        if left is not None and right is not None:
+            K *= np.multiply.outer(left, right)
+        elif self.scale != 1.0:
+            K *= self.scale
+
+
+def learn(normalize: str | None, K: FloatArray, name: str) -> Normalizer | str:
+    """Learn a normalisation on a training matrix; or say, in words, why nothing is left of it."""
+    center, scaling = RULES[normalize]
+    diagonal = K.diagonal()
+    trace = float(diagonal.sum())
+    if not np.isfinite(trace):
+        raise ValueError(
+            f"Kernel {name!r} overflows: its trace on the training rows is {trace}. "
+            "Scale the columns it reads, or lower its degree."
+        )
+    if not trace > len(K) * _TINY:
+        return "its trace is zero on the training rows"
+    means = None
+    if center:
+        means = K.mean(axis=1)
+        means -= 0.5 * means.mean()
+        centred = float((diagonal - 2.0 * means).sum())
+        if not centred > _NOTHING * trace:
+            return "it is constant on the training rows: nothing is left after centring"
+        trace = centred
+    if scaling == "sphere":
+        return Normalizer(np.nan, None, _inverse_root(diagonal))
+    target = {"trace": len(K) / trace, "unit_trace": 1.0 / trace, None: 1.0}[scaling]
+    return Normalizer(target, means)
+
+
+def _inverse_root(diagonal: FloatArray) -> FloatArray:
+    root = np.sqrt(np.maximum(diagonal, 0.0))
+    return np.divide(1.0, root, where=root > 0, out=np.zeros_like(root))
