@@ -23,7 +23,17 @@ Array = NDArray[np.float64]
 
 
 class Newton(Params):
-    """Newton steps on J, made robust by the cuts of past solutions."""
+    """Newton steps on J, made robust by the cuts of past solutions.
+
+    Parameters
+    ----------
+    warm_up : int
+        At most so many multiplicative steps e ∝ e∘q first, while the gap is wide: far from the
+        optimum a quadratic model drops kernels too soon.
+    """
+
+    def __init__(self, warm_up: int = 5) -> None:
+        self.warm_up = warm_up
 
     def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
         """One SVM and one pass over the kernels an iteration, from unit weights ``e``."""
@@ -32,6 +42,17 @@ class Newton(Params):
         factor = self._look(oracle, cuts, center)
         delta = 0.0
         yield
+        for _ in range(self.warm_up):
+            if oracle.gap < 0.3 or not center.q.any():
+                break
+            e = center.e * center.q
+            e[e < 1e-2 * e.mean()] = 0.0
+            point = oracle.solve(e / e.sum(), inner_tol(oracle.gap, tol))
+            curvature = self._look(oracle, cuts, point)
+            yield
+            if point.primal >= center.primal:
+                break
+            center, factor = point, curvature
         while True:
             least = 1e-9 * float(np.ptp(center.q))
             e, multipliers = cuts.minimise(center.e, max(delta, least), factor)
