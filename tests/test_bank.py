@@ -163,6 +163,33 @@ def test_bad_options(options, message):
         KernelBank(Linear(), **options).fit(X)
 
 
+def test_one_kernel_a_list_or_a_tuple():
+    two = [Gaussian(1.0), Linear()]
+    assert quiet(KernelBank(tuple(two)), X).names == quiet(KernelBank(two), X).names
+    assert quiet(KernelBank("rbf"), X).names == ("rbf on all",)
+    assert quiet(KernelBank(("mine", "rbf", [0])), X).names == ("mine",)
+
+
+def test_cells_may_hold_arrays():
+    cells = np.empty((6, 1), dtype=object)
+    cells[:, 0] = [np.arange(length) for length in (1, 2, 2, 3, 4, 4)]
+
+    def overlap(A, B):
+        return np.array([[min(len(a), len(b)) for b in B[:, 0]] for a in A[:, 0]])
+
+    fitted = quiet(KernelBank(overlap, normalize=None), cells)
+    assert np.array_equal(fitted.cross(cells[:2], [1.0]), [[1] * 6, [1, 2, 2, 2, 2, 2]])
+
+
+def test_error_inside_a_function_names_the_kernel():
+    def broken(A, B):
+        raise ZeroDivisionError("oops")
+
+    with pytest.raises(ZeroDivisionError, match="oops") as caught:
+        KernelBank([("mine", broken, 0)]).fit(X)
+    assert caught.value.__notes__ == ["The kernel was 'mine'."]
+
+
 def test_equal_names_are_told_apart():
     bank = KernelBank([lambda A, B: A @ B.T, lambda A, B: (A @ B.T) ** 2])
     assert quiet(bank, X).names == ("<lambda> on all", "<lambda> on all (2)")
@@ -319,6 +346,7 @@ def test_missing_values_are_for_functions_to_judge():
         (FRAME[[]], ValueError, r"0 feature\(s\)"),
         (X + 1j, ValueError, "Complex data not supported"),
         (pd.DataFrame(X + 1j), ValueError, "Complex data not supported"),
+        (np.ma.masked_array(X), TypeError, "masked array"),
         (scipy.sparse.csr_matrix(X), TypeError, "Sparse data was passed"),
         (scipy.sparse.coo_array(X), TypeError, "Sparse data was passed"),
         ([[1.0, 2.0], [3.0]], ValueError, "inhomogeneous"),
@@ -480,6 +508,16 @@ def test_weights_and_rows_are_checked():
     with pytest.raises(ValueError, match="kernels"):
         fitted.compact([2], [0])
     assert not fitted.cross(NEW, [0.0, 0.0]).any()
+
+
+@pytest.mark.parametrize("rule", ["trace", "sphere", "center+trace"])
+def test_no_rows_and_no_kernels(rule):
+    fitted = quiet(KernelBank([Gaussian(1.0), Linear()], normalize=rule), X)
+    for bank in (fitted.compact([0, 1], []), fitted.compact([], [])):
+        assert bank.cross(NEW, [0.0, 0.0]).shape == (5, 0)
+        assert np.array_equal(bank.decision(NEW, [0.0, 0.0], []), np.zeros(5))
+    assert fitted.compact([0, 1], []).cross_stack(NEW).shape == (2, 5, 0)
+    assert not fitted.compact([], [1]).cross(NEW, [0.0, 0.0]).any()
 
 
 def test_only_active_kernels_are_computed():

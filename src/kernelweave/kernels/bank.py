@@ -118,7 +118,8 @@ _Request = tuple[str, str, Kernel]  # a name, the name of a view, and the kernel
 
 
 def _as_list(kernels: Any) -> list[Any]:
-    return kernels if isinstance(kernels, list) else [kernels]
+    triple = isinstance(kernels, tuple) and len(kernels) == 3 and isinstance(kernels[0], str)
+    return list(kernels) if isinstance(kernels, list | tuple) and not triple else [kernels]
 
 
 def _checked(item: Any) -> Kernel:

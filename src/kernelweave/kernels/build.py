@@ -108,7 +108,11 @@ class _Builder:
         member = self.members[number]
         kernel = self._kernel(slot)
         out = self.K[slot] if self.K.dtype == np.float64 else pair.scratch("cast")
-        kernel.fill(pair, out)
+        try:
+            kernel.fill(pair, out)
+        except Exception as error:
+            error.add_note(f"The kernel was {member.name!r}.")
+            raise
         if not kernel.known_psd:
             out[...] = check_gram(out, f"kernel {member.name!r}")
         normalizer = learn(self.rule, out, member.name)

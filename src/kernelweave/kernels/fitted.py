@@ -238,13 +238,14 @@ class FittedBank:
         centred = self._centred
         table = self.table if centred else self.table.take(index)
         columns = self._columns_of(index) if centred else index
+        numbers = numbers if len(index) else numbers[:0]  # against no rows: nothing to compute
         active = [(int(number), self.members[number].narrow(index)) for number in numbers]
         groups = [
             (Rows(table, view), list(group))
             for view, group in groupby(active, key=lambda pair: pair[1].view)
         ]
         scratch = Scratch()
-        step = max(1, _BLOCK // len(table))
+        step = max(1, _BLOCK // max(1, len(table)))
         buffer = np.empty((min(step, len(new)), len(table)))
         for start in range(0, len(new), step):
             block = slice(start, min(start + step, len(new)))

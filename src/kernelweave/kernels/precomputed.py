@@ -13,6 +13,8 @@ from .psd import check_gram
 from .rows import Pair, Rows
 from .table import FloatArray
 
+_CHUNK = 256  # rows of the matrix copied at a time
+
 
 class Precomputed(Kernel):
     """k(i, j) = K[i, j]: the rows of X are row numbers into K.
@@ -56,8 +58,10 @@ class Precomputed(Kernel):
 
     def fill(self, pair: Pair, out: FloatArray) -> None:
         """The entries at these row numbers."""
-        rows = self.K[self._numbers(pair.a)]
-        np.take(rows, self._numbers(pair.b), axis=1, out=out, mode="clip")
+        a, b = self._numbers(pair.a), self._numbers(pair.b)
+        for start in range(0, len(a), _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            np.take(self.K[a[rows]], b, axis=1, out=out[rows], mode="clip")
 
     def diagonal(self, rows: Rows) -> FloatArray:
         """K[i, i] at these row numbers."""

@@ -23,25 +23,30 @@ def check_gram(K: Any, who: str, psd: bool = True) -> FloatArray:
     if matrix.dtype.kind not in "biufO":
         raise ValueError(f"{who}: a kernel matrix is real; found {matrix.dtype} entries.")
     matrix = np.ascontiguousarray(matrix, dtype=np.float64)
-    bad = np.argwhere(~np.isfinite(matrix))
-    if len(bad):
-        i, j = (int(place) for place in bad[0])
+    if not all(np.isfinite(matrix[rows]).all() for rows in _chunks(matrix)):
+        i, j = (int(place) for place in np.argwhere(~np.isfinite(matrix))[0])
         raise ValueError(
-            f"{who}: {len(bad)} entries of the kernel matrix are not finite; "
-            f"[{i}, {j}] is {matrix[i, j]}."
+            f"{who}: {matrix.size - np.isfinite(matrix).sum()} entries of the kernel matrix are "
+            f"not finite; [{i}, {j}] is {matrix[i, j]}."
         )
-    gap = np.abs(matrix - matrix.T)
-    if gap.max() > _ASYMMETRY * np.abs(matrix).max():
-        i, j = (int(place) for place in np.unravel_index(gap.argmax(), gap.shape))
+    gap = max(float(np.abs(matrix[rows] - matrix[:, rows].T).max()) for rows in _chunks(matrix))
+    if gap > _ASYMMETRY * max(float(np.abs(matrix[rows]).max()) for rows in _chunks(matrix)):
+        worst = np.abs(matrix - matrix.T)
+        i, j = (int(place) for place in np.unravel_index(worst.argmax(), worst.shape))
         raise ValueError(
             f"{who}: the kernel matrix is not symmetric; "
             f"[{i}, {j}] is {matrix[i, j]:g}, [{j}, {i}] is {matrix[j, i]:g}."
         )
-    if gap.any():
+    if gap > 0:
         matrix = 0.5 * (matrix + matrix.T)
     if psd:
         _check_eigenvalues(matrix, who)
     return matrix
+
+
+def _chunks(matrix: FloatArray, size: int = 256) -> list[slice]:
+    """A few rows at a time: large matrices leave no room for copies of themselves."""
+    return [slice(start, start + size) for start in range(0, len(matrix), size)]
 
 
 def _check_eigenvalues(matrix: FloatArray, who: str) -> None:

@@ -129,7 +129,7 @@ class Pair:
         """
         a, b = self.a.values, self.b.values
         if a.shape[1] == 1:
-            distances = np.subtract.outer(a[:, 0], b[:, 0], out=self.scratch("distances"))
+            distances = np.subtract(a, b.T, out=self.scratch("distances"))
             return np.multiply(distances, distances, out=distances)
         centre = b.mean(axis=0)
         b = b - centre
@@ -153,7 +153,7 @@ class Pair:
 
 def _products(a: FloatArray, b: FloatArray, out: FloatArray) -> FloatArray:
     if a.shape[1] == 1:
-        return np.multiply.outer(a[:, 0], b[:, 0], out=out)
+        return np.multiply(a, b.T, out=out)
     return np.matmul(a, b.T, out=out)  # BLAS mirrors one triangle where a is b
 
 

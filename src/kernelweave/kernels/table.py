@@ -36,6 +36,8 @@ class Table:
                 "Sparse data was passed for X, but dense data is required. "
                 "Use '.toarray()' to convert to a dense numpy array."
             )
+        if isinstance(X, np.ma.MaskedArray):
+            raise TypeError("X is a masked array; fill its gaps first.")
         names = tuple(X.columns) if hasattr(X, "columns") else None
         data = _as_array(X)
         if data.dtype.kind == "c":
@@ -188,7 +190,14 @@ def _as_numbers(column: NDArray[Any]) -> FloatArray | None:
 def _is_constant(column: NDArray[Any]) -> bool:
     if column.dtype.kind in _NUMBERS:
         return bool(column.min() == column.max())
-    return all(value == column[0] for value in column)
+    return all(_same(value, column[0]) for value in column)
+
+
+def _same(a: Any, b: Any) -> bool:
+    try:
+        return bool(np.all(a == b))
+    except ValueError:  # arrays of other shapes
+        return False
 
 
 def _some(items: Sequence[Any], quote: bool = True, most: int = 5) -> str:
