@@ -103,6 +103,35 @@ def test_asymmetry(dtype: Any, tolerance: float, scale: float) -> None:
         KernelStack(K, dtype=dtype)
 
 
+@pytest.mark.parametrize("difference", [1.0, -1.0])
+@pytest.mark.parametrize("place", [(37, 2), (2, 37)])
+def test_asymmetry_either_way(place: tuple[int, int], difference: float) -> None:
+    K = np.stack([4 * np.eye(40)] * 2)
+    K[1][place] = difference
+    with pytest.raises(ValueError, match=r"K\[1\] is not symmetric: .* differ by 1 \(largest "):
+        KernelStack(K)
+
+
+@pytest.mark.parametrize("place", [(37, 2), (2, 37), (9, 9)])
+def test_one_entry_that_is_not_finite(place: tuple[int, int]) -> None:
+    for value, found in ((np.nan, "1 NaN and 0"), (-np.inf, "0 NaN and 1")):
+        K = np.stack([4 * np.eye(40)] * 2)
+        K[1][place] = value
+        with pytest.raises(ValueError, match=rf"K\[1\] has {found} infinite"):
+            KernelStack(K)
+
+
+def test_float32_input_is_judged_as_float32() -> None:
+    """Kept in float64, numbers that were rounded to float32 are as rough as before."""
+    x = np.random.default_rng(4).standard_normal((60, 3))
+    K = (x @ x.T + np.triu(np.full((60, 60), 1e-6), 1)).astype(np.float32)
+    assert np.linalg.eigvalsh(K.astype(float))[0] < -1e-7
+    for source in (K[None], [K], [np.eye(60), K]):
+        assert KernelStack(source).dtype == np.float64
+    with pytest.raises(ValueError, match="not symmetric"):
+        KernelStack(K[None].astype(np.float64))
+
+
 @pytest.mark.parametrize("lapack", [False, True])
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-8), (np.float32, 1e-5)])

@@ -72,8 +72,13 @@ def as_places(index: Index | None, size: int, name: str, empty: bool = True) -> 
     return places
 
 
-def as_matrices(K: ArrayLike | Sequence[ArrayLike], dtype: np.dtype) -> tuple[NDArray, bool]:
-    """K as one C-contiguous (m, n, n) array, and whether that is a copy; K itself if it is one."""
+def as_matrices(
+    K: ArrayLike | Sequence[ArrayLike], dtype: np.dtype
+) -> tuple[NDArray, bool, np.dtype]:
+    """K as one C-contiguous (m, n, n) array, whether that is a copy, and how precise it can be.
+
+    It is K itself where that will do. float32 numbers stay as rough as they were in float64.
+    """
     listed = isinstance(K, list | tuple)
     parts = [_real(A, f"K[{k}]") for k, A in enumerate(K)] if listed else _real(K, "K")  # type: ignore[arg-type]
     shape = (len(parts), *parts[0].shape) if listed and parts else np.shape(parts)
@@ -88,14 +93,16 @@ def as_matrices(K: ArrayLike | Sequence[ArrayLike], dtype: np.dtype) -> tuple[ND
     for k, A in enumerate(parts):
         if A.shape != shape[1:]:
             raise ValueError(f"K[{k}] has shape {A.shape}, but K[0] has shape {shape[1:]}")
+    rough = any(A.dtype.kind == "f" and A.dtype.itemsize <= 4 for A in parts)
+    precision = np.dtype(np.float32) if rough else dtype
     if isinstance(parts, np.ndarray) and parts.dtype == dtype:
         if parts.flags.c_contiguous and parts.flags.aligned:
-            return parts, False
+            return parts, False, precision
     require_memory(shape[0], shape[1], dtype)
     data = np.empty(shape, dtype)
     for k, A in enumerate(parts):
         data[k] = A
-    return data, True
+    return data, True, precision
 
 
 def _real(A: Any, name: str) -> NDArray:
@@ -109,7 +116,7 @@ def _real(A: Any, name: str) -> NDArray:
     return array
 
 
-def check_entries(K: NDArray, threads: int) -> Array:
+def check_entries(K: NDArray, precision: np.dtype, threads: int) -> Array:
     """Raise ``ValueError`` unless all is finite and symmetric; return max |K_k| for each k."""
     scales, gaps = np.empty(len(K)), np.empty(len(K))
     K = read_only(K)
@@ -122,7 +129,7 @@ def check_entries(K: NDArray, threads: int) -> Array:
             f"K[{bad[0]}] has {np.isnan(A).sum()} NaN and {np.isinf(A).sum()} infinite "
             f"entries{others}"
         )
-    bad = np.flatnonzero(gaps > ASYMMETRY[K.dtype] * scales)
+    bad = np.flatnonzero(gaps > ASYMMETRY[precision] * scales)
     if len(bad):
         k = bad[0]
         difference = np.abs(np.subtract(K[k], K[k].T, dtype=np.float64))
@@ -134,14 +141,16 @@ def check_entries(K: NDArray, threads: int) -> Array:
     return scales
 
 
-def check_definite(K: NDArray, scales: Array, threads: int, clip: bool, owned: bool) -> NDArray:
+def check_definite(
+    K: NDArray, scales: Array, precision: np.dtype, threads: int, clip: bool, owned: bool
+) -> NDArray:
     """Raise ``ValueError`` for negative eigenvalues, or set them to zero in a copy.
 
     λ_min ≥ −tol·max|λ| counts as rounding. A Cholesky factor of K_k + tol·mean(diag)·I proves
     that much, because the mean of the diagonal, which is that of the eigenvalues, is at most
     the largest; only where there is none are eigenvalues computed.
     """
-    tolerance = NEGATIVITY[K.dtype]
+    tolerance = NEGATIVITY[precision]
     require_memory(1, K.shape[1], np.float64)
     for k in np.flatnonzero(~_have_factors(K, scales, tolerance, threads)):
         A = np.divide(K[k], scales[k], dtype=np.float64)

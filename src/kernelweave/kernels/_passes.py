@@ -50,8 +50,8 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
 
 @jit
 def dots(r0: Any, r1: Any, r2: Any, r3: Any, x: Any, size: int) -> Any:
-    """Four inner products of x with r0, …, r3 over their first ``size`` entries."""
-    s0 = s1 = s2 = s3 = 0.0
+    """Inner products of x with r0, …, r3; written out below where a call costs a short row."""
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     for j in range(size):
         s0 += x[j] * r0[j]
         s1 += x[j] * r1[j]
@@ -81,12 +81,18 @@ def quad_forms(
             t0 = t1 = t2 = t3 = 0.0
             for a in range(first, last):
                 i = rows[a]
+                r0, r1, r2, r3 = A[i], B[i], C[i], D[i]
+                s0 = s1 = s2 = s3 = 0.0
+                for j in range(i):
+                    s0 += v[j] * r0[j]
+                    s1 += v[j] * r1[j]
+                    s2 += v[j] * r2[j]
+                    s3 += v[j] * r3[j]
                 x = values[a]
-                s0, s1, s2, s3 = dots(A[i], B[i], C[i], D[i], v, i)
-                t0 += x * (2.0 * s0 + x * A[i, i])
-                t1 += x * (2.0 * s1 + x * B[i, i])
-                t2 += x * (2.0 * s2 + x * C[i, i])
-                t3 += x * (2.0 * s3 + x * D[i, i])
+                t0 += x * (2.0 * s0 + x * r0[i])
+                t1 += x * (2.0 * s1 + x * r1[i])
+                t2 += x * (2.0 * s2 + x * r2[i])
+                t3 += x * (2.0 * s3 + x * r3[i])
             out[g, b], out[g + 1, b], out[g + 2, b], out[g + 3, b] = t0, t1, t2, t3
             continue
         for k in range(g, kernels.shape[0]):
@@ -113,20 +119,27 @@ def matvecs(K: Any, kernels: Any, rows: Any, v: Any, out: Any, start: int, stop:
     for task in range(start, stop):
         g = 4 * (task // blocks)
         first = task % blocks * BLOCK
-        last = min(first + BLOCK, rows.shape[0])
-        if g + 4 <= kernels.shape[0]:
-            A, B, C, D = K[kernels[g]], K[kernels[g + 1]], K[kernels[g + 2]], K[kernels[g + 3]]
-            for a in range(first, last):
-                i = rows[a]
-                s0, s1, s2, s3 = dots(A[i], B[i], C[i], D[i], v, n)
-                out[g, a], out[g + 1, a], out[g + 2, a], out[g + 3, a] = s0, s1, s2, s3
-            continue
-        for k in range(g, kernels.shape[0]):
-            A = K[kernels[k]]
-            for a in range(first, last, 4):  # past the end, the last row again
-                b, c, d = min(a + 1, last - 1), min(a + 2, last - 1), min(a + 3, last - 1)
-                s0, s1, s2, s3 = dots(A[rows[a]], A[rows[b]], A[rows[c]], A[rows[d]], v, n)
-                out[k, d], out[k, c], out[k, b], out[k, a] = s3, s2, s1, s0
+        size = min(BLOCK, rows.shape[0] - first)
+        left = kernels.shape[0] - g
+        fours = (size + 3) // 4
+        for step in range(size if left >= 4 else left * fours):
+            if left >= 4:  # one row of four kernels
+                k0, k1, k2, k3 = g, g + 1, g + 2, g + 3
+                a = b = c = d = first + step
+            else:  # four rows of one kernel; past the end, the last row again
+                k0 = k1 = k2 = k3 = g + step // fours
+                a = first + step % fours * 4
+                end = first + size - 1
+                b, c, d = min(a + 1, end), min(a + 2, end), min(a + 3, end)
+            r0, r1 = K[kernels[k0], rows[a]], K[kernels[k1], rows[b]]
+            r2, r3 = K[kernels[k2], rows[c]], K[kernels[k3], rows[d]]
+            s0 = s1 = s2 = s3 = 0.0
+            for j in range(n):
+                s0 += v[j] * r0[j]
+                s1 += v[j] * r1[j]
+                s2 += v[j] * r2[j]
+                s3 += v[j] * r3[j]
+            out[k0, a], out[k1, b], out[k2, c], out[k3, d] = s0, s1, s2, s3
 
 
 @jit

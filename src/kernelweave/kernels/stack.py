@@ -30,7 +30,8 @@ from ._checks import (
 from .memory import require_memory
 
 PIECE = 8192  # numbers of a combined matrix that stay in cache while the kernels stream past
-SPARSE = 0.4  # share of non-zeros in v below which K v is summed over rows of K, by symmetry
+SPARSE = 0.4, 0.7  # share of non-zeros in v below which K v is summed over rows of K, by symmetry
+LONG = 1000  # points from which the second share holds: four of its rows are four streams
 
 
 class KernelStack:
@@ -45,11 +46,12 @@ class KernelStack:
     K : array (m, n, n), or a sequence of m arrays (n, n)
         The kernel matrices. One all zero is allowed.
     check : bool
-        Whether to make sure that K is finite, symmetric and positive semidefinite, up to rounding.
+        Whether to make sure that K is finite, symmetric and positive semidefinite, up to rounding
+        (that of float32 where K or ``dtype`` is float32).
     dtype : float64 (None) or float32
         How the matrices are kept. float32 takes half the memory and time.
     indefinite : "raise" or "clip"
-        What to do about negative eigenvalues: refuse, or set them to zero.
+        What the check does about negative eigenvalues: refuse, or set them to zero in a copy.
     n_jobs : int or None
         Threads for large stacks; None is 1, −1 is one for each core.
     """
@@ -68,10 +70,11 @@ class KernelStack:
         if indefinite not in ("raise", "clip"):
             raise ValueError(f"indefinite must be 'raise' or 'clip', found {indefinite!r}")
         threads = count_threads(n_jobs)
-        data, owned = as_matrices(K, float_type(dtype))
+        data, owned, precision = as_matrices(K, float_type(dtype))
         if check:
-            scales = check_entries(data, threads)
-            data = check_definite(data, scales, threads, clip=indefinite == "clip", owned=owned)
+            scales = check_entries(data, precision, threads)
+            clip = indefinite == "clip"
+            data = check_definite(data, scales, precision, threads, clip, owned)
         self._set(data, n_jobs)
 
     def _set(self, data: NDArray, n_jobs: int | None) -> None:
@@ -171,7 +174,7 @@ class KernelStack:
         places = as_places(rows, self.n, "rows")
         chosen = as_places(kernels, self.m, "kernels")
         support = np.flatnonzero(x)
-        if len(support) < SPARSE * len(places):  # K v = Σ_j v_j K[j], by symmetry
+        if len(support) < SPARSE[self.n >= LONG] * len(places):  # K v = Σ_j v_j K[j]
             begins = chosen * self.n**2
             total = self._sums(support * self.n, x[support], begins, begins + self.n)
             total = total.reshape(len(chosen), self.n)
