@@ -1,0 +1,304 @@
+"""Multiple kernel learning as scikit-learn estimators.
+
+A bank turns X into kernels, ``learn`` weights them, and the estimator keeps what prediction
+needs: the kernels with a weight and the support rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import (
+    assert_all_finite,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from .kernels.adapters import as_kernel
+from .kernels.bank import FittedBank, KernelBank
+from .kernels.precomputed import Precomputed
+from .kernels.table import FloatArray, Table
+from .learners import make_learner
+from .learners.base import Learner
+from .mkl import learn
+from .problems.losses import lower
+from .solution import Solution
+
+
+class MKLClassifier(ClassifierMixin, BaseEstimator):
+    """Support vector classifier on a learnt combination of kernels.
+
+    The decision function is f(x) = Σ_m d_m Σ_i k_m(x, x_i) coef_i + b. Kernel weights d_m ≥ 0,
+    Σ_m d_m = 1, and the machine are learnt together; the duality gap certifies how close both are
+    to the optimum. Two classes.
+
+    Parameters
+    ----------
+    kernels : KernelBank, kernel or list of kernels, default=None
+        What is weighted. None: the default bank, kernels on all columns that need no scaling of X
+        (see ``kernelweave.kernels.default``). A kernel, or a list of items as ``KernelBank`` takes
+        them, stands for ``KernelBank(kernels)``. The bank decides what X may hold.
+    C : float, default=1.0
+        Cost of a slack, ``inf`` for the hard margin. Under the bank's default normalisation it
+        means what it means in ``SVC``.
+    learner : str or learner object, default="auto"
+        How the weights are learnt: a name in ``kernelweave.learners.NAMES``, or an object with
+        knobs of its own, such as ``kernelweave.learners.simple.Simple(small=1e-3)``.
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+        C Σξ or (C/2) Σξ².
+    weight_norm : float, default=1
+        1: weights on the simplex, most of them zero.
+    tol : float, default=1e-3
+        Relative duality gap to reach.
+    max_iter : int, default=1000
+        Iterations of the learner.
+    n_jobs : int, default=None
+        Threads that compute and pass over kernels; None is one, -1 is one a core. Results do not
+        depend on it.
+    random_state : int, RandomState or None, default=None
+        For learners that draw random numbers. None of the present ones does.
+    verbose : int, default=0
+        1 prints a line an iteration to standard error.
+
+    Attributes
+    ----------
+    weights_ : ndarray (n_kernels,)
+        Learnt weight of every kernel of the bank, 0 for those it left out.
+    raw_weights_ : ndarray (n_kernels,)
+        The same for the kernels before their normalisation (centring aside). NaN under
+        ``normalize="sphere"``, where no single factor relates the two.
+    kernel_names_ : ndarray (n_kernels,) of str
+        A readable name for every kernel.
+    bank_ : FittedBank
+        The kernels with a weight, against the support rows; ``bank_.dropped`` says which kernels
+        were left out and why, ``bank_.views`` names the view of every kernel.
+    support_ : ndarray (n_SV,)
+        Numbers of the support rows in X.
+    dual_coef_ : ndarray (1, n_SV)
+        Coefficients of the support rows.
+    intercept_ : ndarray (1,)
+        The bias b.
+    duality_gap_ : float
+        (primal − dual) / primal: the objective is at most this share above its optimum. Under
+        ``learner="uniform"`` the optimum for equal weights is meant.
+    objective_ : float
+        The primal value.
+    n_iter_ : int
+        Iterations of the learner.
+    n_svm_solves_ : int
+        Support vector machines solved on the way.
+    history_ : dict of ndarray
+        By iteration: "weights" (for every kernel of the bank), "objective", "gap", "seconds",
+        "n_svm_solves".
+    solution_ : Solution
+        What ``kernelweave.learn`` returned, over the kernels ``bank_.kept`` and all training rows.
+    classes_ : ndarray (2,)
+        Class labels; a positive decision value means the second.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray (n_features_in_,)
+        Names of the columns, if X had any.
+
+    Notes
+    -----
+    A pickle (or a copy) holds the support rows and the kernels with a weight, neither the other
+    training rows nor any kernel matrix. ``combined_kernel`` therefore works on the fitted object
+    only. Two sorts of banks need more to predict, and keep it: ``Precomputed`` its matrix, and
+    centred kernels all training rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from kernelweave import MKLClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = MKLClassifier().fit(X[:400], y[:400])
+    >>> bool(model.score(X[400:], y[400:]) > 0.9 and model.duality_gap_ <= 1e-3)
+    True
+    """
+
+    bank_: FittedBank
+    solution_: Solution
+    weights_: FloatArray
+    dual_coef_: FloatArray
+    intercept_: FloatArray
+    classes_: NDArray[Any]
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        C: float = 1.0,
+        learner: str | Learner = "auto",
+        loss: str = "hinge",
+        weight_norm: float = 1,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.C = C
+        self.learner = learner
+        self.loss = loss
+        self.weight_norm = weight_norm
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: ArrayLike) -> MKLClassifier:
+        """Learn kernel weights and machine.
+
+        Parameters
+        ----------
+        X : array, list of rows or data frame (n, n_features)
+            What the kernels read.
+        y : array-like (n,)
+            Labels, of any type, of two classes.
+
+        Returns
+        -------
+        self
+        """
+        self._check_columns(X, y)
+        classes, signs = _two_classes(y)
+        n = len(Table.read(X))
+        if n != len(signs):
+            raise ValueError(
+                "Found input variables with inconsistent numbers of samples: "
+                f"X has {n} rows, but y has {len(signs)} labels."
+            )
+        learner = make_learner(self.learner)
+        if np.ndim(self.C):
+            raise ValueError(f"C must be one number, found {self.C!r}")
+        lower(signs, n, self.C, self.loss)  # complain before kernels are computed
+
+        bank = as_bank(self.kernels).fit(X, n_jobs=self.n_jobs)
+        solution = learn(
+            bank.stack,
+            signs,
+            C=self.C,
+            learner=learner,
+            loss=self.loss,
+            weight_norm=self.weight_norm,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+        )
+        self.classes_ = classes
+        self.n_features_in_ = bank.n_features
+        self._keep(bank, solution)
+        return self
+
+    def _keep(self, bank: FittedBank, solution: Solution) -> None:
+        """What prediction and reports need, without the kernel matrices."""
+        self.solution_ = solution
+        self.weights_ = bank.spread(solution.weights)
+        self.raw_weights_ = self.weights_ * bank.scales
+        self.kernel_names_ = np.array(bank.names)
+        self.support_ = np.flatnonzero(solution.coef)
+        self.dual_coef_ = solution.coef[None, self.support_]
+        self.intercept_ = np.array([solution.bias])
+        self.duality_gap_ = solution.gap
+        self.objective_ = solution.objective
+        self.n_iter_ = solution.n_iter
+        self.n_svm_solves_ = solution.n_svm_solves
+        spread = [bank.spread(weights) for weights in solution.history["weights"]]
+        self.history_ = {**solution.history, "weights": np.array(spread)}
+        active = np.flatnonzero(self.weights_)
+        self.bank_ = bank.compact(active, self.support_)
+        self._training_bank = bank.compact(active)  # for combined_kernel; not pickled
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """f(x) for every row of X, shape (n_new,); positive for ``classes_[1]``."""
+        check_is_fitted(self)
+        self._check_columns(X)
+        values = self.bank_.decision(X, self.weights_, self.dual_coef_[0])
+        return values + self.intercept_[0]
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of every row of X, shape (n_new,)."""
+        values = self.decision_function(X)
+        return self.classes_[(values > 0.0).astype(int)]
+
+    def combined_kernel(self, X: Any) -> FloatArray:
+        """The learnt kernel Σ_m d_m k_m(x, x_i) against all training rows, (n_new, n_train).
+
+        Not there after unpickling: a pickle holds the support rows alone.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "_training_bank"):
+            raise ValueError(
+                "combined_kernel needs all training rows, but pickles and copies of a fitted "
+                "MKLClassifier hold its support rows only; "
+                "bank_.cross(X, weights_) is the kernel against these."
+            )
+        self._check_columns(X)
+        return self._training_bank.cross(X, self.weights_)
+
+    def _check_columns(self, X: Any, *y: Any) -> None:
+        """Number and names of the columns, and that y is there; the bank judges all else of X."""
+        if getattr(X, "ndim", 2) == 2:
+            validate_data(self, X, *y, reset=bool(y), skip_check_array=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_training_bank"}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "bank_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.string = tags.input_tags.allow_nan = _reads_anything(self.kernels)
+        return tags
+
+
+def as_bank(kernels: Any) -> KernelBank:
+    """The bank an estimator's ``kernels`` stand for."""
+    return kernels if isinstance(kernels, KernelBank) else KernelBank(kernels)
+
+
+def _reads_anything(kernels: Any) -> bool:
+    """Whether some kernel takes columns as they came, strings and gaps included."""
+    items = as_bank(kernels).kernels
+    for item in items if isinstance(items, list) else [items]:
+        try:
+            kernel = as_kernel(item[1] if isinstance(item, tuple) else item)
+        except (TypeError, IndexError):  # fit says what is wrong with it, or it is None
+            continue
+        if not kernel.numeric and not isinstance(kernel, Precomputed):
+            return True
+    return False
+
+
+def _two_classes(y: Any) -> tuple[NDArray[Any], FloatArray]:
+    """The two classes in ``y``, sorted, and −1 or +1 for each label."""
+    y = column_or_1d(y, warn=True)
+    assert_all_finite(y, input_name="y")
+    try:
+        classes, numbers = np.unique(y, return_inverse=True)
+    except TypeError:
+        found = sorted({type(label).__name__ for label in y})
+        raise TypeError(f"y must hold labels of one type, found {', '.join(found)}.") from None
+    check_classification_targets(y)
+    kind = type_of_target(y, input_name="y", raise_unknown=True)
+    if kind != "binary":
+        raise ValueError(
+            f"Only binary classification is supported. The type of the target is {kind}: "
+            f"y contains {len(classes)} classes. OneVsRestClassifier and OneVsOneClassifier in "
+            "sklearn.multiclass make binary problems of it."
+        )
+    if len(classes) == 1:
+        raise ValueError(
+            f"y contains only one class, {classes.tolist()[0]!r}; a classifier needs two."
+        )
+    return classes, np.where(numbers == 1, 1.0, -1.0)
