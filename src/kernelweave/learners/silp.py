@@ -44,14 +44,13 @@ class Silp(Params):
             assert oracle.best is not None
             e = oracle.best.e
         program = _Program(e.size)
-        cuts = Cuts(size=0)
+        cuts = Cuts(oracle, tol)
         while True:
             point = oracle.solve(e, inner_tol(oracle.gap, tol))
-            cuts.add(point.linear, point.q, point.v)
-            oracle.offer_dual(point.v, point.q)
+            cuts.add(point)
             program.add(point.linear, 0.5 * point.q)
             e, multipliers = program.solve()
-            cuts.offer(oracle, multipliers, tol)
+            cuts.offer(multipliers)
             yield
 
 

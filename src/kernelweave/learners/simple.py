@@ -43,12 +43,11 @@ class Simple(Params):
 
     def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
         """Descend from unit weights ``e``, one yield an iteration."""
-        cuts = Cuts()
+        cuts = Cuts(oracle, tol)
         point = oracle.solve(e, inner_tol(1.0, tol))
         stalls = 0
         while True:
-            cuts.add(point.linear, point.q, point.v)
-            oracle.offer_dual(point.v, point.q)
+            cuts.add(point)
             yield
             before, gap = point.e, oracle.gap
             point = self._descend(oracle, point, inner_tol(oracle.gap, tol))

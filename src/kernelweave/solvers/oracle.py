@@ -33,6 +33,12 @@ class Stack(Protocol):
     def m(self) -> int: ...
     def combine(self, weights: Array) -> Array: ...
     def quad_forms(self, v: Array, kernels: NDArray[np.intp] | None = None) -> Array: ...
+    def matvecs(
+        self,
+        v: Array,
+        rows: NDArray[np.intp] | None = None,
+        kernels: NDArray[np.intp] | None = None,
+    ) -> Array: ...
 
 
 class HardMarginInfeasible(ValueError):
@@ -124,21 +130,31 @@ class Oracle:
             self.best = point
         return point
 
-    def quads(self, v: Array) -> Array:
-        """All s_m vᵀK_m v, nonnegative. Costs a pass over the kernels."""
-        return self.weight_set.scale * np.maximum(self.stack.quad_forms(self.qp.fold(v)), 0.0)
+    def quads(self, v: Array, kernels: NDArray[np.intp] | None = None) -> Array:
+        """All s_m vᵀK_m v, or those of some kernels. Costs a pass over them."""
+        chosen = slice(None) if kernels is None else kernels
+        q = self.stack.quad_forms(self.qp.fold(v), kernels)
+        return np.maximum(self.weight_set.scale[chosen] * q, 0.0)
 
-    def products(self, point: Point) -> tuple[NDArray[np.intp], Array]:
+    def products(
+        self, point: Point, kernels: NDArray[np.intp] | None = None
+    ) -> tuple[NDArray[np.intp], Array]:
         """Free variables of ``point`` and s_m K_m v at their rows, (m, free); fills in its q.
 
-        One pass over the kernels gives both.
+        One pass over the kernels gives both. Of kernels not asked for, the products are zero
+        and q is NaN.
         """
         v, coef = point.v, self.qp.fold(point.v)
         rows = np.flatnonzero(coef)
-        scaled = self.weight_set.scale[:, None] * self.stack.matvecs(coef, rows=rows)
-        point.__dict__["q"] = np.maximum(scaled @ coef[rows], 0.0)
+        chosen = slice(None) if kernels is None else kernels
         free = np.flatnonzero((v > self.qp.lower) & (v < self.qp.upper))
-        return free, scaled[:, np.searchsorted(rows, free % self.qp.n)]
+        raw = self.stack.matvecs(coef, rows=rows, kernels=kernels)
+        scaled = self.weight_set.scale[chosen, None] * raw
+        q, products = np.full(self.stack.m, np.nan), np.zeros((self.stack.m, free.size))
+        q[chosen] = np.maximum(scaled @ coef[rows], 0.0)
+        products[chosen] = scaled[:, np.searchsorted(rows, free % self.qp.n)]
+        point.__dict__["q"] = q
+        return free, products
 
     def offer_dual(self, v: Array, q: Array | None = None) -> float:
         """Judge a feasible v as a lower bound and keep it if it is the best; its value.
