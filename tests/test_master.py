@@ -1,0 +1,148 @@
+"""The master problem: against conic and linear programs, and by its own conditions."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from problems import solve
+from scipy.optimize import linprog
+
+from kernelweave.solvers.master import solve_master
+
+
+def random_cuts(seed: int, cuts: int, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Cuts that support one convex function near its minimum, and a sparse centre."""
+    rng = np.random.default_rng(seed)
+    g = rng.gamma(1.0, size=(cuts, m))
+    a = 3.0 + g.mean(axis=1) + 0.3 * rng.standard_normal(cuts)
+    center = rng.random(m) * (rng.random(m) < 0.5)
+    center[0] += 0.1
+    return a, g, center / center.sum()
+
+
+def objective(
+    e: np.ndarray,
+    a: np.ndarray,
+    g: np.ndarray,
+    center: np.ndarray,
+    delta: float,
+    factor: np.ndarray | None,
+) -> float:
+    step = e - center
+    value = (a - g @ e).max() + 0.5 * delta * (step @ step)
+    return float(value if factor is None else value + 0.5 * ((factor @ step) ** 2).sum())
+
+
+def reference(
+    a: np.ndarray, g: np.ndarray, center: np.ndarray, delta: float, factor: np.ndarray | None
+) -> float:
+    e = cp.Variable(center.size, nonneg=True)
+    value = cp.max(a - g @ e) + 0.5 * delta * cp.sum_squares(e - center)
+    if factor is not None:
+        value = value + 0.5 * cp.sum_squares(factor @ (e - center))
+    return solve(cp.Problem(cp.Minimize(value), [cp.sum(e) == 1]))
+
+
+SIZES = [(1, 1), (1, 8), (4, 1), (3, 5), (12, 7), (5, 60), (30, 45)]
+
+
+@pytest.mark.parametrize("curved", [False, True], ids=["proximal", "factor"])
+@pytest.mark.parametrize("delta", [1e-3, 1.0, 100.0])
+@pytest.mark.parametrize(("cuts", "m"), SIZES)
+def test_optimum(cuts: int, m: int, delta: float, curved: bool) -> None:
+    a, g, center = random_cuts(cuts + m, cuts, m)
+    factor = np.random.default_rng(m).standard_normal((3, m)) if curved else None
+    e, multipliers = solve_master(a, g, center, delta, factor)
+    assert e.min() >= 0.0 and e.sum() == pytest.approx(1.0, abs=1e-12)
+    assert multipliers.min() >= 0.0 and multipliers.sum() == pytest.approx(1.0, abs=1e-12)
+    found = objective(e, a, g, center, delta, factor)
+    best = reference(a, g, center, delta, factor)
+    assert found == pytest.approx(best, rel=1e-7)
+
+
+@pytest.mark.parametrize("curved", [False, True], ids=["proximal", "factor"])
+@pytest.mark.parametrize(("cuts", "m"), SIZES)
+def test_multipliers_prove_the_optimum(cuts: int, m: int, curved: bool) -> None:
+    """With the multipliers in place of the max, no weight wants to move, on any kernel."""
+    delta = 0.5
+    a, g, center = random_cuts(100 + cuts + m, cuts, m)
+    factor = np.random.default_rng(m).standard_normal((3, m)) if curved else None
+    e, multipliers = solve_master(a, g, center, delta, factor)
+    slope = delta * (e - center) - multipliers @ g
+    if factor is not None:
+        slope += factor.T @ (factor @ (e - center))
+    unit = np.ptp(g) + 1.0
+    assert e @ slope - slope.min() <= 1e-7 * unit
+    values = a - g @ e
+    assert values.max() - multipliers @ values <= 1e-7 * unit
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_without_a_proximal_term_it_is_the_linear_program(seed: int) -> None:
+    cuts, m = 20, 30
+    a, g, center = random_cuts(seed, cuts, m)
+    e, multipliers = solve_master(a, g, center, 1e-10 * float(np.ptp(g)))
+    lp = linprog(
+        np.append(np.zeros(m), 1.0),
+        A_ub=np.column_stack([-g, -np.ones(cuts)]),
+        b_ub=-a,
+        A_eq=np.append(np.ones(m), 0.0)[None],
+        b_eq=[1.0],
+        bounds=[(0, None)] * m + [(None, None)],
+    )
+    assert (a - g @ e).max() == pytest.approx(lp.fun, rel=1e-7)
+    # the multipliers alone give the same value from below: Σ λ_k a_k − max_m Σ λ_k g_km
+    assert multipliers @ a - (multipliers @ g).max() == pytest.approx(lp.fun, rel=1e-7)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-3, 1e6])
+def test_units_do_not_matter(scale: float) -> None:
+    a, g, center = random_cuts(3, 8, 12)
+    factor = np.random.default_rng(0).standard_normal((2, 12))
+    one, _ = solve_master(a, g, center, 0.1, factor)
+    scaled = solve_master(scale * a, scale * g, center, 0.1 * scale, np.sqrt(scale) * factor)[0]
+    best = objective(one, a, g, center, 0.1, factor)
+    assert objective(scaled, a, g, center, 0.1, factor) == pytest.approx(best, rel=1e-7)
+
+
+def test_far_apart_kernels() -> None:
+    """g over twelve orders of magnitude, as kernels 1e6 apart give."""
+    rng = np.random.default_rng(0)
+    cuts, m = 6, 5
+    g = rng.random((cuts, m)) * np.array([1.0, 1e6, 1e-6, 1e3, 1.0])
+    a = 1e5 * rng.random(cuts)
+    center = np.full(m, 0.2)
+    e, multipliers = solve_master(a, g, center, 1e-3 * float(np.ptp(g)))
+    assert np.isfinite(e).all() and np.isfinite(multipliers).all()
+    unit = float(np.ptp(g))
+    best = reference(a / unit, g / unit, center, 1e-3, None)
+    assert objective(e, a, g, center, 1e-3 * unit, None) / unit == pytest.approx(best, abs=1e-7)
+
+
+@pytest.mark.parametrize("m", [1, 2, 30])
+def test_equal_cuts(m: int) -> None:
+    """Duplicate cuts, all-equal gradients: the multipliers are not unique, the value is."""
+    center = np.full(m, 1.0 / m)
+    g, a = np.full((4, m), 2.0), np.full(4, 5.0)
+    e, multipliers = solve_master(a, g, center, 1.0)
+    assert multipliers.sum() == pytest.approx(1.0, abs=1e-12)
+    assert objective(e, a, g, center, 1.0, None) == pytest.approx(3.0, rel=1e-9)
+    zero, _ = solve_master(a, np.zeros((4, m)), center, 1.0)
+    assert zero.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+def test_a_kernel_outside_the_first_working_set_joins() -> None:
+    """The best kernel is none of the newest cuts' largest: it is priced in."""
+    m, cuts = 200, 5
+    rng = np.random.default_rng(1)
+    g = rng.random((cuts, m))
+    g[:3, 150] = 0.0
+    g[0, 7], g[-3:, 7] = 60.0, 0.0
+    a = np.array([50.0, 1.0, 1.0, 1.0, 1.0])
+    center = np.zeros(m)
+    center[0] = 1.0
+    e, _ = solve_master(a, g, center, 1e-2)
+    assert e[7] > 0.1
+    best = reference(a, g, center, 1e-2, None)
+    assert objective(e, a, g, center, 1e-2, None) == pytest.approx(best, rel=1e-7)
