@@ -258,7 +258,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        tags.input_tags.string = tags.input_tags.allow_nan = _reads_anything(self.kernels)
+        tags.input_tags.string = _takes_strings(self.kernels)
         return tags
 
 
@@ -267,8 +267,8 @@ def as_bank(kernels: Any) -> KernelBank:
     return kernels if isinstance(kernels, KernelBank) else KernelBank(kernels)
 
 
-def _reads_anything(kernels: Any) -> bool:
-    """Whether some kernel takes columns as they came, strings and gaps included."""
+def _takes_strings(kernels: Any) -> bool:
+    """Whether some kernel takes columns as they came, strings included."""
     items = as_bank(kernels).kernels
     for item in items if isinstance(items, list) else [items]:
         try:
