@@ -1,0 +1,290 @@
+"""How fast newton is: against the floor, a cutting-plane loop, conic solvers, and as m and n grow.
+
+    floor      one SVC(kernel="precomputed") on the learnt kernel + one pass over the kernels with
+               NumPy; the half sets of rakoto2007 at C = 100, gap 1e-2
+    cutting    a loop of SVC and scipy's linprog, at certified gap 1e-4; breast cancer, 20 kernels
+    conic      Clarabel on two cone programs, its solver's time only, at certified gap 1e-4;
+               ionosphere, n = 351, 48 kernels: of the bank of rakoto2007 (most on one feature, of
+               low rank, and factored so), and Gaussians on random features
+    growth     m from 10 to 2,000 at n = 351, n from 200 to 6,000 at 20 kernels, gap 1e-3; exponents
+               fitted over times of at least 20 times the overhead of a fit
+
+One thread. Rivals may use the loosest setting of their own that certifies the gap.
+"""
+
+import time
+
+import common
+import numpy as np
+import rivals
+from sklearn.datasets import load_breast_cancer
+
+import kernelweave as kw
+
+PARTS = ["floor", "cutting", "conic", "growth"]
+SETS = ["ionosphere", "sonar", "pima"]
+TIMED = ("newton", "svc", "pass")
+
+
+# ---- the floor ---------------------------------------------------------------------------------
+
+
+def floor(stack, y, C, tol, seconds):
+    solution, record = common.fit(stack, y, C=C, tol=tol, learner="newton")
+    combined = np.array(stack.combine(solution.weights))
+    K, v = common.matrices(stack), solution.coef
+    m, n = stack.m, stack.n
+    times = common.race(
+        {
+            "newton": lambda: kw.learn(stack, y, C=C, tol=tol, learner="newton"),
+            "svc": lambda: common.svc(combined, y, C),
+            "pass": lambda: (K.reshape(m * n, n) @ v).reshape(m, n) @ v,
+        },
+        seconds=seconds,
+    )
+    ground = times["svc"]["median"] + times["pass"]["median"]
+    return {**record, **times, "floor": ground, "ratio": times["newton"]["median"] / ground}
+
+
+def floor_paper(data, name, seed, seconds):
+    split = common.half(name, data, seed)
+    return floor(common.rakoto_bank(split.X).stack, split.y, 100.0, 1e-2, seconds)
+
+
+def floor_wide(data, name, n, m, seconds):
+    stack, y, _ = random_stack(data, name, n, m, 0)
+    return floor(stack, y, 1.0, 1e-2, seconds)
+
+
+# ---- rivals ------------------------------------------------------------------------------------
+
+
+def cutting(C, rows, seconds):
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y = common.standardise(X[:rows])[0], np.where(y[:rows] > 0, 1.0, -1.0)
+    kernels = [kw.Gaussian(width) for width in common.WIDTHS]
+    kernels += [kw.Polynomial(degree) for degree in range(1, 11)]
+    stack = common.fit_bank(X, kernels).stack
+    K = common.matrices(stack)
+    _, record = common.fit(stack, y, C=C, tol=1e-4, learner="newton")
+    rows, best = [], {"seconds": 60.0, "svc_tol": 1e-6, "gap": None}
+    for svc_tol in (1e-6, 1e-5, 1e-4, 1e-3):  # a looser one may not take longer than the best
+        began = time.perf_counter()
+        weights, coef, proof, solves = rivals.cutting_planes(
+            K, y, C, 1e-4, svc_tol, patience=best["seconds"]
+        )
+        spent = time.perf_counter() - began
+        bias = rivals.lower(y, len(y), C, "hinge").best_bias(stack.combine(weights) @ coef)
+        gap = kw.duality_gap(stack, y, weights, coef, bias, C=C, dual_alpha=proof).gap
+        rows.append({"svc_tol": svc_tol, "seconds": spent, "gap": gap, "solves": solves})
+        if gap <= 1e-4 and spent < best["seconds"]:
+            best = rows[-1]
+    times = common.race(
+        {
+            "newton": lambda: kw.learn(stack, y, C=C, tol=1e-4, learner="newton"),
+            "loop": lambda: rivals.cutting_planes(K, y, C, 1e-4, best["svc_tol"]),
+        },
+        seconds=seconds,
+    )
+    ratio = times["loop"]["median"] / times["newton"]["median"]
+    return {**record, **times, "tried": rows, "loop_gap": best["gap"], "ratio": ratio}
+
+
+def conic(data, n, m, kind, C, seconds):
+    if kind == "random":
+        stack, y, _ = random_stack(data, "ionosphere", n, m, 0)
+    else:
+        X, y = common.sample("ionosphere", data, n)
+        stack = common.rakoto_bank(X, kind).stack
+        stack = stack.select(np.linspace(0, stack.m - 1, m).astype(int))
+    began = time.perf_counter()
+    L = rivals.factors(common.matrices(stack))
+    factoring = time.perf_counter() - began
+    _, record = common.fit(stack, y, C=C, tol=1e-4, learner="newton")
+    times = common.race(
+        {"newton": lambda: kw.learn(stack, y, C=C, tol=1e-4, learner="newton")}, seconds
+    )
+    record |= {**times, "total_rank": sum(B.shape[1] for B in L), "factoring": factoring}
+    programs = {"dual": rivals.dual_cone_program, "primal": rivals.primal_cone_program}
+    for name, program in programs.items():
+        for tol in (1e-3, 1e-4, 1e-5, 1e-6, 1e-8):
+            weights, coef, model, answer = program(L, y, C, tol)
+            gap = rivals.conic_gap(stack, y, C, weights, coef, model)
+            record[name] = {"tol": tol, "gap": gap, "seconds": answer.solve_time}
+            if gap <= 1e-4:
+                break
+    solved = [record[k]["seconds"] for k in programs if record[k]["gap"] <= 1e-4]
+    record["ratio"] = min(solved) / times["newton"]["median"] if solved else None
+    return record
+
+
+# ---- growth ------------------------------------------------------------------------------------
+
+
+def random_stack(data, name, n, m, seed):
+    """``m`` Gaussians of random width on random columns; and the time it took to build."""
+    X, y = common.sample(name, data, n, seed)
+    rng = np.random.default_rng(seed)
+    p = X.shape[1]
+    items = []
+    for k in range(m):
+        columns = rng.choice(p, rng.integers(1, max(p // 4, 2) + 1), replace=False)
+        items.append((str(k), kw.Gaussian(2.0 ** rng.uniform(-2, 2), relative=True), columns))
+    began = time.perf_counter()
+    bank = common.fit_bank(X, items)
+    return bank.stack, y, time.perf_counter() - began
+
+
+def growth(data, name, n, m, draws):
+    cells = []
+    for seed in range(draws):
+        stack, y, built = random_stack(data, name, n, m, seed)
+        repeats = [common.fit(stack, y, C=1.0, tol=1e-3, learner="newton")[1] for _ in range(3)]
+        cell = min(repeats, key=lambda r: r["seconds"])
+        cells.append({**cell, "bank": built, "total": built + cell["seconds"]})
+        del stack
+    fields = ("seconds", "bank", "total", "solves", "kernels", "m")
+    return {"n": n, "gap": max(c["gap"] for c in cells)} | {
+        field: common.mean(cells, field) for field in fields
+    }
+
+
+def overhead():
+    y = np.repeat([-1.0, 1.0], 10)
+    X = np.random.default_rng(0).standard_normal((20, 2)) + y[:, None]
+    stack = kw.KernelStack(X.T[:, :, None] * X.T[:, None, :])
+    return common.race({"fit": lambda: kw.learn(stack, y, learner="newton")}, 0.5)["fit"]
+
+
+def exponent(sizes, seconds, least):
+    """Slope of log time over log size, where time is at least ``least``; and the points used."""
+    used = [(s, t) for s, t in zip(sizes, seconds, strict=True) if t >= least]
+    if len(used) < 3:
+        return None, len(used)
+    return float(np.polyfit(*np.log(np.array(used)).T, 1)[0]), len(used)
+
+
+# ---- all of it ---------------------------------------------------------------------------------
+
+
+def main():
+    args = common.arguments(
+        __doc__, parts={"nargs": "+", "choices": PARTS, "default": PARTS, "metavar": "PART"}
+    )
+    quick = args.quick
+    seconds = 0.1 if quick else 3.0
+    splits = range(1 if quick else 5)
+    sets = SETS[2:] if quick else SETS
+    wide = [("ionosphere", 351, 100), ("ionosphere", 351, 2000), ("adult_a6a", 2000, 50)]
+    wide += [("adult_a6a", 1000, 500), ("adult_a6a", 6000, 10)]
+    wide = [("ionosphere", 60, 20)] if quick else wide
+    costs = (1.0,) if quick else (1.0, 10.0, 100.0)
+    cones = [("trace", 1.0), ("unit_trace", 100.0), ("random", 1.0)]
+    n, m = (60, 6) if quick else (351, 48)
+    many = (10, 20, 40) if quick else (10, 20, 50, 100, 200, 500, 1000, 2000)
+    long = (100, 200) if quick else (200, 400, 800, 1500, 3000, 6000)
+    fixed_n, fixed_m, draws = (60, 5, 1) if quick else (351, 20, 3)
+    plan = [(("floor", s, k), floor_paper, args.data, s, k, seconds) for k in splits for s in sets]
+    plan += [(("floor", "wide", *w), floor_wide, args.data, *w, seconds) for w in wide]
+    plan += [(("cutting", C), cutting, C, 100 if quick else 569, seconds) for C in costs]
+    plan += [(("conic", *case), conic, args.data, n, m, *case, seconds) for case in cones]
+    plan += [(("growth", "overhead"), overhead)]
+    plan += [(("growth", "m", k), growth, args.data, "ionosphere", fixed_n, k, draws) for k in many]
+    plan += [(("growth", "n", k), growth, args.data, "adult_a6a", k, fixed_m, draws) for k in long]
+    plan = [job for job in plan if job[0][0] in args.parts]
+    results = common.Results("newton_speed", args, len(plan))
+    with results.working():
+        for key, compute, *rest in plan:
+            results.cell(key, compute, *rest)
+
+    report_floor(results, sets, splits, wide)
+    report_rivals(results, costs, cones)
+    report_growth(results, many, long)
+
+
+def report_floor(results, sets, splits, wide):
+    rows = []
+    for name in sets:
+        cells = [c for k in splits if (c := results.get("floor", name, k))]
+        if not cells:
+            continue
+        ratio = float(np.median([c["ratio"] for c in cells]))
+        rows.append(
+            [name, cells[0]["m"], cells[0]["n"], common.mean(cells, "solves")]
+            + [1e3 * float(np.median([c[k]["median"] for c in cells])) for k in TIMED]
+            + [ratio, max(c["ratio"] for c in cells), max(c["gap"] for c in cells)]
+        )
+    for key in wide:
+        if c := results.get("floor", "wide", *key):
+            times = [1e3 * c[k]["median"] for k in TIMED]
+            rows.append([f"{key[0]} (random)", c["m"], c["n"], c["solves"], *times])
+            rows[-1] += [c["ratio"], c["ratio"], c["gap"]]
+    if not rows:
+        return
+    print("time to gap 1e-2 against the floor\n")
+    header = ["data", "m", "n", "solves", "newton ms", "SVC ms", "pass ms"]
+    common.table([*header, "ratio", "worst ratio", "worst gap"], rows)
+    for row in rows[: len(sets)]:
+        if row[0] in sets:
+            results.bar(f"{row[0]}: at most 10 times the floor", row[-3], row[-3] <= 10.0)
+
+
+def report_rivals(results, costs, cones):
+    rows = [
+        [
+            *(C, c["m"], c["n"], c["gap"], 1e3 * c["newton"]["median"]),
+            *(c["loop_gap"], 1e3 * c["loop"]["median"], c["ratio"]),
+        ]
+        for C in costs
+        if (c := results.get("cutting", C))
+    ]
+    if rows:
+        print("a cutting-plane loop at certified gap 1e-4, breast cancer\n")
+        header = ["C", "m", "n", "newton gap", "newton ms", "loop gap", "loop ms", "ratio"]
+        common.table(header, rows)
+        worst = min(row[-1] for row in rows)
+        met = worst >= 5.0 and all(row[5] is not None for row in rows)
+        results.bar("at least 5 times as fast as a cutting-plane loop", worst, met)
+    rows, ratios = [], []
+    for kind, C in cones:
+        if c := results.get("conic", kind, C):
+            rows.append([kind, C, c["m"], c["n"], c["total_rank"], 1e3 * c["newton"]["median"]])
+            for name in ("dual", "primal"):
+                rows[-1] += [c[name]["seconds"], c[name]["gap"]]
+            rows[-1].append(c["ratio"])
+            ratios.append(c["ratio"])
+    if rows:
+        print("Clarabel at certified gap 1e-4, ionosphere\n")
+        header = ["kernels", "C", "m", "n", "ranks", "newton ms", "dual form s", "gap"]
+        common.table([*header, "primal form s", "gap", "ratio"], rows)
+        known = None not in ratios
+        worst = min(ratios) if known else None
+        results.bar("at least 100 times as fast as Clarabel", worst, known and worst >= 100.0)
+
+
+def report_growth(results, many, long):
+    base = results.get("growth", "overhead")
+    if not base:
+        return
+    least = 20.0 * base["median"]
+    for axis, sizes in (("m", many), ("n", long)):
+        cells = [c for k in sizes if (c := results.get("growth", axis, k))]
+        if not cells:
+            continue
+        print(f"growth with {axis}; overhead of a fit {1e3 * base['median']:.2g} ms\n")
+        fields = ["m", "n", "solves", "kernels", "gap", "seconds", "bank", "total"]
+        header = ["m", "n", "solves", "kernels", "worst gap", "learn s", "bank s", "both s"]
+        common.table(header, [[c[field] for field in fields] for c in cells])
+        at = [c[axis] for c in cells]
+        for field, what in (("seconds", "learn"), ("total", "bank and learn")):
+            slope, points = exponent(at, [c[field] for c in cells], least)
+            text = f"{what}: exponent in {axis} over {points} points"
+            if axis == "m":
+                met = slope <= 1.1 if slope is not None and len(cells) == len(sizes) else None
+                results.bar(f"{text}, at most 1.1", slope, met)
+            else:
+                print(f"reported: {text}: {common.short(slope)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""The regularisation path against cold fits, and refits from a solution's own end.
+
+100 values of C on a random half of ionosphere: 50 evenly in [0.1, 10], 50 in [10, 100]; unit
+trace, gap 1e-2. The path hands weights and alphas on from the largest C down [rakoto2007, §3.1];
+the cold fits start from equal weights each time.
+"""
+
+import time
+import warnings
+
+import common
+import numpy as np
+
+import kernelweave as kw
+from kernelweave.learners import NAMES
+
+TOL = 1e-2
+
+
+def values_of_C(count):
+    half = count // 2
+    return np.concatenate([np.linspace(0.1, 10, half), np.linspace(10, 100, half + 1)[1:]])
+
+
+def bank_of(data, seed):
+    split = common.half("ionosphere", data, seed)
+    return common.rakoto_bank(split.X).stack, split.y
+
+
+def compare(data, seed, learner, Cs):
+    stack, y = bank_of(data, seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        began = time.perf_counter()
+        path = kw.regularization_path(stack, y, Cs, learner=learner, tol=TOL)
+        middle = time.perf_counter()
+        cold = [kw.learn(stack, y, C=C, learner=learner, tol=TOL) for C in Cs]
+        ended = time.perf_counter()
+    record = {"Cs": Cs, "path": middle - began, "cold": ended - middle}
+    record["ratio"] = record["path"] / record["cold"]
+    for name, solutions in (("path", path), ("cold", cold)):
+        gaps = [common.certify(stack, y, C, s) for C, s in zip(Cs, solutions, strict=True)]
+        record[f"{name}_worst_gap"] = max(gaps)
+        record[f"{name}_solves"] = sum(s.n_svm_solves for s in solutions)
+        record[f"{name}_seconds"] = [s.seconds for s in solutions]
+        record[f"{name}_kernels"] = [int(np.count_nonzero(s.weights)) for s in solutions]
+    return record
+
+
+def refit(data, learner, tol, limit):
+    stack, y = bank_of(data, 0)
+    options = {"C": 100.0, "tol": tol, "learner": learner, "limit": limit}
+    try:
+        solution, record = common.fit(stack, y, **options)
+    except ValueError as error:
+        return {"status": f"refused: {error}"}
+    if solution is None:
+        return record
+    _, again = common.fit(stack, y, start=solution, **options)
+    return {**record, "again_solves": again.get("solves"), "again_gap": again.get("own_gap")}
+
+
+def main():
+    args = common.arguments(
+        __doc__, splits={"type": int, "default": 3, "help": "random halves of ionosphere (3)"}
+    )
+    Cs = values_of_C(6 if args.quick else 100)
+    splits, limit = (1, 5.0) if args.quick else (args.splits, 300.0)
+    paths = [(learner, seed) for seed in range(splits) for learner in ("simple", "newton")]
+    refits = [(name, tol) for name in NAMES if name != "auto" for tol in (1e-2, 1e-4)]
+    results = common.Results("path_cost", args, len(paths) + len(refits))
+    with results.working():
+        for learner, tol in refits:
+            results.cell(("refit", learner, tol), refit, args.data, learner, tol, limit)
+        for learner, seed in paths:
+            results.cell(("path", learner, seed), compare, args.data, seed, learner, Cs)
+
+    print(f"path of {len(Cs)} values of C against as many cold fits, gap {TOL:g}\n")
+    fields = ["path", "cold", "ratio", "path_solves", "cold_solves"]
+    fields += ["path_worst_gap", "cold_worst_gap"]
+    rows = [
+        [learner, seed, *(cell[field] for field in fields)]
+        for learner, seed in paths
+        if (cell := results.get("path", learner, seed))
+    ]
+    common.table(["learner", "split", "path s", "cold s", *fields[2:]], rows)
+    print("refit with start= its own solution, C = 100\n")
+    fields = ["status", "own_gap", "solves", "again_solves", "again_gap"]
+    rows = [
+        [learner, tol, *(cell.get(field) for field in fields)]
+        for learner, tol in refits
+        if (cell := results.get("refit", learner, tol))
+    ]
+    common.table(["learner", "tol", *fields], rows)
+
+    ratios = [row["ratio"] for s in range(splits) if (row := results.get("path", "simple", s))]
+    worst = max(ratios, default=None)
+    met = worst <= 0.2 if len(ratios) == splits else None
+    results.bar("a path with simple costs at most a fifth of cold fits", worst, met)
+    again = {
+        f"{learner} {tol:g}": cell.get("again_solves")
+        for learner, tol in refits
+        if (cell := results.get("refit", learner, tol)) and cell["status"] == "optimal"
+    }
+    met = all(n is not None and n <= 2 for n in again.values()) if again else None
+    results.bar("a refit from its own solution takes at most 2 SVM solves", again, met)
+
+
+if __name__ == "__main__":
+    main()
