@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .kernels.stack import KernelStack
+from .problem import make_problem
 from .problems.dual_qp import DualQP, relative_gap
-from .problems.losses import lower
-from .problems.weight_sets import WeightSet, make_weight_set
+from .problems.weight_sets import WeightSet
 
 Array = NDArray[np.float64]
 
@@ -44,11 +44,12 @@ def duality_gap(
     coef: ArrayLike,
     bias: float,
     *,
-    C: ArrayLike,
+    C: ArrayLike | str,
     dual_alpha: ArrayLike | None = None,
     loss: str = "hinge",
     weight_norm: float = 1,
     trace: float | None = None,
+    recenter: bool = False,
     ridge: float = 0.0,
 ) -> Certificate:
     """Certify the model f = Σ_m weights_m K_m coef + bias, wherever it comes from.
@@ -61,15 +62,18 @@ def duality_gap(
         Labels ±1.
     weights, coef, bias
         The model, judged exactly as given.
-    C, loss, weight_norm, trace, ridge
-        The problem, as for ``learn``.
+    C, loss, weight_norm, trace, recenter, ridge
+        The problem, as for ``learn``. With C="learn", ``ridge`` is the learnt 1/C.
     dual_alpha : array (n,), optional
         A point 0 ≤ α ≤ C, yᵀα = 0 that proves the lower bound; it is repaired where it
         violates these. Without it, the one that ``coef`` suggests, at its best scale.
     """
-    stack = K if isinstance(K, KernelStack) else KernelStack(K)  # type: ignore[arg-type]
-    qp = lower(y, stack.n, C, loss, ridge)
-    weight_set = make_weight_set(stack.traces(), weight_norm, trace)
+    learnt = ridge if isinstance(C, str) else 0.0
+    given = 0.0 if isinstance(C, str) else ridge
+    problem = make_problem(K, y, C, loss, weight_norm, trace, recenter, given)
+    stack, qp, weight_set = problem.stack, problem.qp, problem.weight_set
+    if problem.learns_C:
+        weights = np.append(check_vector("weights", weights, stack.m - 1), learnt)
     d = check_weights(weights, stack.m, weight_set)
     w = check_vector("coef", coef, stack.n)
     if not (np.ndim(bias) == 0 and np.isfinite(bias)):

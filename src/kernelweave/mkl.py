@@ -1,8 +1,7 @@
 """``learn``: kernels and labels in, certified solution out.
 
-    min_{d ∈ D}  J(d),    J(d) = max_v  cᵀv − ½ρ‖v‖² − ½ Σ_m d_m vᵀK_m v
-
-over the feasible v of the loss's dual QP; D is the simplex, Σ d_m tr K_m = c, or an ℓp ball.
+A learner moves the weights, an oracle solves the machine at them; the loop here stops on the
+oracle's gap, keeps the history and speaks to the user.
 """
 
 from __future__ import annotations
@@ -16,13 +15,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .certificate import check_vector, check_weights
+from .certificate import check_vector
 from .kernels.stack import KernelStack
 from .learners import make_learner
 from .learners.base import Learner
+from .problem import Problem, make_problem
 from .problems.dual_qp import relative_gap
-from .problems.losses import lower
-from .problems.weight_sets import WeightSet, make_weight_set
 from .solution import Solution
 from .solvers.oracle import Oracle
 
@@ -34,7 +32,7 @@ _STALL = 200  # iterations without a smaller gap after which a learner is stoppe
 def learn(
     K: ArrayLike | KernelStack,
     y: ArrayLike,
-    C: ArrayLike = 1.0,
+    C: ArrayLike | str = 1.0,
     learner: str | Learner = "auto",
     loss: str = "hinge",
     weight_norm: float = 1,
@@ -42,6 +40,7 @@ def learn(
     start: Solution | ArrayLike | None = None,
     *,
     trace: float | None = None,
+    recenter: bool = False,
     ridge: float = 0.0,
     max_iter: int = 1000,
     n_jobs: int | None = None,
@@ -56,21 +55,26 @@ def learn(
         call, a stack was validated when it was built.
     y : array (n,)
         Labels -1 and +1.
-    C : float or array (n,)
-        Cost of a slack, one for all or one a row; ``inf`` is the hard margin.
+    C : float, array (n,) or "learn"
+        Cost of a slack, one for all or one a row; ``inf`` is the hard margin. "learn", with the
+        squared hinge: 1/C is learnt as the weight of the identity, under a trace constraint
+        that counts it in; ``Solution.C`` is what was learnt, infinite where no ridge helps.
     learner : str or learner object
-        "auto", "simple", "silp", "alternate", "uniform", or an object from
+        "auto" (Newton), "newton", "simple", "silp", "alternate", "uniform", or an object from
         ``kernelweave.learners`` with knobs of its own.
     loss : "hinge" or "squared_hinge"
         C Σξ or (C/2) Σξ².
     weight_norm : float
-        1: weights on the simplex.
+        p ≥ 1 (``inf`` too): weights in the unit ℓp ball; 1 is the simplex, and sparse.
     tol : float
         Relative duality gap to reach.
     start : Solution or array (m,), optional
         Where to continue from: an earlier solution (other C allowed) or kernel weights.
     trace : float, optional
         Replaces Σd = 1 by Σ d_m tr K_m = trace.
+    recenter : bool
+        Replaces Σd = 1 by Σ d_m T(K_m) = trace, T(K) = tr K − 1ᵀK1/n the trace that K has once
+        centred [chapelle2008, eq. 1]; without ``trace``, the mean of the T(K_m).
     ridge : float
         Added to the diagonal of the combined kernel; makes J(d) differentiable
         [rakoto2007, §1.2.1]. Predictions use the kernel without it.
@@ -88,33 +92,35 @@ def learn(
         not reached.
     """
     began = time.perf_counter()
-    stack = K if isinstance(K, KernelStack) else KernelStack(K)  # type: ignore[arg-type]
     if n_jobs is not None:
-        stack = stack.threaded(n_jobs)
+        K = (K if isinstance(K, KernelStack) else KernelStack(K, n_jobs=n_jobs)).threaded(n_jobs)
     made = make_learner(learner)
-    qp = lower(y, stack.n, C, loss, ridge)
-    weight_set = make_weight_set(stack.traces(), weight_norm, trace)
-    if weight_set.norm != 1.0:
-        raise ValueError(f"weight_norm must be 1, found {weight_norm!r}")
+    problem = make_problem(K, y, C, loss, weight_norm, trace, recenter, ridge)
     _check_number("tol", tol, float)
     _check_number("max_iter", max_iter, int)
 
-    e, guess = _starting_point(start, stack, weight_set, qp.linear)
-    progress = _Progress(weight_set, began, verbose)
-    oracle = Oracle(stack, qp, weight_set, guess, progress.tick)
+    e, guess = _starting_point(start, problem)
+    progress = _Progress(problem, began, verbose)
+    oracle = Oracle(problem.stack, problem.qp, problem.weight_set, guess, progress.tick)
     status = _drive(made, oracle, e, float(tol), max_iter, progress)
 
     best = oracle.finish(tol)
+    sign = problem.qp.linear
     coef = best.scale * best.v
+    weights = problem.weight_set.scale * best.e
+    if problem.learns_C:
+        weights, tau = weights[:-1], float(weights[-1])
+        C = 1.0 / tau if tau > 0.0 else np.inf
     solution = Solution(
-        weights=weight_set.scale * best.e,
+        weights=weights,
         coef=coef,
-        alpha=qp.linear * coef,
-        dual_alpha=qp.linear * oracle.dual_v,
+        alpha=sign * coef,
+        dual_alpha=sign * oracle.dual_v,
         bias=best.bias,
         primal=best.primal,
         dual=oracle.dual,
         gap=relative_gap(best.primal, oracle.dual),
+        C=np.asarray(C, dtype=float) if np.ndim(C) else float(C),  # type: ignore[arg-type]
         status="optimal" if oracle.gap <= tol else status,
         n_iter=len(progress.gaps),
         n_svm_solves=oracle.n_solves,
@@ -144,17 +150,24 @@ def _drive(
 
 
 def _starting_point(
-    start: Solution | ArrayLike | None, stack: KernelStack, weight_set: WeightSet, sign: Array
+    start: Solution | ArrayLike | None, problem: Problem
 ) -> tuple[Array, Array | None]:
     """Unit weights and signed variables to begin with."""
+    weight_set, sign = problem.weight_set, problem.qp.linear
     if start is None:
         return weight_set.uniform(), None
+    m = problem.stack.m - problem.learns_C
     guess = None
     if isinstance(start, Solution):
-        weights = check_vector("start.weights", start.weights, stack.m)
-        guess = sign * check_vector("start.dual_alpha", start.dual_alpha, stack.n)
+        weights = check_vector("start.weights", start.weights, m)
+        guess = sign * check_vector("start.dual_alpha", start.dual_alpha, problem.stack.n)
     else:
-        weights = check_weights(start, stack.m, weight_set)
+        weights = check_vector("start", start, m)
+        if weights.min() < 0.0:
+            raise ValueError(f"start must hold weights ≥ 0, found {weights.min():g}")
+    if problem.learns_C:
+        known = isinstance(start, Solution) and np.ndim(start.C) == 0
+        weights = np.append(weights, 1.0 / float(start.C) if known else weights.mean())
     e = weights / weight_set.scale
     size = np.linalg.norm(e, weight_set.norm)
     if not size > 0.0:
@@ -186,7 +199,7 @@ def _warn(solution: Solution, tol: float) -> None:
 class _Progress:
     """The history of a fit, and what a patient user sees of it."""
 
-    weight_set: WeightSet
+    problem: Problem
     began: float
     verbose: int
     weights: list[Array] = field(default_factory=list)
@@ -200,7 +213,8 @@ class _Progress:
     def record(self, oracle: Oracle) -> None:
         """One iteration is done."""
         assert oracle.best is not None
-        self.weights.append(self.weight_set.scale * oracle.best.e)
+        weights = oracle.weight_set.scale * oracle.best.e
+        self.weights.append(weights[:-1] if self.problem.learns_C else weights)
         self.objectives.append(oracle.best.primal)
         self.gaps.append(oracle.gap)
         self.seconds.append(time.perf_counter() - self.began)

@@ -26,7 +26,7 @@ def regularization_path(
         raise ValueError(f"Cs must be a list of numbers, found shape {values.shape}")
     for value in values:
         check_C(value, 0)
-    stack = K if isinstance(K, KernelStack) else KernelStack(K)  # type: ignore[arg-type]
+    stack = K if isinstance(K, KernelStack) else KernelStack(K)
     start = options.pop("start", None)
     solutions: dict[int, Solution] = {}
     for place in np.argsort(-values, kind="stable"):

@@ -28,6 +28,8 @@ class Solution:
         ``alpha`` but a combination of several solutions.
     primal, dual, gap
         Upper and lower bound of the optimum, and (primal − dual)/max(|primal|, 1e-12).
+    C : float or array (n,)
+        The cost of slacks: as given, or as learnt.
     status : str
         "optimal" (gap ≤ tol), "max_iter", or "stopped" (by the learner's own rule, or stalled).
     n_iter, n_svm_solves : int
@@ -46,6 +48,7 @@ class Solution:
     primal: float
     dual: float
     gap: float
+    C: float | Array
     status: str
     n_iter: int
     n_svm_solves: int

@@ -13,7 +13,7 @@ _BY_NAME = {
     "alternate": "alternate.Alternate",
     "newton": "newton.Newton",
 }
-AUTO = "simple"
+AUTO = "newton"
 NAMES = ("auto", *_BY_NAME)
 
 

@@ -1,9 +1,10 @@
 """The two-step scheme: an SVM at the weights, then the best weights for its parts.
 
-    min_{e ∈ Δ} Σ_m ‖f_m‖²/e_m   is reached at   e_m = ‖f_m‖ / Σ_k ‖f_k‖     [rakoto2007, (10)–(11)]
+    min_{‖e‖_p ≤ 1} Σ_m ‖f_m‖²/e_m   is reached at   e_m ∝ ‖f_m‖^{2/(p+1)}
 
-With ‖f_m‖² = e_m² q_m each step multiplies e_m by √q_m and rescales. A weight of zero would stay
-there for ever, so weights are kept above a floor while the scheme runs.
+[rakoto2007, (10)–(11) for p = 1]. With ‖f_m‖² = e_m² q_m each step multiplies e_m by a power of
+q_m e_m^{1−p}, whose fixed point is the optimum, and rescales. A weight of zero would stay there for
+ever, so that weights are kept above a floor.
 """
 
 from __future__ import annotations
@@ -24,23 +25,33 @@ class Alternate(Params):
     It needs many more iterations than the other learners to reach a small gap, and where J has a
     kink it may never certify one; it is here because the literature compares with it.
 
+    For p > 1 there are no kinks and a few dozen steps reach any gap: the other learners use it
+    there too.
+
     Parameters
     ----------
     floor : float
-        The least weight, relative to the mean weight.
+        The least weight, relative to equal weights.
+    relax : float
+        1 is the plain scheme; up to 1.5 the steps, on a logarithmic scale, are longer by it.
     """
 
-    def __init__(self, floor: float = 1e-6) -> None:
+    def __init__(self, floor: float = 1e-6, relax: float = 1.0) -> None:
         self.floor = floor
+        self.relax = relax
 
     def iterate(self, oracle: Oracle, e: NDArray[np.float64], tol: float) -> Iterator[None]:
         """Alternate from unit weights ``e``, one SVM an iteration."""
+        norm = oracle.weight_set.norm
+        least = self.floor * oracle.weight_set.uniform()
+        power = self.relax / (norm + 1.0)  # of q; that of e must not become negative
+        power = min(power, 1.0 / (norm - 1.0)) if norm > 1.0 else power
         while True:
-            e = np.maximum(e, self.floor / e.size)
-            point = oracle.solve(e / e.sum(), inner_tol(oracle.gap, tol))
+            e = np.maximum(e, least)
+            point = oracle.solve(e / np.linalg.norm(e, norm), inner_tol(oracle.gap, tol))
             oracle.offer_dual(point.v, point.q)
             yield
-            e = point.e * np.sqrt(point.q)
-            if not e.sum() > 0.0:  # no kernel carries anything: every weight is as good
-                return
-            e = e / e.sum()
+            if np.isinf(norm) or not point.q.any():
+                continue  # every weight at its bound, or all as good: only the machine is left
+            e = point.e ** (1.0 - power * (norm - 1.0)) * point.q**power
+            e = e / np.linalg.norm(e, norm)

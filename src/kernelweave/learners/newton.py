@@ -18,6 +18,8 @@ from ..params import Params
 from ..solvers.curvature import hessian_factor
 from ..solvers.cuts import Cuts, inner_tol, says_little, step_tol
 from ..solvers.oracle import Oracle, Point
+from .alternate import Alternate
+from .simple import descent_step
 
 Array = NDArray[np.float64]
 
@@ -25,48 +27,57 @@ Array = NDArray[np.float64]
 class Newton(Params):
     """Newton steps on J, made robust by the cuts of past solutions.
 
+    Under a weight norm p > 1 the closed-form scheme is as exact and faster, and is used instead.
+
     Parameters
     ----------
     warm_up : int
         At most so many multiplicative steps e ∝ e∘q first, while the gap is wide: far from the
         optimum a quadratic model drops kernels too soon.
+    mixed : bool
+        One reduced-gradient iteration of SimpleMKL as the first step, in place of the
+        multiplicative ones [chapelle2008, §4].
     screen : bool
         Leave kernels aside that are far from becoming active, and look at all of them again
         before stopping. The certificate does not depend on it.
     """
 
-    def __init__(self, warm_up: int = 5, screen: bool = True) -> None:
+    def __init__(self, warm_up: int = 8, mixed: bool = False, screen: bool = True) -> None:
         self.warm_up = warm_up
+        self.mixed = mixed
         self.screen = screen
 
     def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
         """One SVM and at most one pass over the kernels an iteration, from unit weights ``e``."""
+        if oracle.weight_set.norm > 1.0:
+            yield from Alternate(relax=1.5).iterate(oracle, e, tol)
         cuts = Cuts(oracle, tol)
         center = oracle.solve(e, inner_tol(1.0, tol))
-        factor = self._look(oracle, cuts, center)
+        factor = _look(cuts, center)
         yield
-        for _ in range(self.warm_up):
-            if oracle.gap < 0.3 or not center.q.any():
+        for _ in range(1 if self.mixed else self.warm_up):
+            if oracle.gap < 0.2 or not center.q.any():
                 break
-            e = center.e * center.q
-            e[e < 1e-2 * e.mean()] = 0.0
-            point = oracle.solve(e / e.sum(), inner_tol(oracle.gap, tol))
-            curvature = self._look(oracle, cuts, point)
+            point = self._first_step(oracle, center, tol)
+            if point is center:
+                break
+            curvature = _look(cuts, point)
             yield
             if point.primal >= center.primal:
                 break
             center, factor = point, curvature
+
         delta, partial = 0.0, False
         while True:
             if partial and cuts.among is None:  # kernels are back whose curvature is not known
-                factor, partial = self._curvature(oracle, center), False
+                factor, partial = _curvature(oracle, center), False
             least = 1e-9 * float(np.nanmax(center.q))
             e, multipliers = cuts.minimise(center.e, max(delta, least), factor)
             cuts.offer(multipliers)
             promise = max(center.primal - cuts.model(e), 1e-300)
             cuts.thin(multipliers)
             point = oracle.solve(e, step_tol(oracle, promise, tol))
-            curvature = self._look(oracle, cuts, point)
+            curvature = _look(cuts, point)
             fit = (center.primal - point.primal) / promise
             if fit >= 0.05:
                 center, factor, partial = point, curvature, cuts.among is not None
@@ -79,17 +90,27 @@ class Newton(Params):
                 cuts.complete()
                 cuts.bound()
                 if says_little(point, center, promise):
-                    delta = max(2.0 * delta, 1e-3 * float(np.ptp(center.q)))
+                    delta = max(2.0 * delta, 1e-3 * float(np.nanmax(center.q)))
             yield
 
-    def _look(self, oracle: Oracle, cuts: Cuts, point: Point) -> Array | None:
-        """One pass over the kernels: the gradient as a cut, and the factor of the Hessian."""
-        factor = self._curvature(oracle, point, cuts.among)
-        cuts.add(point)
-        return factor
+    def _first_step(self, oracle: Oracle, center: Point, tol: float) -> Point:
+        close = inner_tol(oracle.gap, tol)
+        if self.mixed:
+            return descent_step(oracle, center, close)
+        e = center.e * center.q
+        e[e < 1e-2 * e.mean()] = 0.0
+        return oracle.solve(e / e.sum(), close)
 
-    def _curvature(
-        self, oracle: Oracle, point: Point, among: NDArray[np.intp] | None = None
-    ) -> Array | None:
-        free, products = oracle.products(point, among)
-        return hessian_factor(point.K, oracle.qp, free, products)
+
+def _look(cuts: Cuts, point: Point) -> Array | None:
+    """One pass over the kernels: the gradient as a cut, and the factor of the Hessian."""
+    factor = _curvature(cuts.oracle, point, cuts.among)
+    cuts.add(point)
+    return factor
+
+
+def _curvature(
+    oracle: Oracle, point: Point, among: NDArray[np.intp] | None = None
+) -> Array | None:
+    free, products = oracle.products(point, among)
+    return hessian_factor(point.K, oracle.qp, free, products)

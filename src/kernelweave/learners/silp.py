@@ -36,6 +36,11 @@ class Silp(Params):
 
     def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
         """One LP and one SVM an iteration, from unit weights ``e``."""
+        if oracle.weight_set.norm > 1.0:
+            raise ValueError(
+                f"learner 'silp' is linear programming over the simplex: it needs weight_norm=1, "
+                f"found {oracle.weight_set.norm:g}"
+            )
         if self.warm_start:
             for _ in Simple(finish=False).iterate(oracle, e, max(tol, 1e-2)):
                 yield

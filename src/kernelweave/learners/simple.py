@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..params import Params
 from ..solvers.cuts import Cuts, descend, inner_tol
 from ..solvers.oracle import Oracle, Point
+from .alternate import Alternate
 
 Array = NDArray[np.float64]
 
@@ -43,71 +44,78 @@ class Simple(Params):
 
     def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
         """Descend from unit weights ``e``, one yield an iteration."""
+        if oracle.weight_set.norm > 1.0:  # no simplex to walk on, and the closed form is faster
+            yield from Alternate(relax=1.5).iterate(oracle, e, tol)
         cuts = Cuts(oracle, tol)
         point = oracle.solve(e, inner_tol(1.0, tol))
         stalls = 0
         while True:
             cuts.add(point)
             yield
-            before, gap = point.e, oracle.gap
-            point = self._descend(oracle, point, inner_tol(oracle.gap, tol))
-            change = float(np.abs(point.e - before).max())
+            before, gap = point, oracle.gap
+            point = descent_step(oracle, point, inner_tol(gap, tol), self.small)
+            change = float(np.abs(point.e - before.e).max())
             if 0.0 < change < self.min_change:
                 return
-            stalls = stalls + 1 if change == 0.0 or oracle.gap > 0.9 * gap else 0
-            if change == 0.0 or stalls > 5:
+            stalls = stalls + 1 if oracle.gap > 0.9 * gap else 0
+            if point is before or stalls > 5:
                 break
         if self.finish:
             for _ in descend(oracle, cuts, tol):
                 yield
 
-    def _descend(self, oracle: Oracle, point: Point, tol: float) -> Point:
-        """One iteration: the point after the line search, ``point`` itself if J did not fall."""
-        gradient = -0.5 * point.q
-        largest = int(np.argmax(point.e))
-        direction = -(gradient - gradient[largest])
-        direction[(point.e <= 0.0) & (direction < 0.0)] = 0.0
-        direction[largest] = 0.0
-        direction[largest] = -direction.sum()
-        while True:
-            falling = np.flatnonzero(direction < 0.0)
-            if falling.size == 0:
-                return point
-            reach = -point.e[falling] / direction[falling]
-            first = falling[int(np.argmin(reach))]
-            longest = float(reach.min())
-            e = point.e + longest * direction
-            e[first] = 0.0
-            trial = oracle.solve(self._clean(e), tol)
-            if not trial.value < point.value:
-                return self._armijo(oracle, point, direction, longest, trial, tol)
-            direction = direction.copy()
-            direction[largest] += direction[first]
-            direction[first] = 0.0
-            gradient = -0.5 * point.q
-            point = trial
-            if float(direction @ gradient) >= 0.0 or not direction.any():
-                return point
 
-    def _armijo(
-        self, oracle: Oracle, point: Point, direction: Array, longest: float, end: Point, tol: float
-    ) -> Point:
-        """Backtrack from the far end, by the minimum of the parabola through what is known."""
-        slope = float(direction @ (-0.5 * point.q))
-        if slope >= 0.0:
+def descent_step(oracle: Oracle, point: Point, tol: float, small: float = 1e-8) -> Point:
+    """One iteration: the point after the line search, ``point`` itself if J did not fall."""
+    gradient = -0.5 * point.q
+    largest = int(np.argmax(point.e))
+    direction = gradient[largest] - gradient
+    direction[(point.e <= 0.0) & (direction < 0.0)] = 0.0
+    direction[largest] = -direction.sum()
+    while True:
+        falling = np.flatnonzero(direction < 0.0)
+        if falling.size == 0:
             return point
-        step, value = longest, end.value
-        for _ in range(30):
-            bend = value - point.value - slope * step
-            shorter = -0.5 * slope * step * step / bend if bend > 0.0 else 0.5 * step
-            step = float(np.clip(shorter, 0.05 * step, 0.5 * step))
-            trial = oracle.solve(self._clean(point.e + step * direction), tol)
-            value = trial.value
-            if value <= point.value + 1e-4 * step * slope:
-                return trial
-        return point
+        reach = -point.e[falling] / direction[falling]
+        first = falling[int(np.argmin(reach))]
+        longest = float(reach.min())
+        e = point.e + longest * direction
+        e[first] = 0.0
+        trial = oracle.solve(_clean(e, small), tol)
+        if not trial.value < point.value:
+            return _armijo(oracle, point, direction, longest, trial.value, tol, small)
+        point = trial
+        direction[largest] += direction[first]
+        direction[first] = 0.0
+        if float(direction @ gradient) >= 0.0:
+            return point
 
-    def _clean(self, e: Array) -> Array:
-        """Nonnegative weights that sum to one, small ones zero."""
-        e = np.where(e > self.small, e, 0.0)
-        return e / e.sum()
+
+def _armijo(
+    oracle: Oracle,
+    point: Point,
+    direction: Array,
+    step: float,
+    value: float,
+    tol: float,
+    small: float,
+) -> Point:
+    """Backtrack from ``step``, where J is ``value``, by parabolas through what is known."""
+    slope = float(direction @ (-0.5 * point.q))
+    if slope >= 0.0:
+        return point
+    for _ in range(30):
+        bend = value - point.value - slope * step
+        shorter = -0.5 * slope * step * step / bend if bend > 0.0 else 0.5 * step
+        step = float(np.clip(shorter, 0.05 * step, 0.5 * step))
+        trial = oracle.solve(_clean(point.e + step * direction, small), tol)
+        value = trial.value
+        if value <= point.value + 1e-4 * step * slope:
+            return trial
+    return point
+
+
+def _clean(e: Array, small: float) -> Array:
+    """Nonnegative weights that sum to one, small ones zero."""
+    e = np.where(e >= min(small, e.max()), e, 0.0)
+    return e / e.sum()

@@ -46,20 +46,26 @@ class WeightSet:
         return np.full(m, 1.0 if np.isinf(self.norm) else m ** (-1.0 / self.norm))
 
 
-def make_weight_set(traces: Array, norm: float = 1.0, trace: float | None = None) -> WeightSet:
-    """The set ‖d‖_p ≤ 1, or with ``trace`` the set Σ d_m tr K_m = trace."""
+def make_weight_set(
+    m: int, norm: float = 1.0, trace: float | None = None, traces: Array | None = None
+) -> WeightSet:
+    """The set ‖d‖_p ≤ 1, or with ``trace`` the set Σ d_m traces_m = trace."""
     if isinstance(norm, bool) or not isinstance(norm, int | float | np.integer | np.floating):
         raise TypeError(f"weight_norm must be a number ≥ 1, found {norm!r}")
     if not norm >= 1.0:
         raise ValueError(f"weight_norm must be a number ≥ 1, found {norm!r}")
-    if trace is None:
-        return WeightSet(np.ones(traces.size), float(norm))
+    if traces is None:
+        return WeightSet(np.ones(m), float(norm))
     if norm != 1:
-        raise ValueError(f"trace= goes with weight_norm=1, found weight_norm={norm!r}")
+        raise ValueError(f"a trace constraint goes with weight_norm=1, found {norm!r}")
+    empty = np.flatnonzero(~(traces > 1e-12 * traces.max()))
+    if empty.size:
+        raise ValueError(
+            f"a trace constraint needs kernels of positive trace, but that of K[{empty[0]}] is "
+            f"{traces[empty[0]]:g}"
+        )
+    if trace is None:
+        trace = float(traces.mean())
     if not (isinstance(trace, int | float | np.integer | np.floating) and 0.0 < trace < np.inf):
         raise ValueError(f"trace must be a positive number, found {trace!r}")
-    empty = np.flatnonzero(~(traces > 0.0))
-    if empty.size:
-        raise ValueError(f"trace= needs kernels of positive trace, but K[{empty[0]}] has none")
     return WeightSet(float(trace) / traces)
-

@@ -1,0 +1,57 @@
+"""Learnt weights and their certificate as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .estimators import MKLClassifier
+from .solution import Solution
+
+WIDTH = 30  # characters of the longest bar
+SHOWN = 5e-4  # weights below this round to 0.000
+
+
+def weights_by_kernel(model: MKLClassifier) -> str:
+    """A line and a bar for each kernel with a weight, the heaviest first."""
+    rows = [
+        (str(name), float(weight))
+        for name, weight in zip(model.kernel_names_, model.weights_, strict=True)
+    ]
+    heavy = [(name, weight) for name, weight in rows if weight >= SHOWN]
+    rest = len(rows) - len(heavy)
+    lines = [bars(heavy)] if heavy else []
+    if rest:
+        lines.append(f"0.000  {rest} {'other kernel' if rest == 1 else 'other kernels'}")
+    return "\n".join(lines)
+
+
+def weights_by_view(model: MKLClassifier) -> str:
+    """A line and a bar for each view: the sum of its kernels' weights."""
+    sums: dict[str, float] = {}
+    for view, weight in zip(model.bank_.views, model.weights_, strict=True):
+        sums[view] = sums.get(view, 0.0) + float(weight)
+    return bars(sums.items())
+
+
+def bars(rows: Iterable[tuple[str, float]]) -> str:
+    """Lines ``weight  bar  name``, the longest first; names of equal weight as they came."""
+    rows = sorted(rows, key=lambda row: -row[1])
+    longest = max((weight for _, weight in rows), default=0.0)
+    unit = WIDTH / longest if longest > 0.0 else 0.0
+    return "\n".join(
+        f"{weight:.3f}  {'#' * round(weight * unit):<{WIDTH}}  {name}" for name, weight in rows
+    )
+
+
+def certificate(solution: Solution) -> str:
+    """Both bounds of the optimum, and in words what they prove."""
+    return (
+        f"objective reached   {solution.primal:.6g}\n"
+        f"no solution below   {solution.dual:.6g}\n"
+        f"duality gap         {solution.gap:.1e}: "
+        f"the objective is at most {_percent(solution.gap)} above the best there is"
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.2g} %"
