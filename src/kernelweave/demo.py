@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,37 +17,36 @@ from .kernels.bank import KernelBank
 from .kernels.default import default_kernels
 
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
-Say = Callable[[str], None]
 
 
-def run(seed: int = 0, splits: int = 10, say: Say = partial(print, flush=True)) -> None:
-    """Learn on two views of the breast cancer data, and tell what was learnt."""
+def run(seed: int = 0, splits: int = 10) -> None:
+    """Learn on two views of the breast cancer data, and print what was learnt."""
     began = time.perf_counter()
     data = breast_cancer()
     bank = KernelBank(views=data.views)
     classes = ", ".join(f"{count} {name}" for name, count in zip(*_counts(data.y), strict=True))
-    say(f"Breast cancer data: {len(data.y)} tumours ({classes}) in two views")
+    _say(f"Breast cancer data: {len(data.y)} tumours ({classes}) in two views")
     for name, columns in data.views.items():
         told = f"{name}, {len(columns)} columns: {', '.join(_properties(data, columns))}"
-        say(textwrap.fill(told, 79, initial_indent="  ", subsequent_indent="    "))
+        _say(textwrap.fill(told, 79, initial_indent="  ", subsequent_indent="    "))
 
     since = time.perf_counter()
     MKLClassifier(bank).fit(data.X[::5], data.y[::5])
-    say(f"\nCompiled, or loaded what an earlier run compiled, in {_since(since)}")
+    _say(f"\nCompiled, or loaded what an earlier run compiled, in {_since(since)}")
 
     since = time.perf_counter()
     model = MKLClassifier(bank).fit(data.X, data.y)
-    say(f"Learnt the weights of {len(model.weights_)} kernels in {_since(since)}")
-    say("\nWeight by kernel\n" + _indented(report.weights_by_kernel(model)))
-    say("\nWeight by view\n" + _indented(report.weights_by_view(model)))
-    say("\nCertificate, computed from the data\n" + _indented(report.certificate(model.solution_)))
+    _say(f"Learnt the weights of {len(model.weights_)} kernels in {_since(since)}")
+    _say("\nWeight by kernel\n" + _indented(report.weights_by_kernel(model)))
+    _say("\nWeight by view\n" + _indented(report.weights_by_view(model)))
+    _say("\nCertificate, computed from the data\n" + _indented(report.certificate(model.solution_)))
 
     since = time.perf_counter()
-    say(f"\nAccuracy on a third of the rows, held out; mean of {splits} splits (standard error)")
+    _say(f"\nAccuracy on a third of the rows, held out; mean of {splits} splits (standard error)")
     for name, (mean, error) in _compare(data, bank, seed, splits).items():
-        say(f"  {100 * mean:.1f} % ({100 * error:.1f})  {name}")
-    say(f"  {_since(since)}")
-    say(f"\nDone in {_since(began)}")
+        _say(f"  {100 * mean:.1f} % ({100 * error:.1f})  {name}")
+    _say(f"  {_since(since)}")
+    _say(f"\nDone in {_since(began)}")
 
 
 def _compare(
@@ -112,6 +110,10 @@ def _properties(data: ViewData, columns: list[int]) -> list[str]:
 
 def _indented(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
 
 
 def _since(then: float) -> str:

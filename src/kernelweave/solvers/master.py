@@ -24,7 +24,7 @@ def solve_master(
     a: Array, g: Array, center: Array, delta: float, factor: Array | None = None
 ) -> tuple[Array, Array]:
     """The minimiser e, and the multipliers λ of the cuts (a convex combination)."""
-    unit = max(float(np.ptp(g)), 1e-300)
+    unit = max(float(np.abs((a - g @ center).max())), 1e-300)
     pull = -delta * center  # linear part of the quadratic term
     if factor is not None:
         pull -= (factor @ center) @ factor
@@ -43,9 +43,9 @@ def solve_master(
         if factor is not None:
             price += (part @ x) @ factor
         price[working] = 0.0
-        if price.min() >= -1e-9 * unit:
+        if price.min() >= -1e-10 * unit:
             break
-        working = np.union1d(working, _largest(-price, _ENTER, above=1e-9 * unit))
+        working = np.union1d(working, _largest(-price, _ENTER, above=1e-10 * unit))
     e = np.zeros(center.size)
     e[working] = x
     return e, multipliers
@@ -62,7 +62,7 @@ def _interior_point(a, g, pull, hessian, unit):  # type: ignore[no-untyped-def]
     """Mehrotra's predictor-corrector; returns e, λ and the multiplier of Σe = 1.
 
     Conditions: He + pull − gᵀλ − w + ν = 0,  Σλ = 1,  s = z − a + ge ≥ 0,  Σe = 1,
-    e∘w = 0,  s∘λ = 0. Everything is divided by ``unit``, the spread of g.
+    e∘w = 0,  s∘λ = 0. Everything is divided by ``unit``, the size of J.
     """
     size, cuts = pull.size, a.size
     shift = g.min()
