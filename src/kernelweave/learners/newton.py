@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..params import Params
 from ..solvers.curvature import hessian_factor
-from ..solvers.cuts import Cuts, inner_tol, says_little, step_tol
+from ..solvers.cuts import Cuts, inner_tol, says_little
 from ..solvers.oracle import Oracle, Point
 from .alternate import Alternate
 from .simple import descent_step
@@ -76,7 +76,7 @@ class Newton(Params):
             cuts.offer(multipliers)
             promise = max(center.primal - cuts.model(e), 1e-300)
             cuts.thin(multipliers)
-            point = oracle.solve(e, step_tol(oracle, promise, tol))
+            point = oracle.solve(e, cuts.step_tol(promise))
             curvature = _look(cuts, point)
             fit = (center.primal - point.primal) / promise
             if fit >= 0.05:
@@ -89,6 +89,7 @@ class Newton(Params):
             else:
                 cuts.complete()
                 cuts.bound()
+                cuts.disappointed(promise)
                 if says_little(point, center, promise):
                     delta = max(2.0 * delta, 1e-3 * float(np.nanmax(center.q)))
             yield

@@ -32,6 +32,7 @@ class Cuts:
     def __init__(self, oracle: Oracle, tol: float, size: int = 100) -> None:
         self.oracle, self.tol, self.size = oracle, tol, size
         self.among: NDArray[np.intp] | None = None
+        self.sharpness = 1.0
         self.linear: list[float] = []
         self.q: list[Array] = []
         self.v: list[Array] = []
@@ -43,6 +44,22 @@ class Cuts:
         self.v.append(point.v)
         if self.among is None:
             self.oracle.offer_dual(point.v, point.q)
+
+    def step_tol(self, promise: float) -> float:
+        """How tightly to solve when the step is judged by a fall of J of about ``promise``."""
+        assert self.oracle.best is not None
+        close = 0.1 * promise / max(abs(self.oracle.best.primal), 1e-300)
+        close = max(close, 0.01 * self.tol) * self.sharpness
+        return min(inner_tol(self.oracle.gap, self.tol), max(close, 1e-14))
+
+    def disappointed(self, promise: float) -> None:
+        """A step brought nothing: if little was promised, solve more tightly from now on.
+
+        An inner gap of ε leaves an error of the order √ε in v, and so in q and the bound.
+        """
+        assert self.oracle.best is not None
+        if promise < self.tol * abs(self.oracle.best.primal):
+            self.sharpness *= 0.1
 
     def narrow(self, e: Array, share: float = 0.15) -> None:
         """Look only at kernels in use at ``e`` or with q near the largest in the newest cut."""
@@ -136,14 +153,16 @@ def descend(oracle: Oracle, cuts: Cuts, tol: float) -> Iterator[Point]:
         e, multipliers = cuts.minimise(center.e, delta)
         promise = max(center.primal - cuts.model(e), 1e-300)
         cuts.thin(multipliers)
-        point = oracle.solve(e, step_tol(oracle, promise, tol))
+        point = oracle.solve(e, cuts.step_tol(promise))
         cuts.add(point)
         fit = (center.primal - point.primal) / promise
         if fit >= 0.1:
             center = point
             delta *= 0.5 if fit < 0.5 else 0.2
-        elif says_little(point, center, promise):
-            delta *= 2.0
+        else:
+            cuts.disappointed(promise)
+            if says_little(point, center, promise):
+                delta *= 2.0
         yield point
 
 
@@ -157,10 +176,3 @@ def says_little(point: Point, center: Point, promise: float) -> bool:
 def inner_tol(gap: float, tol: float) -> float:
     """How tightly to solve an inner problem when the outer gap is ``gap`` and shall be ``tol``."""
     return float(np.clip(0.05 * min(gap, 1.0), 0.1 * tol, 1e-2))
-
-
-def step_tol(oracle: Oracle, promise: float, tol: float) -> float:
-    """The same, when the step is to be judged by a fall of J of about ``promise``."""
-    assert oracle.best is not None
-    close = max(0.1 * promise / max(abs(oracle.best.primal), 1e-300), 0.01 * tol)
-    return min(inner_tol(oracle.gap, tol), close)
