@@ -84,8 +84,8 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
     intercept_ : ndarray (1,)
         The bias b.
     duality_gap_ : float
-        (primal − dual) / primal: the objective is at most this share above its optimum. Under
-        ``learner="uniform"`` the optimum for equal weights is meant.
+        (primal − dual) / primal: no weights and no machine lower the objective by more than this
+        share; under ``learner="uniform"``, no machine on equal weights.
     objective_ : float
         The primal value.
     n_iter_ : int

@@ -49,9 +49,5 @@ def certificate(solution: Solution) -> str:
         f"objective reached   {solution.primal:.6g}\n"
         f"no solution below   {solution.dual:.6g}\n"
         f"duality gap         {solution.gap:.1e}: "
-        f"the objective is at most {_percent(solution.gap)} above the best there is"
+        f"nothing lowers the objective by more than {100.0 * solution.gap:.2g} %"
     )
-
-
-def _percent(share: float) -> str:
-    return f"{100.0 * share:.2g} %"
