@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .formulation import make_problem
 from .kernels.stack import KernelStack
-from .problem import make_problem
 from .problems.dual_qp import DualQP, relative_gap
 from .problems.weight_sets import WeightSet
 

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .certificate import check_vector
+from .formulation import Problem, make_problem
 from .kernels.stack import KernelStack
 from .learners import make_learner
 from .learners.base import Learner
-from .problem import Problem, make_problem
 from .problems.dual_qp import relative_gap
 from .solution import Solution
 from .solvers.oracle import Oracle
@@ -111,6 +111,7 @@ def learn(
     if problem.learns_C:
         weights, tau = weights[:-1], float(weights[-1])
         C = 1.0 / tau if tau > 0.0 else np.inf
+    costs = np.array(C, dtype=float)
     solution = Solution(
         weights=weights,
         coef=coef,
@@ -120,7 +121,7 @@ def learn(
         primal=best.primal,
         dual=oracle.dual,
         gap=relative_gap(best.primal, oracle.dual),
-        C=np.asarray(C, dtype=float) if np.ndim(C) else float(C),  # type: ignore[arg-type]
+        C=float(costs) if costs.ndim == 0 else costs,
         status="optimal" if oracle.gap <= tol else status,
         n_iter=len(progress.gaps),
         n_svm_solves=oracle.n_solves,
@@ -157,17 +158,17 @@ def _starting_point(
     if start is None:
         return weight_set.uniform(), None
     m = problem.stack.m - problem.learns_C
-    guess = None
+    guess = tau = None
     if isinstance(start, Solution):
         weights = check_vector("start.weights", start.weights, m)
         guess = sign * check_vector("start.dual_alpha", start.dual_alpha, problem.stack.n)
+        tau = 1.0 / start.C if isinstance(start.C, float) else None
     else:
         weights = check_vector("start", start, m)
         if weights.min() < 0.0:
             raise ValueError(f"start must hold weights ≥ 0, found {weights.min():g}")
     if problem.learns_C:
-        known = isinstance(start, Solution) and np.ndim(start.C) == 0
-        weights = np.append(weights, 1.0 / float(start.C) if known else weights.mean())
+        weights = np.append(weights, weights.mean() if tau is None else tau)
     e = weights / weight_set.scale
     size = np.linalg.norm(e, weight_set.norm)
     if not size > 0.0:
@@ -179,7 +180,7 @@ def _check_number(name: str, x: object, kind: type) -> None:
     kinds = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
     if isinstance(x, bool) or not isinstance(x, kinds):
         raise TypeError(f"{name} must be a positive {kind.__name__}, found {x!r}")
-    if not x > 0:  # type: ignore[operator]
+    if not x > 0:
         raise ValueError(f"{name} must be positive, found {x!r}")
 
 

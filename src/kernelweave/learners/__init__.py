@@ -22,7 +22,9 @@ def make_learner(learner: str | Learner) -> Learner:
     if isinstance(learner, str):
         name = AUTO if learner == "auto" else learner
         if name not in _BY_NAME:
-            raise ValueError(f"learner must be one of {list(NAMES)} or an object, found {learner!r}")
+            raise ValueError(
+                f"learner must be one of {list(NAMES)} or an object, found {learner!r}"
+            )
         module, _, cls = _BY_NAME[name].partition(".")
         made: Learner = getattr(import_module(f".{module}", __name__), cls)()
         return made

@@ -110,8 +110,6 @@ def _look(cuts: Cuts, point: Point) -> Array | None:
     return factor
 
 
-def _curvature(
-    oracle: Oracle, point: Point, among: NDArray[np.intp] | None = None
-) -> Array | None:
+def _curvature(oracle: Oracle, point: Point, among: NDArray[np.intp] | None = None) -> Array | None:
     free, products = oracle.products(point, among)
     return hessian_factor(point.K, oracle.qp, free, products)

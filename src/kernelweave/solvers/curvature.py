@@ -17,9 +17,7 @@ from ..problems.dual_qp import DualQP
 Array = NDArray[np.float64]
 
 
-def hessian_factor(
-    K: Array, qp: DualQP, free: NDArray[np.intp], products: Array
-) -> Array | None:
+def hessian_factor(K: Array, qp: DualQP, free: NDArray[np.intp], products: Array) -> Array | None:
     """B with H = BᵀB, from the combined kernel K and ``products`` = Q, shape (m, |F|).
 
     None where no variable is free or A is not definite even with a little ridge: J is then

@@ -144,7 +144,7 @@ def _interior_point(a, g, pull, hessian, unit):  # type: ignore[no-untyped-def]
 
 @jit
 def _solve_factored(L, x):  # type: ignore[no-untyped-def]
-    """x ← (LLᵀ)⁻¹ x."""
+    """X ← (LLᵀ)⁻¹ x."""
     size = x.size
     for i in range(size):
         total = x[i]

@@ -22,23 +22,33 @@ from ..problems.weight_sets import WeightSet
 from . import smo
 
 Array = NDArray[np.float64]
+Places = NDArray[np.intp]
 
 
 class Stack(Protocol):
     """What the oracle needs of a kernel stack."""
 
     @property
-    def n(self) -> int: ...
+    def n(self) -> int:
+        """Number of points."""
+        ...
+
     @property
-    def m(self) -> int: ...
-    def combine(self, weights: Array) -> Array: ...
-    def quad_forms(self, v: Array, kernels: NDArray[np.intp] | None = None) -> Array: ...
-    def matvecs(
-        self,
-        v: Array,
-        rows: NDArray[np.intp] | None = None,
-        kernels: NDArray[np.intp] | None = None,
-    ) -> Array: ...
+    def m(self) -> int:
+        """Number of kernels."""
+        ...
+
+    def combine(self, weights: Array) -> Array:
+        """Σ_k weights_k K_k."""
+        ...
+
+    def quad_forms(self, v: Array, kernels: Places | None = None) -> Array:
+        """All vᵀK_k v, or those of some kernels."""
+        ...
+
+    def matvecs(self, v: Array, rows: Places | None = None, kernels: Places | None = None) -> Array:
+        """All K_k v, or some rows of some of them."""
+        ...
 
 
 class HardMarginInfeasible(ValueError):
@@ -123,22 +133,19 @@ class Oracle:
                 "C=inf asks for a hard margin, but the kernels do not separate the two classes "
                 "(the margin is below 1e-6 of the data's radius); use a finite C"
             )
-        point = Point(
-            e, K, inner.v, inner.f, quad, self.qp.dual_linear(inner.v), scale, bias, primal, self.quads
-        )
+        linear = self.qp.dual_linear(inner.v)
+        point = Point(e, K, inner.v, inner.f, quad, linear, scale, bias, primal, self.quads)
         if self.best is None or point.primal < self.best.primal:
             self.best = point
         return point
 
-    def quads(self, v: Array, kernels: NDArray[np.intp] | None = None) -> Array:
+    def quads(self, v: Array, kernels: Places | None = None) -> Array:
         """All s_m vᵀK_m v, or those of some kernels. Costs a pass over them."""
         chosen = slice(None) if kernels is None else kernels
         q = self.stack.quad_forms(self.qp.fold(v), kernels)
         return np.maximum(self.weight_set.scale[chosen] * q, 0.0)
 
-    def products(
-        self, point: Point, kernels: NDArray[np.intp] | None = None
-    ) -> tuple[NDArray[np.intp], Array]:
+    def products(self, point: Point, kernels: Places | None = None) -> tuple[Places, Array]:
         """Free variables of ``point`` and s_m K_m v at their rows, (m, free); fills in its q.
 
         One pass over the kernels gives both. Of kernels not asked for, the products are zero

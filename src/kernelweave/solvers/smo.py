@@ -315,7 +315,7 @@ def _newton_step(
         rise = float(gradient[free] @ x)
         if not rise > 0.0:
             return
-        coef = np.bincount(rows, x, minlength=n)
+        coef = np.bincount(rows, x, minlength=n).astype(float)
         pull = _product(K, coef)
         curvature = float(coef @ pull) + ridge * float(x @ x)
         with np.errstate(divide="ignore", invalid="ignore"):
