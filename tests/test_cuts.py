@@ -10,15 +10,15 @@ from problems import Problem, awkward, coarse, far_scaled, qcqp_optimum, rank_on
 
 from kernelweave.kernels.stack import KernelStack
 from kernelweave.problems.losses import hinge, squared_hinge
-from kernelweave.problems.weight_sets import make_weight_set
+from kernelweave.problems.weight_sets import WeightSet
 from kernelweave.solvers.cuts import Cuts, descend, inner_tol
 from kernelweave.solvers.oracle import Oracle
 
 
-def oracle_for(problem: Problem, loss: str = "hinge", trace: float | None = None) -> Oracle:
-    stack = KernelStack(problem.K)
+def oracle_for(problem: Problem, loss: str = "hinge") -> Oracle:
     lower = {"hinge": hinge, "squared_hinge": squared_hinge}[loss]
-    return Oracle(stack, lower(problem.y, problem.C), make_weight_set(stack.traces(), trace=trace))
+    simplex = WeightSet(np.ones(len(problem.K)))
+    return Oracle(KernelStack(problem.K), lower(problem.y, problem.C), simplex)
 
 
 def by_hand(problem: Problem, v: np.ndarray, ridge: float = 0.0) -> float:
@@ -101,9 +101,7 @@ def test_q_is_the_gradient() -> None:
     """∂J/∂e_m = −½ q_m by finite differences, on a smooth problem."""
     problem = awkward()[0]
     stack = KernelStack(problem.K)
-    oracle = Oracle(
-        stack, squared_hinge(problem.y, 1.0), make_weight_set(stack.traces(), trace=30.0)
-    )
+    oracle = Oracle(stack, squared_hinge(problem.y, 1.0), WeightSet(np.linspace(0.5, 2.0, stack.m)))
     e = np.random.default_rng(0).dirichlet(np.ones(stack.m))
     point = oracle.solve(e, 1e-12)
     step = 1e-5
