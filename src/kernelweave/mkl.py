@@ -20,6 +20,7 @@ from .formulation import Problem, make_problem
 from .kernels.stack import KernelStack
 from .learners import make_learner
 from .learners.base import Learner
+from .learners.uniform import Uniform
 from .problems.dual_qp import relative_gap
 from .solution import Solution
 from .solvers.oracle import Oracle
@@ -102,6 +103,8 @@ def learn(
     e, guess = _starting_point(start, problem)
     progress = _Progress(problem, began, verbose)
     oracle = Oracle(problem.stack, problem.qp, problem.weight_set, guess, progress.tick)
+    if problem.stack.m == 1:  # nothing to choose
+        made = Uniform()
     status = _drive(made, oracle, e, float(tol), max_iter, progress)
 
     best = oracle.finish(tol)

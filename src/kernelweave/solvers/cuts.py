@@ -117,7 +117,7 @@ class Cuts:
             return
         oracle = self.oracle
         aggregate = multipliers @ np.array(self.v)
-        value = oracle.offer_dual(aggregate, multipliers @ np.array(self.q))
+        value = oracle.offer_dual(aggregate, multipliers @ np.array(self.q), exact=False)
         if value == oracle.dual and self.tol < oracle.gap < 10.0 * self.tol:
             oracle.offer_dual(aggregate)
 

@@ -103,7 +103,7 @@ class Oracle:
         self.n_solves = 0
         self.best: Point | None = None
         self.dual, self.dual_v = -np.inf, qp.feasible(start)
-        self._last, self._estimated = self.dual_v, False
+        self._last, self._exact = self.dual_v, True
         if start is not None:
             self.offer_dual(self.dual_v)
 
@@ -163,21 +163,21 @@ class Oracle:
         point.__dict__["q"] = q
         return free, products
 
-    def offer_dual(self, v: Array, q: Array | None = None) -> float:
+    def offer_dual(self, v: Array, q: Array | None = None, *, exact: bool = True) -> float:
         """Judge a feasible v as a lower bound and keep it if it is the best; its value.
 
-        ``q`` may be given where it, or an upper bound of it, is known.
+        ``q`` may be given where it is known, or, with ``exact`` false, an upper bound of it.
         """
-        exact = self.quads(v) if q is None else q
+        q = self.quads(v) if q is None else q
         value = self.qp.dual_linear(v)
-        value -= 0.5 * float(np.linalg.norm(exact, self.weight_set.dual_norm))
+        value -= 0.5 * float(np.linalg.norm(q, self.weight_set.dual_norm))
         if value > self.dual:
-            self.dual, self.dual_v, self._estimated = value, v, q is not None
+            self.dual, self.dual_v, self._exact = value, v, exact
         return value
 
     def settle(self, point: Point) -> None:
         """Take the weights of ``point`` as given: only its machine is judged from now on."""
-        self.best, self.dual, self.dual_v = point, point.value, point.v
+        self.best, self.dual, self.dual_v, self._exact = point, point.value, point.v, True
 
     def finish(self, tol: float) -> Point:
         """The best point, with the dual bound evaluated exactly.
@@ -185,7 +185,7 @@ class Oracle:
         Where the gap is still above ``tol``, scale and bias of f are chosen anew.
         """
         assert self.best is not None
-        if self._estimated:
+        if not self._exact:
             self.dual = -np.inf
             self.offer_dual(self.dual_v)
         if self.gap > tol:
