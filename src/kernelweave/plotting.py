@@ -16,8 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from .solution import Solution
-
 Array = NDArray[np.float64]
 
 # Okabe and Ito's colours, told apart by colour-blind readers too; no yellow, which is too light
@@ -30,12 +28,12 @@ FEW = 30  # points up to which each of them is marked
 
 
 def plot_convergence(
-    solutions: Solution | Mapping[str, Any] | Iterable[Any] | Any,
+    solutions: Any,
     ax: Axes | None = None,
     x: str = "seconds",
     y: str = "gap",
 ) -> Axes:
-    """Gap or objective by time, SVM solves or iterations: a line for each fit.
+    """Gap or objective by time, SVM solves or iterations: a stair for each fit.
 
     Parameters
     ----------
@@ -64,7 +62,8 @@ def plot_convergence(
     for name, xs, ys in curves:
         place = len(ax.lines)
         label = f"fit {place + 1}" if name is None else name
-        ax.plot(xs, ys, label=label, marker="." if ys.size <= FEW else "", **_look(place))
+        marker = "." if ys.size <= FEW else ""
+        ax.plot(xs, ys, label=label, marker=marker, drawstyle="steps-post", **_look(place))
     if x == "iteration":
         _whole_numbers(ax)
     else:
