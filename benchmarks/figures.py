@@ -77,7 +77,7 @@ def fit(stack, y, learner, tol=TOL):
 
 def heaviest(solutions):
     """Seven kernels to colour alike in several panels."""
-    weights = np.sum([solution.weights for solution in solutions], axis=0)
+    weights = np.max([solution.weights for solution in solutions], axis=0)
     return np.argsort(-weights, kind="stable")[: len(plotting.COLORS)]
 
 
@@ -156,7 +156,6 @@ def rakoto2007_3(args):
 def chapelle2008_1(args):
     """What simple, newton and newton with a first step of simple cost on five sets."""
     learners = ["simple", "newton", "mixed"]
-    common.warm_up()
     records = {}
     for name in args.sets:
         for seed in range(args.trials):
@@ -174,14 +173,15 @@ def chapelle2008_1(args):
                 color=plotting.COLORS[place],
                 label=TITLES[learner],
             )
-            ax.bar_label(bars, fmt="{:.2g}" if field == "seconds" else "{:.0f}", padding=3)
+            ax.bar_label(bars, fmt="{:#.2g}" if field == "seconds" else "{:.0f}", padding=3)
         ax.set_xlabel(label)
         ax.margins(x=0.15)
         ax.spines[["top", "right"]].set_visible(False)
         ax.tick_params(axis="y", length=0)
     axes[0].set_yticks(np.arange(len(args.sets)), args.sets)
     axes[0].invert_yaxis()
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    handles = axes[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside upper center", ncols=3, frameon=False)
     rows = [
         [name, learner, *(common.mean(cells, field) for field in COST)]
         for (name, learner), cells in records.items()
@@ -244,6 +244,8 @@ def main():
         args.values, args.runs, args.trials, args.sets = 8, 2, 2, SETS[:2]
     out = args.out or root / ("build" if args.quick else "docs") / "figures"
     out.mkdir(parents=True, exist_ok=True)
+    common.environment()  # says so where times are noise
+    common.warm_up()
     for draw in FIGURES:
         if draw.__name__ in args.only:
             figure = draw(args)
