@@ -160,6 +160,8 @@ def _follow(a, g, pull, hessian, e, w, s, lam, z):  # type: ignore[no-untyped-de
                 for k in range(cuts):
                     after += (s[k] + reach * ds[k]) * (lam[k] + reach * dl[k])
                 aim = mu * (after / (size + cuts) / mu) ** 3
+                if worst > 10.0 * mu:  # stay central until the residuals have caught up
+                    aim = max(aim, 0.5 * mu)
                 for i in range(size):
                     ew[i] = aim - e[i] * w[i] - de[i] * dw[i]
                 for k in range(cuts):
@@ -185,15 +187,23 @@ def _dot(x, y):  # type: ignore[no-untyped-def]
 
 @jit
 def _factor(hessian, rows, e, w, L):  # type: ignore[no-untyped-def]
-    """LLᵀ = H + diag(w/e) + rows·rowsᵀ."""
+    """LLᵀ = H + diag(w/e) + rows·rowsᵀ.
+
+    A pivot lost to rounding (kernels that are nearly the same) becomes huge: that entry of a
+    solution is then zero, and its twin moves alone.
+    """
     for i in range(e.size):
         for j in range(i + 1):
             total = hessian[i, j] + _dot(rows[i], rows[j])
             if i == j:
                 total += w[i] / e[i]
+            whole = total
             for k in range(j):
                 total -= L[i, k] * L[j, k]
-            L[i, j] = np.sqrt(max(total, 1e-300)) if i == j else total / L[j, j]
+            if i > j:
+                L[i, j] = total / L[j, j]
+            else:
+                L[i, i] = np.sqrt(total) if total > 1e-15 * whole else 1e100
 
 
 @jit
