@@ -26,7 +26,7 @@ from .solvers.oracle import Oracle
 
 Array = NDArray[np.float64]
 
-_STALL = 200  # iterations without a smaller gap after which a learner is stopped
+_PATIENCE = 200  # iterations without a smaller gap after which a learner is stopped
 
 
 def learn(
@@ -162,7 +162,7 @@ def _drive(
         if len(progress.gaps) >= max_iter:
             return "max_iter"
         least, since = (oracle.gap, 0) if oracle.gap < 0.99 * least else (least, since + 1)
-        if since >= _STALL:
+        if since >= getattr(learner, "patience", _PATIENCE):
             return "stopped"
     return "stopped"
 

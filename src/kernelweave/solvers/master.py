@@ -1,6 +1,6 @@
 """The small problem a learner solves between two SVMs: next weights from what is known of J.
 
-    min_{e ∈ Δ}  max_k (a_k − g_k·e)  +  ½ (e − ē)ᵀ(δI + BᵀB)(e − ē)
+    min_{e ∈ Δ}  max_k (a_k − g_k·e)  +  ½ (e − ē)ᵀ(diag(δ) + BᵀB)(e − ē)
 
 The cuts a_k − g_k·e are lower bounds of J from past solutions; the quadratic term keeps e near
 the centre ē, with the curvature of J in BᵀB where a learner knows it. A primal-dual interior
@@ -21,11 +21,15 @@ _ENTER = 20  # kernels that may join the working set at a time
 
 
 def solve_master(
-    a: Array, g: Array, center: Array, delta: float, factor: Array | None = None
+    a: Array, g: Array, center: Array, delta: float | Array, factor: Array | None = None
 ) -> tuple[Array, Array]:
-    """The minimiser e, and the multipliers λ of the cuts (a convex combination)."""
+    """The minimiser e, and the multipliers λ of the cuts (a convex combination).
+
+    ``delta`` is one number, or one for each kernel.
+    """
     unit = max(float(np.abs((a - g @ center).max())), 1e-300)
-    pull = -delta * center  # linear part of the quadratic term
+    damping = np.broadcast_to(np.asarray(delta, dtype=float), center.shape)
+    pull = -damping * center  # linear part of the quadratic term
     if factor is not None:
         pull -= (factor @ center) @ factor
     likely = [_largest(cut - pull, _ENTER) for cut in g[-3:]]
@@ -33,7 +37,7 @@ def solve_master(
         likely.append(np.flatnonzero(center))
     working = np.unique(np.concatenate(likely))
     for _ in range(50):
-        hessian = delta * np.eye(working.size)
+        hessian = np.diag(damping[working])
         if factor is not None:
             part = factor[:, working]
             hessian += part.T @ part
