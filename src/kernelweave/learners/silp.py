@@ -73,6 +73,7 @@ class _Program:
                 "learner 'silp' needs highspy: pip install 'kernelweave[lp]'"
             ) from None
         self.m, self.infinity, self.unit = m, highspy.kHighsInf, 0.0
+        self.sizes: list[float] = []
         self.model: Any = highspy.Highs()
         self.model.setOptionValue("output_flag", False)
         self.model.setOptionValue("threads", 1)
@@ -87,6 +88,7 @@ class _Program:
         """Another row: g·e + θ ≥ linear, brought to entries of at most 1."""
         self.unit = self.unit or max(abs(linear), float(g.max()), 1e-300)
         size = max(self.unit, float(g.max()), abs(linear))
+        self.sizes.append(size)
         self._row(np.append(g, self.unit) / size, linear / size, self.infinity)
 
     def _row(self, values: Array, least: float, most: float) -> None:
@@ -98,5 +100,5 @@ class _Program:
         self.model.run()
         answer = self.model.getSolution()
         e = np.maximum(np.array(answer.col_value)[: self.m], 0.0)
-        multipliers = np.maximum(np.array(answer.row_dual)[1:], 0.0)
+        multipliers = np.maximum(np.array(answer.row_dual)[1:], 0.0) / np.array(self.sizes)
         return e / e.sum(), multipliers / multipliers.sum()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jit import jit
+from .._jit import ordered_jit
 
 Array = NDArray[np.float64]
 
@@ -84,7 +84,7 @@ def _interior_point(
 # Loops rather than array expressions from here on: they compile in a tenth of the time.
 
 
-@jit
+@ordered_jit
 def _follow(a, g, pull, hessian, e, w, s, lam, z):  # type: ignore[no-untyped-def]
     """Follow the central path from (e, w, s, λ, z), in place; returns ν."""
     size, cuts = pull.size, a.size
@@ -181,7 +181,7 @@ def _follow(a, g, pull, hessian, e, w, s, lam, z):  # type: ignore[no-untyped-de
     return nu
 
 
-@jit
+@ordered_jit
 def _dot(x, y):  # type: ignore[no-untyped-def]
     total = 0.0
     for i in range(x.size):
@@ -189,7 +189,7 @@ def _dot(x, y):  # type: ignore[no-untyped-def]
     return total
 
 
-@jit
+@ordered_jit
 def _factor(hessian, rows, e, w, L):  # type: ignore[no-untyped-def]
     """LLᵀ = H + diag(w/e) + rows·rowsᵀ.
 
@@ -210,7 +210,7 @@ def _factor(hessian, rows, e, w, L):  # type: ignore[no-untyped-def]
                 L[i, i] = np.sqrt(total) if total > 1e-15 * whole else 1e100
 
 
-@jit
+@ordered_jit
 def _solve_factored(L, x):  # type: ignore[no-untyped-def]
     """X ← (LLᵀ)⁻¹ x."""
     size = x.size
@@ -225,7 +225,7 @@ def _solve_factored(L, x):  # type: ignore[no-untyped-def]
             x[k] -= L[i, k] * x[i]
 
 
-@jit
+@ordered_jit
 def _reach(x, dx):  # type: ignore[no-untyped-def]
     """The longest step, at most 1/0.995, that keeps x + step·dx nonnegative."""
     step = 1.0 / 0.995
