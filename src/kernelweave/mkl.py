@@ -26,6 +26,11 @@ from .solvers.oracle import Oracle
 
 Array = NDArray[np.float64]
 
+_ADVICE = {
+    "max_iter": "raise max_iter, or tol",
+    "stopped": "the learner could do no more: raise tol, or try another learner or kernels "
+    "checked to be positive semidefinite",
+}
 _PATIENCE = 200  # iterations without a smaller gap after which a learner is stopped
 
 
@@ -96,8 +101,8 @@ def learn(
         K = (K if isinstance(K, KernelStack) else KernelStack(K, n_jobs=n_jobs)).threaded(n_jobs)
     made = make_learner(learner)
     problem = make_problem(K, y, C, loss, weight_norm, trace, recenter, ridge)
-    _check_number("tol", tol, float)
-    _check_number("max_iter", max_iter, int)
+    check_number("tol", tol, float)
+    check_number("max_iter", max_iter, int)
 
     e = _starting_weights(start, problem)
     progress = _Progress(problem, began, verbose)
@@ -135,9 +140,9 @@ def learn(
     )
     if solution.status != "optimal":
         _warn(
-            f"the duality gap reached is {solution.gap:.2g}, not tol={tol:g} "
-            f"(status {solution.status!r} after {solution.n_iter} iterations, "
-            f"{solution.n_svm_solves} SVM solves); raise max_iter or tol"
+            f"the duality gap reached is {solution.gap:.2g}, not tol={tol:g} (status "
+            f"{solution.status!r} after {solution.n_iter} iterations, {solution.n_svm_solves} SVM "
+            f"solves); {_ADVICE[solution.status]}"
         )
     elif isinstance(K, KernelStack) and tol < np.finfo(K.dtype).eps:
         _warn(
@@ -190,7 +195,8 @@ def _starting_weights(start: Solution | ArrayLike | None, problem: Problem) -> A
     return e / size
 
 
-def _check_number(name: str, x: object, kind: type) -> None:
+def check_number(name: str, x: object, kind: type) -> None:
+    """Complain unless ``x`` is a positive number of that kind."""
     kinds = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
     if isinstance(x, bool) or not isinstance(x, kinds):
         raise TypeError(f"{name} must be a positive {kind.__name__}, found {x!r}")
