@@ -149,6 +149,12 @@ def test_bad_parameters(kernel, message):
         raw(kernel, 1e3 * X)
 
 
+@pytest.mark.parametrize("kind", [Gaussian, Laplacian])
+def test_a_wrong_argument_is_told_of_the_class_that_was_called(kind):
+    with pytest.raises(TypeError, match=rf"^{kind.__name__}.__init__.*'gamma'"):
+        kind(gamma=1.0)
+
+
 @pytest.mark.parametrize("item", [Gaussian, 3, None, np.eye(3), [[1.0]]])
 def test_what_is_no_kernel(item):
     with pytest.raises(TypeError, match=r"kernels: (found the class Gaussian|an item is a kernel)"):
