@@ -102,7 +102,7 @@ class Oracle:
         self.n_solves = 0
         self.best: Point | None = None
         self.dual, self.dual_v, self._exact = -np.inf, qp.feasible(), True
-        self.offer_dual(self.dual_v)
+        self.offer_dual(self.dual_v, None if self.dual_v.any() else np.zeros(stack.m))
         self._last = self.dual_v
 
     def resume(self, e: Array, v: Array, dual_v: Array) -> None:
