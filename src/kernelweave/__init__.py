@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .mkl import learn as learn
     from .path import regularization_path as regularization_path
     from .solution import Solution as Solution
+    from .solvers.enclosing_ball import enclosing_ball as enclosing_ball
 
 __version__ = "0.1.0.dev0"
 
@@ -40,6 +41,7 @@ _HOME = {
     "Precomputed": "kernels.functions",
     "Solution": "solution",
     "duality_gap": "certificate",
+    "enclosing_ball": "solvers.enclosing_ball",
     "learn": "mkl",
     "regularization_path": "path",
 }

@@ -36,7 +36,7 @@ def learn(
     C: ArrayLike | str = 1.0,
     learner: str | Learner = "auto",
     loss: str = "hinge",
-    weight_norm: float = 1,
+    weight_norm: float | None = 1,
     tol: float = 1e-3,
     start: Solution | ArrayLike | None = None,
     *,
@@ -61,12 +61,13 @@ def learn(
         squared hinge: 1/C is learnt as the weight of the identity, under a trace constraint
         that counts it in; ``Solution.C`` is what was learnt, infinite where no ridge helps.
     learner : str or learner object
-        "auto" (Newton), "newton", "simple", "silp", "alternate", "uniform", or an object from
-        ``kernelweave.learners`` with knobs of its own.
+        "auto" (Newton), "newton", "simple", "silp", "alternate", "uniform", "radius",
+        "radius_bound", or an object from ``kernelweave.learners`` with knobs of its own.
     loss : "hinge" or "squared_hinge"
         C Σξ or (C/2) Σξ².
-    weight_norm : float
-        p ≥ 1 (``inf`` too): weights in the unit ℓp ball; 1 is the simplex, and sparse.
+    weight_norm : float or None
+        p ≥ 1 (``inf`` too): weights in the unit ℓp ball; 1 is the simplex, and sparse. None, with
+        ``radius`` only: no constraint but d ≥ 0; weights are then those of a ball of radius 1.
     tol : float
         Relative duality gap to reach.
     start : Solution or array (m,), optional
@@ -96,14 +97,22 @@ def learn(
     if n_jobs is not None:
         K = (K if isinstance(K, KernelStack) else KernelStack(K, n_jobs=n_jobs)).threaded(n_jobs)
     made = make_learner(learner)
+    objective = getattr(made, "objective", "margin")
+    if weight_norm is None and objective != "radius":
+        raise ValueError(
+            "weight_norm=None needs learner='radius': other objectives are not invariant to the "
+            "size of the weights"
+        )
+    if isinstance(C, str) and objective != "margin":
+        raise ValueError(f"C={C!r} goes with the margin criterion, not with {made!r}")
     problem = make_problem(K, y, C, loss, weight_norm, trace, recenter, ridge)
     _check_number("tol", tol, float)
     _check_number("max_iter", max_iter, int)
 
-    e, guess = _starting_point(start, problem)
+    e, guess = _starting_point(start, problem, equal_traces=objective == "radius")
     progress = _Progress(problem, began, verbose)
     oracle = Oracle(problem.stack, problem.qp, problem.weight_set, guess, progress.tick)
-    if problem.stack.m == 1:  # nothing to choose
+    if problem.stack.m == 1 and objective == "margin":  # nothing to choose
         made = Uniform()
     status = _drive(made, oracle, e, float(tol), max_iter, progress)
 
@@ -125,11 +134,12 @@ def learn(
         dual=oracle.dual,
         gap=relative_gap(best.primal, oracle.dual),
         C=float(costs) if costs.ndim == 0 else costs,
-        status="optimal" if oracle.gap <= tol else status,
+        status="optimal" if oracle.reached(tol) else status,
         n_iter=len(progress.gaps),
         n_svm_solves=oracle.n_solves,
         history=progress.history(),
         seconds=time.perf_counter() - began,
+        extras=dict(oracle.extras),
     )
     if solution.status != "optimal":
         _warn(solution, tol)
@@ -143,7 +153,7 @@ def _drive(
     least, since = np.inf, 0
     for _ in learner.iterate(oracle, e, tol):
         progress.record(oracle)
-        if oracle.gap <= tol:
+        if oracle.reached(tol):
             return "optimal"
         if len(progress.gaps) >= max_iter:
             return "max_iter"
@@ -154,10 +164,16 @@ def _drive(
 
 
 def _starting_point(
-    start: Solution | ArrayLike | None, problem: Problem
+    start: Solution | ArrayLike | None, problem: Problem, equal_traces: bool
 ) -> tuple[Array, Array | None]:
-    """Unit weights and signed variables to begin with."""
+    """Unit weights and signed variables to begin with.
+
+    With ``equal_traces``, equal weights are those of the kernels brought to equal trace.
+    """
     weight_set, sign = problem.weight_set, problem.qp.linear
+    if start is None and equal_traces:
+        traces = problem.stack.traces()
+        start = np.divide(1.0, traces, out=np.zeros(traces.size), where=traces > 0.0)
     if start is None:
         return weight_set.uniform(), None
     m = problem.stack.m - problem.learns_C

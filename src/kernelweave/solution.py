@@ -38,6 +38,9 @@ class Solution:
         By iteration: "weights", "objective", "gap", "seconds", "n_svm_solves".
     seconds : float
         Time spent learning.
+    extras : mapping of numbers
+        What a learner with an objective of its own has to say: "radius" of the enclosing ball and
+        "stationarity" under ``radius`` and ``radius_bound``.
     """
 
     weights: Array
@@ -54,6 +57,7 @@ class Solution:
     n_svm_solves: int
     history: Mapping[str, Array] = field(repr=False)
     seconds: float
+    extras: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def objective(self) -> float:

@@ -38,6 +38,14 @@ class Stack(Protocol):
         """Number of kernels."""
         ...
 
+    def traces(self) -> Array:
+        """All tr K_k."""
+        ...
+
+    def diagonals(self) -> Array:
+        """All diagonals, (m, n)."""
+        ...
+
     def combine(self, weights: Array) -> Array:
         """Σ_k weights_k K_k."""
         ...
@@ -88,7 +96,8 @@ class Oracle:
     """Solves the inner problem at given weights, warm-started, and keeps the best bounds.
 
     ``best`` is the point with the least primal value so far; ``dual`` the greatest dual value,
-    reached by ``dual_v``.
+    reached by ``dual_v``. ``extras`` are further results, by name, of a learner with an objective
+    of its own; "stationarity" among them has to reach the tolerance too.
     """
 
     def __init__(
@@ -101,6 +110,7 @@ class Oracle:
     ) -> None:
         self.stack, self.qp, self.weight_set, self.tick = stack, qp, weight_set, tick
         self.n_solves = 0
+        self.extras: dict[str, float] = {}
         self.best: Point | None = None
         self.dual, self.dual_v = -np.inf, qp.feasible(start)
         self._last, self._exact = self.dual_v, True
@@ -114,9 +124,16 @@ class Oracle:
             return np.inf
         return relative_gap(self.best.primal, self.dual)
 
-    def solve(self, e: Array, tol: float) -> Point:
-        """The inner solution at unit weights ``e`` to relative gap ``tol``."""
-        K = self.stack.combine(self.weight_set.scale * e)
+    def reached(self, tol: float) -> bool:
+        """Whether the gap, and stationarity where a learner reports it, are at most ``tol``."""
+        return self.gap <= tol and self.extras.get("stationarity", 0.0) <= tol
+
+    def solve(self, e: Array, tol: float, K: Array | None = None) -> Point:
+        """The inner solution at unit weights ``e`` to relative gap ``tol``.
+
+        ``K`` is the combined kernel at ``e``, where it is known already.
+        """
+        K = self.stack.combine(self.weight_set.scale * e) if K is None else K
         inner = smo.solve(K, self.qp, self._last, tol, self.tick)
         self.n_solves += 1
         coef = self.qp.fold(inner.v)
@@ -175,9 +192,15 @@ class Oracle:
             self.dual, self.dual_v, self._exact = value, v, exact
         return value
 
-    def settle(self, point: Point) -> None:
-        """Take the weights of ``point`` as given: only its machine is judged from now on."""
-        self.best, self.dual, self.dual_v, self._exact = point, point.value, point.v, True
+    def settle(self, point: Point, dual: float | None = None, v: Array | None = None) -> None:
+        """Take the weights of ``point`` as given: only its machine is judged from now on.
+
+        A learner with an objective of its own says what is proven of that: a lower bound
+        ``dual``, by ``v``.
+        """
+        self.best, self._exact = point, True
+        self.dual = point.value if dual is None else dual
+        self.dual_v = point.v if v is None else v
 
     def finish(self, tol: float) -> Point:
         """The best point, with the dual bound evaluated exactly.
