@@ -206,8 +206,11 @@ def _check_number(name: str, x: object, kind: type) -> None:
 def _warn(solution: Solution, tol: float) -> None:
     from sklearn.exceptions import ConvergenceWarning
 
+    reached = f"the duality gap reached is {solution.gap:.2g}"
+    if solution.gap <= tol:
+        reached = f"the stationarity reached is {solution.extras['stationarity']:.2g}"
     warnings.warn(
-        f"the duality gap reached is {solution.gap:.2g}, not tol={tol:g} "
+        f"{reached}, not tol={tol:g} "
         f"(status {solution.status!r} after {solution.n_iter} iterations, "
         f"{solution.n_svm_solves} SVM solves); raise max_iter or tol",
         ConvergenceWarning,

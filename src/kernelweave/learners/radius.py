@@ -46,7 +46,7 @@ class Radius(Params):
     method : "newton" or "gradient"
         "newton": minimise, where the ball's radius is linearised, the cuts of past machines plus
         the curvature of J and R² (sequential quadratic programming). "gradient": the projected
-        gradient with Armijo's rule of [gai2010, §5], on the weights of kernels of equal trace.
+        gradient with Armijo's rule of [gai2010, §5].
     """
 
     objective: ClassVar[str] = "radius"
@@ -129,14 +129,18 @@ class _Task:
 
 
 def _gradient(task: _Task, e: Array) -> Iterator[None]:
-    """[gai2010, §5] on x, the weights of kernels of equal trace: scales do not change the path."""
-    units = np.divide(1.0, task.sizes, out=np.zeros(e.size), where=task.sizes > 0.0)
-    total = float(task.sizes @ e)
+    """[gai2010, §5] on x = c∘e, c the slopes of R² at the start.
+
+    By proposition 3 the kernels may be scaled at will; these scales make the path independent of
+    those they came in, and g better conditioned than equal traces do.
+    """
     close = max(1e-2 * task.tol, 1e-13)  # Armijo's rule compares values of equal precision
+    c = task.balls.slopes(task.balls.around(e, 1e-3).beta)
+    units = task.ratios(np.ones(e.size), c)
     steps = projected_gradient(
         lambda x: task.evaluate(units * x, close, units),
         task.oracle.weight_set.project,
-        task.sizes * e / total,
+        c * e / float(c @ e),
     )
     for _, state in steps:
         task.bound(state.point.linear, state.point.q, state.point.v, state.slopes)

@@ -113,7 +113,7 @@ class Oracle:
         self.extras: dict[str, float] = {}
         self.best: Point | None = None
         self.dual, self.dual_v = -np.inf, qp.feasible(start)
-        self._last, self._exact = self.dual_v, True
+        self._last, self._exact, self._foreign = self.dual_v, True, False
         if start is not None:
             self.offer_dual(self.dual_v)
 
@@ -198,20 +198,21 @@ class Oracle:
         A learner with an objective of its own says what is proven of that: a lower bound
         ``dual``, by ``v``.
         """
-        self.best, self._exact = point, True
+        self.best, self._exact, self._foreign = point, True, dual is not None
         self.dual = point.value if dual is None else dual
         self.dual_v = point.v if v is None else v
 
     def finish(self, tol: float) -> Point:
         """The best point, with the dual bound evaluated exactly.
 
-        Where the gap is still above ``tol``, scale and bias of f are chosen anew.
+        Where the gap is still above ``tol``, scale and bias of f are chosen anew, unless a learner
+        brought an objective of its own.
         """
         assert self.best is not None
         if not self._exact:
             self.dual = -np.inf
             self.offer_dual(self.dual_v)
-        if self.gap > tol:
+        if self.gap > tol and not self._foreign:
             scale, bias, primal = self.qp.improve(self.best.f, self.best.quad)
             if primal < self.best.primal:
                 self.best = replace(self.best, scale=scale, bias=bias, primal=primal)

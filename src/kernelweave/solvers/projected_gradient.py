@@ -80,16 +80,3 @@ def _search(
         step *= float(np.clip(shorter, *_SHRINK))
     return None
 
-
-def first_order_fall(
-    x: Array, value: float, gradient: Array, project: Callable[[Array], Array]
-) -> float:
-    """How much f falls, to first order and relative to its value, along a step of length one.
-
-    Zero just where no projected gradient step moves x: a measure of stationarity.
-    """
-    size = float(np.linalg.norm(gradient))
-    if size == 0.0:
-        return 0.0
-    fall = float(gradient @ (x - project(x - gradient / size)))
-    return max(fall, 0.0) / max(abs(value), 1e-300)
