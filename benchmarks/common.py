@@ -317,6 +317,8 @@ class Results:
             return
         if self.current is None:
             self.current = environment()
+            if any(run["commit"] != self.current["commit"] for run in self.runs):
+                print("some cells are of other versions; --fresh starts over", file=sys.stderr)
             self.runs.append(self.current)
             warm_up()
             self.began = time.perf_counter()

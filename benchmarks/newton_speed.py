@@ -129,7 +129,8 @@ def random_stack(data, name, n, m, seed):
     items = []
     for k in range(m):
         columns = rng.choice(p, rng.integers(1, max(p // 4, 2) + 1), replace=False)
-        items.append((str(k), kw.Gaussian(2.0 ** rng.uniform(-2, 2), relative=True), columns))
+        typical = np.sqrt(2.0 * len(columns))  # distance between rows of variance 1
+        items.append((str(k), kw.Gaussian(typical * 2.0 ** rng.uniform(-2, 2)), columns))
     began = time.perf_counter()
     bank = common.fit_bank(X, items)
     return bank.stack, y, time.perf_counter() - began

@@ -76,7 +76,9 @@ def duality_gap(
         weights = np.append(check_vector("weights", weights, stack.m - 1), learnt)
     d = check_weights(weights, stack.m, weight_set)
     w = check_vector("coef", coef, stack.n)
-    if not (np.ndim(bias) == 0 and np.isfinite(bias)):
+    if np.asarray(bias).dtype.kind not in "iuf":
+        raise TypeError(f"bias must be a finite number, found {bias!r}")
+    if np.ndim(bias) != 0 or not np.isfinite(bias):
         raise ValueError(f"bias must be a finite number, found {bias!r}")
     f = stack.combine(d) @ w
     primal = qp.primal_value(f, float(bias), max(float(w @ f), 0.0))

@@ -31,12 +31,13 @@ def run(seed: int = 0, splits: int = 10) -> None:
         _say(textwrap.fill(told, 79, initial_indent="  ", subsequent_indent="    "))
 
     since = time.perf_counter()
+    _say("\nCompiling, or loading what an earlier run compiled:", end=" ")
     MKLClassifier(bank).fit(data.X[::5], data.y[::5])
-    _say(f"\nCompiled, or loaded what an earlier run compiled, in {_since(since)}")
+    _say(_since(since))
 
     since = time.perf_counter()
     model = MKLClassifier(bank).fit(data.X, data.y)
-    _say(f"Learnt the weights of {len(model.weights_)} kernels in {_since(since)}")
+    _say(f"Learning the weights of {len(model.weights_)} kernels: {_since(since)}")
     _say("\nWeight by kernel\n" + _indented(report.weights_by_kernel(model)))
     _say("\nWeight by view\n" + _indented(report.weights_by_view(model)))
     _say("\nCertificate, computed from the data\n" + _indented(report.certificate(model.solution_)))
@@ -112,8 +113,8 @@ def _indented(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())
 
 
-def _say(text: str) -> None:
-    print(text, flush=True)
+def _say(text: str, end: str = "\n") -> None:
+    print(text, end=end, flush=True)
 
 
 def _since(then: float) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -109,9 +108,15 @@ def learn(
     _check_number("tol", tol, float)
     _check_number("max_iter", max_iter, int)
 
-    e, guess = _starting_point(start, problem, equal_traces=objective == "radius")
+    e = _starting_weights(start, problem, equal_traces=objective == "radius")
     progress = _Progress(problem, began, verbose)
-    oracle = Oracle(problem.stack, problem.qp, problem.weight_set, guess, progress.tick)
+    oracle = Oracle(problem.stack, problem.qp, problem.weight_set, progress.tick)
+    if isinstance(start, Solution):
+        sign = problem.qp.linear
+        if objective == "margin":
+            oracle.resume(e, sign * start.alpha, sign * start.dual_alpha)
+        else:
+            oracle.warm(sign * start.dual_alpha)
     if problem.stack.m == 1 and objective == "margin":  # nothing to choose
         made = Uniform()
     status = _drive(made, oracle, e, float(tol), max_iter, progress)
@@ -142,7 +147,19 @@ def learn(
         extras=dict(oracle.extras),
     )
     if solution.status != "optimal":
-        _warn(solution, tol)
+        what, reached = "duality gap", solution.gap
+        if reached <= tol:
+            what, reached = "stationarity", solution.extras["stationarity"]
+        _warn(
+            f"the {what} reached is {reached:.2g}, not tol={tol:g} "
+            f"(status {solution.status!r} after {solution.n_iter} iterations, "
+            f"{solution.n_svm_solves} SVM solves); raise max_iter or tol"
+        )
+    elif isinstance(K, KernelStack) and tol < np.finfo(K.dtype).eps:
+        _warn(
+            f"tol={tol:g} is below the rounding of {K.dtype} kernels, {np.finfo(K.dtype).eps:.1g}: "
+            "the gap holds for the kernels as rounded; use float64 or a larger tol"
+        )
     return solution
 
 
@@ -150,6 +167,9 @@ def _drive(
     learner: Learner, oracle: Oracle, e: Array, tol: float, max_iter: int, progress: _Progress
 ) -> str:
     """Run the learner until the certificate, its own rule, or patience ends it."""
+    if oracle.gap <= tol:
+        progress.record(oracle)
+        return "optimal"
     least, since = np.inf, 0
     for _ in learner.iterate(oracle, e, tol):
         progress.record(oracle)
@@ -163,24 +183,20 @@ def _drive(
     return "stopped"
 
 
-def _starting_point(
+def _starting_weights(
     start: Solution | ArrayLike | None, problem: Problem, equal_traces: bool
-) -> tuple[Array, Array | None]:
-    """Unit weights and signed variables to begin with.
-
-    With ``equal_traces``, equal weights are those of the kernels brought to equal trace.
-    """
-    weight_set, sign = problem.weight_set, problem.qp.linear
+) -> Array:
+    """Unit weights to begin with; ``equal_traces``: by default those of kernels of equal trace."""
+    weight_set = problem.weight_set
     if start is None and equal_traces:
         traces = problem.stack.traces()
         start = np.divide(1.0, traces, out=np.zeros(traces.size), where=traces > 0.0)
     if start is None:
-        return weight_set.uniform(), None
-    m = problem.stack.m - problem.learns_C
-    guess = tau = None
+        return weight_set.uniform()
+    m, tau = problem.stack.m - problem.learns_C, None
     if isinstance(start, Solution):
         weights = check_vector("start.weights", start.weights, m)
-        guess = sign * check_vector("start.dual_alpha", start.dual_alpha, problem.stack.n)
+        check_vector("start.alpha", start.alpha, problem.stack.n)
         tau = 1.0 / start.C if isinstance(start.C, float) else None
     else:
         weights = check_vector("start", start, m)
@@ -192,7 +208,7 @@ def _starting_point(
     size = np.linalg.norm(e, weight_set.norm)
     if not size > 0.0:
         raise ValueError("start holds only zero weights; leave it out to start uniformly")
-    return e / size, guess
+    return e / size
 
 
 def _check_number(name: str, x: object, kind: type) -> None:
@@ -203,19 +219,10 @@ def _check_number(name: str, x: object, kind: type) -> None:
         raise ValueError(f"{name} must be positive, found {x!r}")
 
 
-def _warn(solution: Solution, tol: float) -> None:
+def _warn(message: str) -> None:
     from sklearn.exceptions import ConvergenceWarning
 
-    reached = f"the duality gap reached is {solution.gap:.2g}"
-    if solution.gap <= tol:
-        reached = f"the stationarity reached is {solution.extras['stationarity']:.2g}"
-    warnings.warn(
-        f"{reached}, not tol={tol:g} "
-        f"(status {solution.status!r} after {solution.n_iter} iterations, "
-        f"{solution.n_svm_solves} SVM solves); raise max_iter or tol",
-        ConvergenceWarning,
-        stacklevel=3,
-    )
+    warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
 @dataclass
@@ -231,7 +238,6 @@ class _Progress:
     seconds: list[float] = field(default_factory=list)
     solves: list[int] = field(default_factory=list)
     spoke: float = 0.0
-    say: Callable[[str], object] = sys.stderr.write
 
     def record(self, oracle: Oracle) -> None:
         """One iteration is done."""
@@ -244,7 +250,7 @@ class _Progress:
         self.solves.append(oracle.n_solves)
         if self.verbose:
             self.spoke = self.seconds[-1]
-            self.say(
+            sys.stderr.write(
                 f"[kernelweave] iteration {len(self.gaps)}: objective {oracle.best.primal:.6g}, "
                 f"gap {oracle.gap:.2e}, {np.count_nonzero(oracle.best.e)} kernels, "
                 f"{oracle.n_solves} solves, {self.seconds[-1]:.1f} s\n"
@@ -254,7 +260,7 @@ class _Progress:
         """Called often during a long inner solve."""
         if self.verbose and (now := time.perf_counter() - self.began) - self.spoke > 2.0:
             self.spoke = now
-            self.say(f"[kernelweave] solving an SVM, {now:.0f} s\n")
+            sys.stderr.write(f"[kernelweave] solving an SVM, {now:.0f} s\n")
 
     def history(self) -> dict[str, Array]:
         """Arrays by name, one entry an iteration."""

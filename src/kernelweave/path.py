@@ -21,7 +21,10 @@ def regularization_path(
     They are solved from the largest C down, weights and dual variables handed on
     [rakoto2007, §3.1]. ``options`` are those of ``learn``; ``start`` is used for the largest C.
     """
-    values = np.asarray(Cs, dtype=float)
+    try:
+        values = np.asarray(Cs, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"Cs must be a list of numbers, found {Cs!r}") from None
     if values.ndim != 1 or values.size == 0:
         raise ValueError(f"Cs must be a list of numbers, found shape {values.shape}")
     for value in values:

@@ -53,7 +53,7 @@ class Newton(Params):
             yield from Alternate(relax=1.5).iterate(oracle, e, tol)
         cuts = Cuts(oracle, tol)
         center = oracle.solve(e, inner_tol(1.0, tol))
-        factor = _look(cuts, center)
+        look = _look(cuts, center)
         yield
         for _ in range(1 if self.mixed else self.warm_up):
             if oracle.gap < 0.2 or not center.q.any():
@@ -61,26 +61,28 @@ class Newton(Params):
             point = self._first_step(oracle, center, tol)
             if point is center:
                 break
-            curvature = _look(cuts, point)
+            next_look = _look(cuts, point)
             yield
             if point.primal >= center.primal:
                 break
-            center, factor = point, curvature
+            center, look = point, next_look
 
-        delta, partial = 0.0, False
+        delta, soft, stale, partial = 0.0, 1e-10, 0, False
         while True:
             if partial and cuts.among is None:  # kernels are back whose curvature is not known
-                factor, partial = _curvature(oracle, center), False
+                look, partial = oracle.products(center), False
+            gap = oracle.gap
+            factor = hessian_factor(center.K, oracle.qp, *look, soft)
             least = 1e-9 * float(np.nanmax(center.q))
             e, multipliers = cuts.minimise(center.e, max(delta, least), factor)
             cuts.offer(multipliers)
             promise = max(center.primal - cuts.model(e), 1e-300)
             cuts.thin(multipliers)
             point = oracle.solve(e, cuts.step_tol(promise))
-            curvature = _look(cuts, point)
+            next_look = _look(cuts, point)
             fit = (center.primal - point.primal) / promise
             if fit >= 0.05:
-                center, factor, partial = point, curvature, cuts.among is not None
+                center, look, partial = point, next_look, cuts.among is not None
                 delta *= 0.25 if fit > 0.3 else 1.0
                 if cuts.nearly_done(point):
                     cuts.complete()
@@ -93,6 +95,11 @@ class Newton(Params):
                 if says_little(point, center, promise):
                     delta = max(2.0 * delta, 1e-3 * float(np.nanmax(center.q)))
             yield
+            stale = stale + 1 if oracle.gap > 0.8 * gap else 0
+            if stale == 0:
+                soft = max(0.1 * soft, 1e-10)
+            elif stale % 3 == 0:
+                soft = min(100.0 * soft, 1.0)
 
     def _first_step(self, oracle: Oracle, center: Point, tol: float) -> Point:
         close = inner_tol(oracle.gap, tol)
@@ -103,13 +110,8 @@ class Newton(Params):
         return oracle.solve(e / e.sum(), close)
 
 
-def _look(cuts: Cuts, point: Point) -> Array | None:
-    """One pass over the kernels: the gradient as a cut, and the factor of the Hessian."""
-    factor = _curvature(cuts.oracle, point, cuts.among)
+def _look(cuts: Cuts, point: Point) -> tuple[NDArray[np.intp], Array]:
+    """One pass over the kernels: the gradient as a cut, and what the Hessian is made of."""
+    look = cuts.oracle.products(point, cuts.among)
     cuts.add(point)
-    return factor
-
-
-def _curvature(oracle: Oracle, point: Point, among: NDArray[np.intp] | None = None) -> Array | None:
-    free, products = oracle.products(point, among)
-    return hessian_factor(point.K, oracle.qp, free, products)
+    return look

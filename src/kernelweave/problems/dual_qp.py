@@ -67,6 +67,8 @@ class DualQP:
     def primal_value(self, f: Array, bias: float, quad: float) -> float:
         """Primal value of decision values ``f`` + ``bias``, with ``quad`` = ‖f‖²."""
         slack = self.linear - self.spread(f) - bias
+        if self.is_hard:  # what rounding leaves of a met margin is no slack
+            slack[np.abs(slack) <= 1e-11 * (1.0 + np.abs(f).max() + abs(bias))] = 0.0
         return float(0.5 * quad + self._losses(slack).sum() + self.total * bias)
 
     def best_bias(self, f: Array) -> float:
@@ -84,15 +86,7 @@ class DualQP:
         A hard margin is met by scaling alone; its value is infinite where f does not separate.
         """
         if self.is_hard:
-            up, down = np.isinf(self.upper), np.isinf(self.lower)
-            values = self.spread(f)
-            margin = values[up].min() - values[down].max()
-            if not margin > 0.0:
-                return 1.0, self.best_bias(f), np.inf
-            # rounding must not leave the scaled point infeasible by one unit in the last place
-            scale = (self.linear[up].max() - self.linear[down].min()) / margin * (1 + 1e-14)
-            bias = self.linear[up].max() - scale * values[up].min() * (1 - 1e-15)
-            return scale, bias, 0.5 * scale * scale * quad
+            return self._separate(f, quad)
 
         def value(scale: float) -> float:
             return self.primal_value(scale * f, self.best_bias(scale * f), scale * scale * quad)
@@ -101,6 +95,19 @@ class DualQP:
         scale = best.x if best.fun < value(1.0) else 1.0
         bias = self.best_bias(scale * f)
         return scale, bias, self.primal_value(scale * f, bias, scale * scale * quad)
+
+    def _separate(self, f: Array, quad: float) -> tuple[float, float, float]:
+        """Least scale of f, with its bias, at which no slack is on the wrong side."""
+        values = self.spread(f)
+        up, down = np.isinf(self.upper), np.isinf(self.lower)
+        low, high = values[up].min(), values[down].max()
+        most, least = self.linear[up].max(), self.linear[down].min()
+        if not low > high:
+            return 1.0, self.best_bias(f), np.inf
+        scale = (most - least) / (low - high)
+        scale *= 1.0 + 4e-15 * (1.0 + scale * np.abs(values).max())  # more than rounding takes
+        bias = 0.5 * (most + least - scale * (low + high))
+        return float(scale), float(bias), float(0.5 * scale * scale * quad)
 
     def feasible(self, v: Array | None = None) -> Array:
         """A feasible point: ``v`` clipped to the box, then brought to Σv = r.

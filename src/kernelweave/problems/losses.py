@@ -40,7 +40,7 @@ LOSSES = {"hinge": hinge, "squared_hinge": squared_hinge}
 
 def lower(y: ArrayLike, n: int, C: ArrayLike, loss: str, ridge: float = 0.0) -> DualQP:
     """The dual QP of a named loss for ``n`` kernel rows, after a look at every argument."""
-    if loss not in LOSSES:
+    if not isinstance(loss, str) or loss not in LOSSES:
         raise ValueError(f"loss must be one of {sorted(LOSSES)}, found {loss!r}")
     if not (_is_number(ridge) and 0.0 <= float(ridge) < np.inf):
         raise ValueError(f"ridge must be a finite number ≥ 0, found {ridge!r}")

@@ -17,17 +17,20 @@ from ..problems.dual_qp import DualQP
 Array = NDArray[np.float64]
 
 
-def hessian_factor(K: Array, qp: DualQP, free: NDArray[np.intp], products: Array) -> Array | None:
+def hessian_factor(
+    K: Array, qp: DualQP, free: NDArray[np.intp], products: Array, soft: float = 1e-10
+) -> Array | None:
     """B with H = BᵀB, from the combined kernel K and ``products`` = Q, shape (m, |F|).
 
-    None where no variable is free or A is not definite even with a little ridge: J is then
-    linear near these weights, or has a kink there.
+    A gets a ridge of ``soft`` times its mean diagonal. Where A is singular and K_m is not within
+    its range J has a kink, and H would be infinite: a larger ridge lets e move there. None where
+    no variable is free, so that J is linear near these weights.
     """
     if free.size < 2:
         return None
     rows = free % qp.n
     block = K[np.ix_(rows, rows)]
-    block[np.diag_indices_from(block)] += qp.ridge + 1e-10 * block.diagonal().mean()
+    block[np.diag_indices_from(block)] += qp.ridge + soft * block.diagonal().mean()
     try:
         factor = cholesky(block, lower=True, overwrite_a=True, check_finite=False)
     except LinAlgError:

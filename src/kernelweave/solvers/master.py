@@ -137,7 +137,7 @@ def _interior_point(a, g, pull, hessian, unit):  # type: ignore[no-untyped-def]
         e, z, s = e + reach * de, z + reach * dz, s + reach * ds
         lam, w, nu = lam + reach * dl, w + reach * dw, nu + reach * dn
     for i in range(size):
-        if e[i] < 1e-12:
+        if e[i] < 1e-9:
             e[i] = 0.0
     return e / e.sum(), lam / lam.sum(), unit * nu + shift
 

@@ -105,17 +105,30 @@ class Oracle:
         stack: Stack,
         qp: DualQP,
         weight_set: WeightSet,
-        start: Array | None = None,
         tick: Callable[[], None] | None = None,
     ) -> None:
         self.stack, self.qp, self.weight_set, self.tick = stack, qp, weight_set, tick
         self.n_solves = 0
         self.extras: dict[str, float] = {}
         self.best: Point | None = None
-        self.dual, self.dual_v = -np.inf, qp.feasible(start)
-        self._last, self._exact, self._foreign = self.dual_v, True, False
-        if start is not None:
-            self.offer_dual(self.dual_v)
+        self._foreign = False  # whether best and dual are of a learner's own objective
+        self.dual, self.dual_v, self._exact = -np.inf, qp.feasible(), True
+        self.offer_dual(self.dual_v)
+        self._last = self.dual_v
+
+    def warm(self, v: Array) -> None:
+        """Start the next machine from ``v``, made feasible."""
+        self._last = self.qp.feasible(v)
+
+    def resume(self, e: Array, v: Array, dual_v: Array) -> None:
+        """Take up an earlier solution: machine v at unit weights e, and its dual point.
+
+        Both are made feasible and judged here; nothing is solved.
+        """
+        self.offer_dual(self.qp.feasible(dual_v))
+        self.warm(v)
+        K = self.stack.combine(self.weight_set.scale * e)
+        self._judge(e, K, smo.Inner(self._last, K @ self.qp.fold(self._last), 0, True))
 
     @property
     def gap(self) -> float:
@@ -136,23 +149,27 @@ class Oracle:
         K = self.stack.combine(self.weight_set.scale * e) if K is None else K
         inner = smo.solve(K, self.qp, self._last, tol, self.tick)
         self.n_solves += 1
-        coef = self.qp.fold(inner.v)
-        quad = max(float(coef @ inner.f), 0.0)
-        scale, bias, primal = 1.0, 0.0, np.inf
         if inner.bounded:
             self._last = inner.v
-            bias = self.qp.best_bias(inner.f)
-            primal = self.qp.primal_value(inner.f, bias, quad)
-            if not primal < np.inf:
-                scale, bias, primal = self.qp.improve(inner.f, quad)
         elif self.best is None:
             raise HardMarginInfeasible(
                 "C=inf asks for a hard margin, but the kernels do not separate the two classes "
                 "(the margin is below 1e-6 of the data's radius); use a finite C"
             )
+        return self._judge(e, K, inner)
+
+    def _judge(self, e: Array, K: Array, inner: smo.Inner) -> Point:
+        """The point with its primal value, kept if that is the least so far."""
+        quad = max(float(self.qp.fold(inner.v) @ inner.f), 0.0)
+        scale, bias, primal = 1.0, 0.0, np.inf
+        if inner.bounded:
+            bias = self.qp.best_bias(inner.f)
+            primal = self.qp.primal_value(inner.f, bias, quad)
+            if not primal < np.inf:
+                scale, bias, primal = self.qp.improve(inner.f, quad)
         linear = self.qp.dual_linear(inner.v)
         point = Point(e, K, inner.v, inner.f, quad, linear, scale, bias, primal, self.quads)
-        if self.best is None or point.primal < self.best.primal:
+        if self.best is None or (point.primal < self.best.primal and not self._foreign):
             self.best = point
         return point
 

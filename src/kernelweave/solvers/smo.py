@@ -31,7 +31,8 @@ Array = NDArray[np.float64]
 BUDGET, GAP, KKT, UNBOUNDED = 0, 1, 2, 3
 
 _CHECK_EVERY = 16  # steps between looks at the duality gap
-_PATIENCE = 4  # chunks of pair steps before a Newton step is worth its factorisation
+_PATIENCE = 4  # chunks of pair steps before Newton steps are tried
+_STEP, _NEWTON, _FLOP = 1.5e-9, 1e-4, 5e-11  # rough seconds: pair step by row, overhead, flop
 _FLAT = 1e-13  # curvature below this fraction of the pair's diagonal counts as none
 
 
@@ -232,7 +233,8 @@ class _Task:
                 if not self._ascend_within(rows, K, linear, lower, upper, v, gradient, offset):
                     return False
             elif chunk >= _PATIENCE:
-                _newton_step(K, lower, upper, self.ridge, v, gradient)
+                spent = chunk * budget * v.size * _STEP  # an estimate: clocks are not repeatable
+                self._newton_steps(K, lower, upper, v, gradient, 0.5 * spent + 60 * _NEWTON)
         return True
 
     def _ascend_within(
@@ -267,6 +269,18 @@ class _Task:
         gradient[inside] -= self.ridge * (w - old)
         return bounded
 
+    def _newton_steps(
+        self, K: Array, lower: Array, upper: Array, v: Array, gradient: Array, allowed: float
+    ) -> None:
+        """Newton steps until one meets no bound, for about ``allowed`` seconds at the most."""
+        free = np.count_nonzero((v > lower) & (v < upper))
+        while (allowed := allowed - _NEWTON - _FLOP * free**3 / 3.0) >= 0.0:
+            more = _newton_step(K, lower, upper, self.ridge, v, gradient)
+            if self.tick is not None:
+                self.tick()
+            if not more:
+                return
+
     def _on_ray(self, linear: Array, v: Array, gradient: Array) -> bool:
         """Whether v proves a margin below 1e-6 of the largest norm: not separable in practice.
 
@@ -289,47 +303,46 @@ def _rows_in_play(
 
 
 def _newton_step(
-    K: Array, lower: Array, upper: Array, ridge: float, v: Array, gradient: Array, rounds: int = 100
-) -> None:
-    """Maximise over all free variables at once, in place; those that meet a bound stay there.
+    K: Array, lower: Array, upper: Array, ridge: float, v: Array, gradient: Array
+) -> bool:
+    """Maximise over all free variables at once, in place, as far as the first bound.
 
     The direction solves (K_FF + ρI)x + b = g_F, Σx = 0; a little extra ridge keeps the system
-    definite where rows repeat, and costs only exactness of the direction, not ascent.
+    definite where rows repeat, and costs only exactness of the direction, not ascent. Returns
+    whether a bound was met.
     """
     n = K.shape[0]
-    for _ in range(rounds):
-        free = np.flatnonzero((v > lower) & (v < upper))
-        if not 2 < free.size <= 1500:
-            return
-        rows = free % n
-        block = K[np.ix_(rows, rows)]
-        block[np.diag_indices_from(block)] += ridge + 1e-10 * max(block.diagonal().mean(), 1e-300)
-        try:
-            factor = cho_factor(block, overwrite_a=True, check_finite=False)
-        except LinAlgError:
-            return
-        sides = np.column_stack([gradient[free], np.ones(free.size)])
-        along, ones = cho_solve(factor, sides, check_finite=False).T
-        x = along - ones * (along.sum() / ones.sum())
-        x -= x.mean()
-        rise = float(gradient[free] @ x)
-        if not rise > 0.0:
-            return
-        coef = np.bincount(rows, x, minlength=n).astype(float)
-        pull = _product(K, coef)
-        curvature = float(coef @ pull) + ridge * float(x @ x)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            reach = np.where(x > 0.0, (upper[free] - v[free]) / x, (lower[free] - v[free]) / x)
-        reach[x == 0.0] = np.inf
-        room = float(reach.min())
-        move = min(rise / curvature if curvature > 0.0 else np.inf, room)
-        if not np.isfinite(move):
-            return
-        v[free] += move * x
-        if move == room:
-            hit = free[reach <= room]
-            v[hit] = np.where(x[reach <= room] > 0.0, upper[hit], lower[hit])
-        gradient -= move * np.tile(pull, v.size // n)
-        gradient[free] -= ridge * move * x
-        if move < room:
-            return
+    free = np.flatnonzero((v > lower) & (v < upper))
+    if not 2 < free.size <= 1000:
+        return False
+    rows = free % n
+    block = K[np.ix_(rows, rows)]
+    block[np.diag_indices_from(block)] += ridge + 1e-10 * max(block.diagonal().mean(), 1e-300)
+    try:
+        factor = cho_factor(block, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        return False
+    sides = np.column_stack([gradient[free], np.ones(free.size)])
+    along, ones = cho_solve(factor, sides, check_finite=False).T
+    x = along - ones * (along.sum() / ones.sum())
+    x -= x.mean()
+    rise = float(gradient[free] @ x)
+    if not rise > 0.0:
+        return False
+    coef = np.bincount(rows, x, minlength=n).astype(float)
+    pull = _product(K, coef)
+    curvature = float(coef @ pull) + ridge * float(x @ x)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        reach = np.where(x > 0.0, (upper[free] - v[free]) / x, (lower[free] - v[free]) / x)
+    reach[x == 0.0] = np.inf
+    room = float(reach.min())
+    move = min(rise / curvature if curvature > 0.0 else np.inf, room)
+    if not np.isfinite(move):
+        return False
+    v[free] += move * x
+    if move == room:
+        hit = reach <= room
+        v[free[hit]] = np.where(x[hit] > 0.0, upper[free[hit]], lower[free[hit]])
+    gradient -= move * np.tile(pull, v.size // n)
+    gradient[free] -= ridge * move * x
+    return move == room

@@ -1,0 +1,219 @@
+"""Bad input is named: which argument, and what was found in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from problems import dense
+
+import kernelweave.learners.simple
+from kernelweave import KernelStack, learn, regularization_path
+from kernelweave.solvers import oracle as oracle_module
+
+N, M = 8, 3
+GOOD = dense(0, n=N, m=M)
+Error = type[Exception] | tuple[type[Exception], ...]
+Row = tuple[Any, Error, str]
+
+
+def changed(place: tuple[int, ...], value: float) -> np.ndarray:
+    K = GOOD.K.copy()
+    K[place] = value
+    return K
+
+
+def lopsided() -> np.ndarray:
+    return changed((1, 2, 5), GOOD.K[1, 2, 5] + 0.5)
+
+
+def indefinite() -> np.ndarray:
+    K = GOOD.K.copy()
+    K[2] -= 0.75 * np.eye(N) * np.linalg.eigvalsh(K[2])[-1]
+    return K
+
+
+LEAST = np.linalg.eigvalsh(indefinite()[2])[0]
+
+KERNELS: dict[str, Row] = {
+    "nan": (changed((1, 3, 3), np.nan), ValueError, r"K\[1\] has 1 NaN and 0 infinite"),
+    "inf": (changed((0, 3, 3), np.inf), ValueError, r"K\[0\] has 0 NaN and 1 infinite"),
+    "minus inf": (changed((2, 0, 1), -np.inf), ValueError, r"K\[2\] has 0 NaN and 1 infinite"),
+    "two-dimensional": (GOOD.K[0], ValueError, r"K must have shape \(m, n, n\), found \(8, 8\)"),
+    "four-dimensional": (GOOD.K[None], ValueError, r"found \(1, 3, 8, 8\)"),
+    "not square": (GOOD.K[:, :, :5], ValueError, r"K must have shape .* found \(3, 8, 5\)"),
+    "empty": (np.empty((0, 8, 8)), ValueError, r"K is empty: found shape \(0, 8, 8\)"),
+    "ragged": ([GOOD.K[0], np.eye(3)], ValueError, r"K\[1\] has shape \(3, 3\), but K\[0\]"),
+    "asymmetric": (lopsided(), ValueError, r"K\[1\] is not symmetric: .*\[[25], [25]\].* 0\.5"),
+    "indefinite": (
+        indefinite(),
+        ValueError,
+        rf"K\[2\] is not positive semidefinite: smallest eigenvalue {LEAST:.3g} .*='clip'",
+    ),
+    "negative": (-GOOD.K, ValueError, r"K\[0\] is not positive semidefinite"),
+    "complex": (GOOD.K * 1j, TypeError, "K must hold real numbers, found .*complex128"),
+    "objects": (GOOD.K.astype(object), TypeError, "K must hold real numbers, found .*object"),
+    "words": ("kernels", TypeError, "K must hold real numbers, found str"),
+    "nothing": (None, TypeError, "K must hold real numbers, found NoneType"),
+    "a function": (np.dot, TypeError, "K must hold real numbers, found"),
+}
+
+LABELS: dict[str, Row] = {
+    "nan": (np.append(GOOD.y[:-1], np.nan), ValueError, "y must be finite, found NaN"),
+    "inf": (np.append(GOOD.y[:-1], np.inf), ValueError, "y must be finite, found NaN or infinity"),
+    "zero and one": ((GOOD.y > 0).astype(int), ValueError, r"y .* -1 and \+1 only, found 0, 1"),
+    "booleans": (GOOD.y > 0, ValueError, r"y .* -1 and \+1 only, found 0, 1"),
+    "multiclass": (np.arange(N), ValueError, r"y .* found 0, 1, 2, 3, 4, 5, …"),
+    "halves": (0.5 * GOOD.y, ValueError, r"y .* only, found -0\.5, 0\.5"),
+    "one class": (np.ones(N), ValueError, r"y holds one class only \(\+1\)"),
+    "the other class": (-np.ones(N), ValueError, r"y holds one class only \(-1\)"),
+    "short": (GOOD.y[:5], ValueError, "y has 5 labels, but the kernels have 8 rows"),
+    "long": (np.tile(GOOD.y, 2), ValueError, "y has 16 labels, but the kernels have 8 rows"),
+    "empty": ([], ValueError, "y has 0 labels, but the kernels have 8 rows"),
+    "column": (GOOD.y[:, None], ValueError, r"y must be one-dimensional, found shape \(8, 1\)"),
+    "a number": (1, ValueError, r"y must be one-dimensional, found shape \(\)"),
+    "words": (["a"] * 4 + ["b"] * 4, (ValueError, TypeError), "y must .* found dtype <U1"),
+    "nothing": (None, (ValueError, TypeError), "y must .* found dtype object"),
+    "complex": (GOOD.y * 1j, (ValueError, TypeError), "y must .* found dtype complex128"),
+}
+
+OPTIONS: dict[str, tuple[dict[str, Any], Error, str]] = {
+    "C zero": ({"C": 0}, ValueError, "C must be positive, found 0"),
+    "C negative": ({"C": -2.5}, ValueError, "C must be positive, found -2.5"),
+    "C minus inf": ({"C": -np.inf}, ValueError, "C must be positive, found -inf"),
+    "C nan": ({"C": np.nan}, ValueError, "C must be positive, found nan"),
+    "C none": ({"C": None}, (ValueError, TypeError), "C must .* found None"),
+    "C word": ({"C": "big"}, TypeError, "C must .* found 'big'"),
+    "C boolean": ({"C": True}, TypeError, "C must .* found True"),
+    "C complex": ({"C": 1j}, TypeError, "C must .* found 1j"),
+    "C length": ({"C": np.ones(5)}, ValueError, r"C must be .* 8 of them, found shape \(5,\)"),
+    "C shape": ({"C": np.ones((8, 1))}, ValueError, r"C must be .* found shape \(8, 1\)"),
+    "C one bad": ({"C": [1.0] * 7 + [0.0]}, ValueError, r"C must be positive, found .*0\.0"),
+    "C one nan": ({"C": [1.0] * 7 + [np.nan]}, ValueError, "C must be positive, found .*nan"),
+    "C array, squared": (
+        {"C": np.ones(8), "loss": "squared_hinge"},
+        ValueError,
+        "C must be one number with loss='squared_hinge', found an array",
+    ),
+    "C learnt, hinge": ({"C": "learn"}, ValueError, "C='learn' needs loss='squared_hinge'"),
+    "loss": ({"loss": "hing"}, ValueError, r"loss must be one of \['hinge', .* found 'hing'"),
+    "loss type": ({"loss": 3}, (ValueError, TypeError), "loss must be one of .* found 3"),
+    "loss list": ({"loss": ["hinge"]}, (ValueError, TypeError), r"loss must .* found \['hinge'\]"),
+    "learner": ({"learner": "simpel"}, ValueError, "learner must be one of .*'simple'.* 'simpel'"),
+    "learner class": (
+        {"learner": kernelweave.learners.simple.Simple},
+        TypeError,
+        "learner must be .* found <class",
+    ),
+    "learner type": ({"learner": 3}, TypeError, "learner must be .* found 3"),
+    "learner none": ({"learner": None}, TypeError, "learner must be .* found None"),
+    "norm": ({"weight_norm": 0.9}, ValueError, "weight_norm must be a number ≥ 1, found 0.9"),
+    "norm zero": ({"weight_norm": 0}, ValueError, "weight_norm must be a number ≥ 1, found 0"),
+    "norm nan": ({"weight_norm": np.nan}, ValueError, "weight_norm must .* found nan"),
+    "norm word": ({"weight_norm": "l1"}, TypeError, "weight_norm must .* found 'l1'"),
+    "norm boolean": ({"weight_norm": True}, TypeError, "weight_norm must .* found True"),
+    "tol zero": ({"tol": 0.0}, ValueError, "tol must be positive, found 0.0"),
+    "tol negative": ({"tol": -1e-3}, ValueError, "tol must be positive, found -0.001"),
+    "tol nan": ({"tol": np.nan}, ValueError, "tol must be positive, found nan"),
+    "tol word": ({"tol": "tight"}, TypeError, "tol must be a positive float, found 'tight'"),
+    "tol none": ({"tol": None}, TypeError, "tol must .* found None"),
+    "max_iter": ({"max_iter": 0}, ValueError, "max_iter must be positive, found 0"),
+    "max_iter float": ({"max_iter": 2.5}, TypeError, "max_iter must .* int, found 2.5"),
+    "trace": ({"trace": 0.0}, ValueError, "trace must be a positive number, found 0.0"),
+    "trace nan": ({"trace": np.nan}, ValueError, "trace must be a positive number, found nan"),
+    "trace inf": ({"trace": np.inf}, ValueError, "trace must be a positive number, found inf"),
+    "trace word": ({"trace": "n"}, (ValueError, TypeError), "trace must .* found 'n'"),
+    "trace and norm": ({"trace": 1.0, "weight_norm": 2}, ValueError, "trace .*weight_norm=1.* 2"),
+    "ridge": ({"ridge": -1.0}, ValueError, "ridge must be a finite number ≥ 0, found -1.0"),
+    "ridge nan": ({"ridge": np.nan}, ValueError, "ridge must be .* found nan"),
+    "ridge inf": ({"ridge": np.inf}, ValueError, "ridge must be .* found inf"),
+    "ridge none": ({"ridge": None}, (ValueError, TypeError), "ridge must be .* found None"),
+    "n_jobs": ({"n_jobs": 0}, ValueError, "n_jobs must be None, -1 or at least 1, found 0"),
+    "n_jobs float": ({"n_jobs": 1.5}, TypeError, "n_jobs must be .* found 1.5"),
+    "start length": ({"start": [1.0, 1.0]}, ValueError, r"start must .*\(3,\), found \(2,\)"),
+    "start nan": ({"start": [1.0, 1.0, np.nan]}, ValueError, "start must be finite, found NaN"),
+    "start negative": ({"start": [1.0, 1.0, -1.0]}, ValueError, "start must .* found -1"),
+    "start zero": ({"start": [0.0, 0.0, 0.0]}, ValueError, "start holds only zero weights"),
+    "start word": ({"start": "best"}, TypeError, "start must hold numbers, found str"),
+}
+
+
+def rows(table: dict[str, Any]) -> list[Any]:
+    return [pytest.param(*row, id=name) for name, row in table.items()]
+
+
+@pytest.fixture(autouse=True)
+def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is wrong is found before the first machine is solved."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("an SVM was solved with bad input")
+
+    monkeypatch.setattr(oracle_module.smo, "solve", refuse)
+
+
+@pytest.mark.parametrize(("K", "error", "message"), rows(KERNELS))
+def test_kernels(K: Any, error: Error, message: str) -> None:
+    with pytest.raises(error, match=message):
+        KernelStack(K)
+    with pytest.raises(error, match=message):
+        learn(K, GOOD.y)
+    with pytest.raises(error, match=message):
+        regularization_path(K, GOOD.y, [1.0])
+
+
+@pytest.mark.parametrize(("y", "error", "message"), rows(LABELS))
+def test_labels(y: Any, error: Error, message: str) -> None:
+    with pytest.raises(error, match=message):
+        learn(GOOD.K, y)
+    with pytest.raises(error, match=message):
+        learn(KernelStack(GOOD.K), y)
+    with pytest.raises(error, match=message):
+        regularization_path(GOOD.K, y, [1.0])
+
+
+@pytest.mark.parametrize(("options", "error", "message"), rows(OPTIONS))
+def test_options(options: dict[str, Any], error: Error, message: str) -> None:
+    with pytest.raises(error, match=message):
+        learn(GOOD.K, GOOD.y, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dtype": np.float16}, "dtype must be float64 or float32, found float16"),
+        ({"dtype": int}, "dtype must be float64 or float32, found int64"),
+        ({"indefinite": "ignore"}, "indefinite must be 'raise' or 'clip', found 'ignore'"),
+        ({"n_jobs": -3}, "n_jobs must be None, -1 or at least 1, found -3"),
+    ],
+)
+def test_stack_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        KernelStack(GOOD.K, **options)
+
+
+def test_trace_of_a_zero_kernel() -> None:
+    K = np.concatenate([GOOD.K, np.zeros((1, N, N))])
+    with pytest.raises(ValueError, match=r"trace .*positive trace, but .*K\[3\]"):
+        learn(K, GOOD.y, trace=1.0)
+
+
+def test_a_start_for_other_data() -> None:
+    class Fake:
+        weights = np.ones(2)
+
+    with pytest.raises(TypeError, match="start must hold numbers, found Fake"):
+        learn(GOOD.K, GOOD.y, start=Fake())  # type: ignore[arg-type]
+
+
+def test_unknown_options_are_errors() -> None:
+    with pytest.raises(TypeError, match="tolerance"):
+        learn(GOOD.K, GOOD.y, tolerance=1e-3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="tolerance"):
+        regularization_path(GOOD.K, GOOD.y, [1.0], tolerance=1e-3)
+
+
+def test_clip_is_the_explicit_way_out() -> None:
+    stack = KernelStack(indefinite(), indefinite="clip")
+    assert np.linalg.eigvalsh(stack.combine([0.0, 0.0, 1.0]))[0] >= -1e-12
