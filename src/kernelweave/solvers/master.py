@@ -133,6 +133,8 @@ def _interior_point(a, g, pull, hessian, unit):  # type: ignore[no-untyped-def]
                 after += ((s + reach * ds) * (lam + reach * dl)).sum()
                 aim = mu * (after / (size + cuts) / mu) ** 3
                 ew, sl = aim - e * w - de * dw, aim - s * lam - ds * dl
+        if not abs(dz + dn + de.sum() + ds.sum() + dl.sum() + dw.sum()) < np.inf:
+            break  # rounding has the last word: the point so far is as good as it gets
         reach = min(1.0, 0.995 * reach)
         e, z, s = e + reach * de, z + reach * dz, s + reach * ds
         lam, w, nu = lam + reach * dl, w + reach * dw, nu + reach * dn
