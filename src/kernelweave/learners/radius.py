@@ -153,16 +153,17 @@ def _newton(task: _Task, e: Array) -> Iterator[None]:
     cuts: list[tuple[float, Array, Array]] = []
     sharpness = 1.0
 
-    def look(weights: Array) -> tuple[_State, Array | None]:
-        close = max(inner_tol(task.oracle.gap, task.tol) * sharpness, 1e-13)
-        state = task.evaluate(weights, close)
+    def look(weights: Array, share: float) -> tuple[_State, Array | None]:
+        """Evaluate as tightly as a step needs that shall lower g by this share."""
+        close = min(inner_tol(task.oracle.gap, task.tol), max(0.1 * share, 0.01 * task.tol))
+        state = task.evaluate(weights, max(close * sharpness, 1e-13))
         factor = _curvature(task, state)
         cuts.append((state.point.linear, state.point.q, state.point.v))
         del cuts[:-_CUTS]
         task.bound(*cuts[-1], state.slopes)
         return state, factor
 
-    center, factor = look(e)
+    center, factor = look(e, 1.0)
     task.settle(center)
     yield
     delta, vain = 0.0, 0
@@ -183,7 +184,8 @@ def _newton(task: _Task, e: Array) -> Iterator[None]:
 
         e = np.zeros(e.size)
         e[usable] = x_new / c
-        state, curvature = look(e)
+        share = promise / max(abs(center.value), 1e-300)
+        state, curvature = look(e, share)
         fit = (center.value - state.value) / promise
         if fit >= 0.05:
             center, factor, vain = state, curvature, 0
@@ -191,7 +193,7 @@ def _newton(task: _Task, e: Array) -> Iterator[None]:
         else:
             vain += 1
             delta = max(4.0 * delta, 1e-3 * most)
-            if promise < 10.0 * task.tol * abs(center.value):
+            if share < task.tol:
                 sharpness *= 0.1
         task.settle(center)
         yield
