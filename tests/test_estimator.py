@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.svm import SVC
 
@@ -394,3 +395,31 @@ def test_bad_data_at_prediction():
     for method in ("predict", "decision_function", "combined_kernel"):
         with pytest.raises(NotFittedError, match="MKLClassifier instance is not fitted yet"):
             getattr(MKLClassifier(), method)(NEW)
+
+
+def test_learning_C_with_the_weights():
+    X, y = load_breast_cancer(return_X_y=True)
+    model = MKLClassifier(C="learn", loss="squared_hinge").fit(X[:200], y[:200])
+    assert model.duality_gap_ <= 1e-3
+    assert 0.0 < model.C_ < np.inf
+    # weights of kernels of trace n and of the identity, whose trace is n too, sum to 1
+    assert model.weights_.sum() + 1.0 / model.C_ == pytest.approx(1.0)
+    assert model.score(X[200:], y[200:]) > 0.9
+    # the ridge is no part of the kernel that predicts
+    by_hand = model.combined_kernel(X[200:]) @ model.solution_.coef + model.intercept_
+    np.testing.assert_allclose(model.decision_function(X[200:]), by_hand, atol=1e-10)
+
+
+def test_learning_C_needs_the_squared_hinge():
+    X, y = load_breast_cancer(return_X_y=True)
+    with pytest.raises(ValueError, match="C='learn' needs loss='squared_hinge'"):
+        MKLClassifier(C="learn").fit(X[:50], y[:50])
+
+
+@pytest.mark.parametrize("norm", [2, np.inf])
+def test_weight_norms(norm):
+    X, y = load_breast_cancer(return_X_y=True)
+    model = MKLClassifier(weight_norm=norm).fit(X[:200], y[:200])
+    assert np.linalg.norm(model.weights_, norm) == pytest.approx(1.0)
+    assert (model.weights_ > 0.0).all()
+    assert model.duality_gap_ <= 1e-3

@@ -96,6 +96,42 @@ def test_awkward_problems(problem: Problem, learner: str, optima: dict[str, floa
 
 @pytest.mark.parametrize("learner", EXACT)
 @pytest.mark.parametrize(
+    ("problem", "loss"),
+    [
+        (coarse(1028733368, n=9, C=20.8), "hinge"),
+        (coarse(1040694746, n=7, C=5.8), "hinge"),
+        (coarse(427399700, n=40, C=4416.0), "hinge"),
+        (coarse(396959928, n=15, C=4.1), "squared_hinge"),
+        (coarse(822911680, n=6, C=24425.0), "squared_hinge"),
+        (coarse(663036069, n=12, C=8210.0), "squared_hinge"),
+    ],
+    ids=repr,
+)
+def test_kinks(problem: Problem, loss: str, learner: str) -> None:
+    """Few values a feature, few points, large C: the best weights sit where faces of J meet."""
+    best = qcqp_optimum(problem.K, problem.y, problem.C, loss)
+    found = learn(problem.K, problem.y, C=problem.C, loss=loss, learner=learner, tol=1e-4)
+    check(problem, found, best, 1e-4)
+
+
+def test_silp_with_rows_many_orders_apart() -> None:
+    """q of a poor point is 1e15 times that of a good one: rows that an LP solver may refuse."""
+    problem = far_scaled(16431966, n=14, C=69437.0)
+    one = learn(problem.K, problem.y, C=problem.C, learner="silp", tol=1e-4)
+    other = learn(problem.K, problem.y, C=problem.C, learner="simple", tol=1e-4)
+    assert one.gap <= 1e-4 and other.gap <= 1e-4
+    assert one.dual <= other.primal * (1 + 1e-6) and other.dual <= one.primal * (1 + 1e-6)
+
+
+def test_silp_is_given_time() -> None:
+    """Cutting planes may gain nothing for hundreds of iterations and get there all the same."""
+    problem = wide(1058690288, n=55, C=13722.5)
+    found = learn(problem.K, problem.y, C=problem.C, learner="silp", trace=55.0, tol=1e-3)
+    assert found.status == "optimal" and found.gap <= 1e-3
+
+
+@pytest.mark.parametrize("learner", EXACT)
+@pytest.mark.parametrize(
     "make", [dense, rank_one, coarse, duplicate, imbalanced], ids=lambda f: f.__name__
 )
 def test_squared_hinge(make: Any, learner: str) -> None:
@@ -110,8 +146,9 @@ def test_squared_hinge(make: Any, learner: str) -> None:
 @pytest.mark.parametrize("learner", EXACT)
 @pytest.mark.parametrize("make", [dense, rank_one, far_scaled, wide], ids=lambda f: f.__name__)
 def test_trace_constraint(make: Any, learner: str) -> None:
-    problem = make(4)
+    problem = make(8)
     traces = np.trace(problem.K, axis1=1, axis2=2)
+    assert make is not far_scaled or traces.min() < 1e-12 * traces.max()
     for c in (1.0, float(problem.y.size)):
         best = qcqp_optimum(problem.K, problem.y, 10.0, trace=c)
         found = learn(problem.K, problem.y, C=10.0, trace=c, learner=learner, tol=1e-5)

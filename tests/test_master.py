@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -146,3 +149,38 @@ def test_a_kernel_outside_the_first_working_set_joins() -> None:
     assert e[7] > 0.1
     best = reference(a, g, center, 1e-2, None)
     assert objective(e, a, g, center, 1e-2, None) == pytest.approx(best, rel=1e-7)
+
+
+SCATTERED = """
+import random
+import numpy as np
+from kernelweave.solvers.master import solve_master
+
+rng, cases = np.random.default_rng(0), []
+for cuts, m in ((1, 4), (8, 4), (14, 4), (5, 9), (20, 3)):
+    g = rng.gamma(1.0, size=(cuts, m))
+    a = 3 + g.mean(axis=1) + 0.3 * rng.standard_normal(cuts)
+    cases.append((a, g, rng.dirichlet(np.ones(m))))
+results, junk = [set() for _ in cases], []
+random.seed(0)
+for _ in range(2000):
+    for found, case in zip(results, cases):
+        junk += [np.empty(random.randint(1, 12)) for _ in range(random.randint(0, 6))]
+        while len(junk) > 200:
+            junk.pop(random.randrange(len(junk)))
+        e, multipliers = solve_master(*(x.copy() for x in case), 0.1)
+        found.add(e.tobytes() + multipliers.tobytes())
+print(*map(len, results))
+"""
+
+
+def test_same_bits_wherever_the_arrays_lie() -> None:
+    """A compiler may add in another order when arrays are neighbours in memory: not here.
+
+    In a fresh process, whose heap is what makes them neighbours.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", SCATTERED], capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["1"] * 5

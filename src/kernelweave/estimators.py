@@ -6,6 +6,7 @@ needs: the kernels with a weight and the support rows.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from .formulation import make_dual_qp
 from .kernels.adapters import as_kernel
 from .kernels.bank import FittedBank, KernelBank
 from .kernels.precomputed import Precomputed
@@ -26,7 +28,6 @@ from .kernels.table import FloatArray, Table
 from .learners import make_learner
 from .learners.base import Learner
 from .mkl import learn
-from .problems.losses import lower
 from .solution import Solution
 
 
@@ -34,8 +35,8 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
     """Support vector classifier on a learnt combination of kernels.
 
     The decision function is f(x) = Σ_m d_m Σ_i k_m(x, x_i) coef_i + b. Kernel weights d_m ≥ 0,
-    Σ_m d_m = 1, and the machine are learnt together; the duality gap certifies how close both are
-    to the optimum. Two classes.
+    Σ_m d_m = 1 (or another norm), and the machine are learnt together; the duality gap certifies
+    how close both are to the optimum. Two classes.
 
     Parameters
     ----------
@@ -43,17 +44,18 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         What is weighted. None: the default bank, kernels on all columns that need no scaling of X
         (see ``kernelweave.kernels.default``). A kernel, or a list of items as ``KernelBank`` takes
         them, stands for ``KernelBank(kernels)``. The bank decides what X may hold.
-    C : float, default=1.0
+    C : float or "learn", default=1.0
         Cost of a slack, ``inf`` for the hard margin. Under the bank's default normalisation it
-        means what it means in ``SVC``.
+        means what it means in ``SVC``. "learn", with ``loss="squared_hinge"``: 1/C is learnt with
+        the weights, as that of the identity kernel; see ``C_``.
     learner : str or learner object, default="auto"
         How the weights are learnt: a name in ``kernelweave.learners.NAMES``, or an object with
         knobs of its own, such as ``kernelweave.learners.simple.Simple(small=1e-3)``.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         C Σξ or (C/2) Σξ².
     weight_norm : float or None, default=1
-        1: weights on the simplex, most of them zero. None, with ``learner="radius"`` only: no
-        constraint on their size.
+        p ≥ 1, ``inf`` included: weights with Σ_m d_m^p ≤ 1. 1 makes most of them zero; the
+        larger p, the more even they are. None, with ``learner="radius"`` only: d ≥ 0 is all.
     tol : float, default=1e-3
         Relative duality gap to reach.
     max_iter : int, default=1000
@@ -89,6 +91,8 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         share; under ``learner="uniform"``, no machine on equal weights.
     objective_ : float
         The primal value.
+    C_ : float
+        C as given, or as learnt; infinite where no slack was worth its cost.
     n_iter_ : int
         Iterations of the learner.
     n_svm_solves_ : int
@@ -135,7 +139,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         kernels: Any = None,
-        C: float = 1.0,
+        C: float | str = 1.0,
         learner: str | Learner = "auto",
         loss: str = "hinge",
         weight_norm: float | None = 1,
@@ -181,7 +185,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         learner = make_learner(self.learner)
         if np.ndim(self.C):
             raise ValueError(f"C must be one number, found {self.C!r}")
-        lower(signs, n, self.C, self.loss)  # complain before kernels are computed
+        make_dual_qp(signs, n, self.C, self.loss)  # complain before kernels are computed
 
         bank = as_bank(self.kernels).fit(X, n_jobs=self.n_jobs)
         solution = learn(
@@ -196,6 +200,10 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
             n_jobs=self.n_jobs,
             verbose=self.verbose,
         )
+        if self.C == "learn" and np.isinf(solution.C):
+            warnings.warn(
+                "C='learn' found that no ridge helps: C_ is infinite, a hard margin", stacklevel=2
+            )
         self.classes_ = classes
         self.n_features_in_ = bank.n_features
         self._keep(bank, solution)
@@ -212,6 +220,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         self.intercept_ = np.array([solution.bias])
         self.duality_gap_ = solution.gap
         self.objective_ = solution.objective
+        self.C_ = float(solution.C)
         self.n_iter_ = solution.n_iter
         self.n_svm_solves_ = solution.n_svm_solves
         if "radius" in solution.extras:

@@ -45,20 +45,24 @@ def make_problem(
 ) -> Problem:
     """Build the problem; every argument as ``learn`` documents it."""
     kernels = K if isinstance(K, KernelStack) else KernelStack(K)
-    learns_C = isinstance(C, str) and C == "learn"
-    stack: KernelStack | WithIdentity = kernels
-    if learns_C:
-        if loss != "squared_hinge":
-            raise ValueError(f"C='learn' needs loss='squared_hinge', found {loss!r}")
-        if ridge != 0.0:
-            raise ValueError(f"C='learn' learns the ridge; leave ridge=0, found {ridge!r}")
-        qp = lower(y, kernels.n, np.inf, loss)
-        stack = WithIdentity(kernels)
-    else:
-        qp = lower(y, kernels.n, C, loss, ridge)
+    qp, learns_C = make_dual_qp(y, kernels.n, C, loss, ridge)
+    stack = WithIdentity(kernels) if learns_C else kernels
     traces = None
     if trace is not None or recenter or learns_C:
         traces = stack.traces()
         if recenter:
             traces = traces - stack.quad_forms(np.ones(stack.n)) / stack.n
     return Problem(stack, qp, make_weight_set(stack.m, weight_norm, trace, traces), learns_C)
+
+
+def make_dual_qp(
+    y: ArrayLike, n: int, C: ArrayLike | str, loss: str, ridge: float = 0.0
+) -> tuple[DualQP, bool]:
+    """The dual QP for ``n`` kernel rows, and whether C is to be learnt."""
+    if not (isinstance(C, str) and C == "learn"):
+        return lower(y, n, C, loss, ridge), False
+    if loss != "squared_hinge":
+        raise ValueError(f"C='learn' needs loss='squared_hinge', found {loss!r}")
+    if ridge != 0.0:
+        raise ValueError(f"C='learn' learns the ridge; leave ridge=0, found {ridge!r}")
+    return lower(y, n, np.inf, loss), True

@@ -72,7 +72,7 @@ def check_labels(y: ArrayLike, n: int) -> Array:
 def check_C(C: ArrayLike, n: int) -> float | Array:
     """C as a positive number (∞ allowed) or as ``n`` of them."""
     if isinstance(C, str) or isinstance(C, bool):
-        raise TypeError(f"C must be a positive number or an array of them, found {C!r}")
+        raise TypeError(f"C must be a positive number, an array of them or 'learn', found {C!r}")
     try:
         bound = np.asarray(C, dtype=float)
     except (TypeError, ValueError):
