@@ -1,9 +1,9 @@
-"""Criteria for kernels by margin and radius, each as a function of the weights, and what they prove.
+"""Criteria for kernels by margin and radius, as functions of the weights, and what they prove.
 
-    g(θ) = min  ½R²(θ)‖w‖² + CΣξ                                [gai2010, eq. 9, 16]   rkl
-    min  ½R²(θ)‖w‖² + (C/2)R²(θ)Σξ²                             [eq. 10]               kl_c
-    min  ½Σ_j‖w_j‖²/θ_j + C/(Σ_j θ_j R²(k_j)) Σξ²               [eq. 11]               margin_and_radius
-    min  ½Σ_j‖w_j‖² + C₁R²(θ) + C₂Σξ                            [eq. 23]               penalised_radius
+    rkl                 min  ½R²(θ)‖w‖² + CΣξ                           [gai2010, eq. 9, 16]
+    kl_c                min  ½R²(θ)‖w‖² + (C/2)R²(θ)Σξ²                 [eq. 10]
+    margin_and_radius   min  ½Σ_j‖w_j‖²/θ_j + C/(Σ_j θ_j R²(k_j)) Σξ²   [eq. 11]
+    penalised_radius    min  ½Σ_j‖w_j‖² + C₁R²(θ) + C₂Σξ                [eq. 23]
 
 all subject to y_i(f(x_i) + b) ≥ 1 − ξ_i, ξ ≥ 0, f in the space of K_θ = Σ_m θ_m K_m. They are
 written for reference and comparison, one machine and one ball a call; the learners ``radius`` and
@@ -71,8 +71,8 @@ def margin_and_radius(
 ) -> float:
     """The objective of [gai2010, eq. 11], every kernel with the radius of its own ball.
 
-    In terms of our squared hinge it is the SVM at cost 2C/Σ_j θ_j R²(k_j). With all R²(k_j) equal it
-    depends on the weights as the margin criterion does.
+    In terms of our squared hinge it is the SVM at cost 2C/Σ_j θ_j R²(k_j). With all R²(k_j) equal
+    and Σθ fixed it is the margin criterion.
     """
     stack = _as_stack(K)
     theta = check_vector("weights", weights, stack.m)
@@ -192,8 +192,8 @@ def estimation_error_bound(
         √( (8/n) (2 + d log(128en³R²/(γ²d)) + 256 (R²/γ²) log(enγ/(8R)) log(128nR²/γ²) − log δ) )
 
     [gai2010, §2.2], with probability 1 − δ for kernels of pseudodimension d, among which linear
-    combinations of d kernels, whose margin is γ and whose ball has a radius of at most R. It exceeds
-    1, and says nothing, unless n is far above 10⁴(R/γ)².
+    combinations of d kernels, whose margin is γ and whose ball has a radius of at most R. It
+    exceeds 1, and says nothing, unless n is of the order of 10⁶(R/γ)².
     """
     d = pseudodimension
     if not min(n, margin, radius, d, delta) > 0:

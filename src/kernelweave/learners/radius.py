@@ -5,9 +5,9 @@
 with l(v) = cᵀv − ½ρ‖v‖², K_θ = Σ_m θ_m K_m, c_m(β) = Σ_i β_i K_m,ii − βᵀK_m β, and β ≥ 0, Σβ = 1.
 Neither the size of θ nor that of a kernel matters [propositions 1–3].
 
-At weights e with R²(e) = 1, g is the J of the oracle. J is convex and falls as weights grow, and R²
-is convex, so that the problem is min J(e) subject to R²(e) ≤ 1: convex, though g alone is not. Hence
-every local optimum is global, and for every feasible v and every β
+At weights e with R²(e) = 1, g is the J of the oracle. J is convex and falls as weights grow, and
+R² is convex, so that the problem is min J(e) subject to R²(e) ≤ 1: convex, though g alone is not.
+Hence every local optimum is global, and for every feasible v and every β
 
     min g  ≥  l(v) − ½ max_m q_m/c_m(β),     q_m = vᵀK_m v,
 

@@ -61,12 +61,12 @@ class RadiusBound(Params):
                 gradient -= float(gradient @ e) * e  # along the sphere
             return _State(point, ball.radius2, ball.lower, gradient)
 
-        for e, state in projected_gradient(evaluate, project, e):
+        for weights, state in projected_gradient(evaluate, project, e):
             best = replace(state.point, primal=state.value)
             oracle.settle(best, state.lower * state.point.value, state.point.v)
             oracle.extras.update(
                 radius=state.radius2**0.5,
-                stationarity=_first_order_fall(e, state.gradient, norm) / state.value,
+                stationarity=_first_order_fall(weights, state.gradient, norm) / state.value,
             )
             yield
 

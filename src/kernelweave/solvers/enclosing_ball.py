@@ -73,7 +73,9 @@ def enclosing_ball(K: ArrayLike, tol: float = 1e-6, start: ArrayLike | None = No
 
 
 def _around(K: Array, norms: Array, beta: Array) -> Ball:
-    """Both bounds at a feasible β."""
+    """Both bounds at a feasible β, cleared of what rounding left of points inside the ball."""
+    beta = np.where(beta > 1e-13 * beta.max(), beta, 0.0)
+    beta /= beta.sum()
     used = np.flatnonzero(beta)
     products = beta[used] @ K[used]
     spread = float(products @ beta)

@@ -90,4 +90,3 @@ def _search(
         shorter = 0.5 * fall / bend if bend > 0.0 else _SHRINK[1]
         step *= float(np.clip(shorter, *_SHRINK))
     return None
-
