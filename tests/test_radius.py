@@ -134,7 +134,7 @@ def test_mapped_starts_lead_to_the_same_kernel(cancer, method):
 
 def test_norms_lead_to_the_same_kernel(cancer):
     K, y = cancer
-    found = [learn(K, y, C=1.0, learner="radius", weight_norm=p, tol=1e-9) for p in NORMS]
+    found = [learn(K, y, C=1.0, learner="radius", weight_norm=p, tol=5e-9) for p in NORMS]
     for solution in found:
         assert solution.status == "optimal"
         assert solution.objective == pytest.approx(found[0].objective, rel=1e-8)
@@ -172,10 +172,11 @@ def test_certificate_holds_for_the_data(problem, loss):
         solution = learn(K, y, C=C, learner="radius", loss=loss, tol=1e-5, max_iter=100)
     judged = theory.radius_gap(
         K, y, solution.weights, solution.coef, solution.bias,
-        C=C, dual_alpha=solution.dual_alpha, loss=loss,
+        C=C, dual_alpha=solution.dual_alpha, center=solution.extras["center"], loss=loss,
     )  # fmt: skip
+    assert solution.status == "optimal"
     assert judged.primal <= solution.primal * (1 + 1e-7)
-    assert solution.gap <= 1e-5 or solution.status != "optimal"
+    assert judged.gap <= solution.gap + 1e-7
     rng = np.random.default_rng(0)
     for _ in range(5):  # no weights do better than the bound
         theta = rng.random(len(K)) ** 4

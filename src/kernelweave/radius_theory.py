@@ -160,14 +160,15 @@ def radius_gap(
     *,
     C: float,
     dual_alpha: ArrayLike,
+    center: ArrayLike | None = None,
     loss: str = "hinge",
     tol: float = 1e-8,
 ) -> Certificate:
     """Certify a model of [gai2010, eq. 9] from the data alone, as ``duality_gap`` does for MKL.
 
     primal = ½R²(θ)‖w‖² + loss of the model as given; dual = l(v) − ½ max_m q_m/c_m(β) with
-    v = y∘dual_alpha and β the centre of the ball at θ (see ``kernelweave.learners.radius``). No
-    weights have a g(θ) below the dual value.
+    v = y∘dual_alpha and β = ``center``, by default that of the ball at θ (see
+    ``kernelweave.learners.radius``). No weights have a g(θ) below the dual value.
     """
     stack = _as_stack(K)
     qp = lower(y, stack.n, C, loss)
@@ -177,7 +178,11 @@ def radius_gap(
     primal = qp.primal_value(f, float(bias), ball.radius2 * max(float(w @ f), 0.0))
     v = qp.feasible(qp.linear * check_vector("dual_alpha", dual_alpha, stack.n))
     q = stack.quad_forms(v)
-    slopes = Balls(stack, np.ones(stack.m)).slopes(ball.beta)
+    beta = ball.beta
+    if center is not None:
+        beta = np.maximum(check_vector("center", center, stack.n), 0.0)
+        beta /= beta.sum()
+    slopes = Balls(stack, np.ones(stack.m)).slopes(beta)
     seen = q > 1e-14 * float(v @ v) * stack.traces()
     with np.errstate(divide="ignore"):
         worst = float((q[seen] / slopes[seen]).max(initial=0.0))

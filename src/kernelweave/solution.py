@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,9 +39,10 @@ class Solution:
         By iteration: "weights", "objective", "gap", "seconds", "n_svm_solves".
     seconds : float
         Time spent learning.
-    extras : mapping of numbers
-        What a learner with an objective of its own has to say: "radius" of the enclosing ball and
-        "stationarity" under ``radius`` and ``radius_bound``.
+    extras : mapping
+        What a learner with an objective of its own has to say: under ``radius`` and
+        ``radius_bound`` the "radius" of the enclosing ball and "stationarity"; under ``radius``
+        also the "center" β that proves the lower bound together with ``dual_alpha``.
     """
 
     weights: Array
@@ -57,7 +59,7 @@ class Solution:
     n_svm_solves: int
     history: Mapping[str, Array] = field(repr=False)
     seconds: float
-    extras: Mapping[str, float] = field(default_factory=dict)
+    extras: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def objective(self) -> float:

@@ -23,6 +23,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linprog
 
 from ..params import Params
 from ..solvers.curvature import hessian_factor
@@ -34,8 +35,8 @@ from ..solvers.radius import Balls
 
 Array = NDArray[np.float64]
 
-_CUTS = 30  # past machines that the model of J is made of
-_PATIENCE = 15  # steps in vain after which the search ends
+_MEMORY = 40  # past machines and balls that the model is made of
+_PATIENCE = 10  # steps in vain after which cutting planes take over
 
 
 class Radius(Params):
@@ -93,6 +94,7 @@ class _Task:
         self.balls = Balls(oracle.stack, oracle.weight_set.scale)
         self.sizes = oracle.weight_set.scale * oracle.stack.traces()
         self.dual, self.dual_v = -np.inf, oracle.dual_v
+        self.dual_beta = np.full(oracle.stack.n, 1.0 / oracle.stack.n)
 
     def evaluate(self, e: Array, close: float, units: Array | float = 1.0) -> _State:
         """The machine and ball at ``e``, both to relative gap ``close``.
@@ -112,11 +114,19 @@ class _Task:
         floor = 1e-14 * self.sizes
         return np.divide(q, np.maximum(slopes, floor), out=np.zeros_like(q), where=self.sizes > 0.0)
 
-    def bound(self, linear: float, q: Array, v: Array, slopes: Array) -> None:
-        """Keep the lower bound l(v) − ½ max q/c if it is the best."""
+    def bound(self, linear: float, q: Array, v: Array, slopes: Array, beta: Array) -> None:
+        """Keep the lower bound l(v) − ½ max q/c(β) if it is the best.
+
+        Lower bounds of l and of the slopes c, and upper ones of q, will do.
+        """
         value = linear - 0.5 * float(self.ratios(q, slopes).max())
         if value > self.dual:
-            self.dual, self.dual_v = value, v
+            self.dual, self.dual_v, self.dual_beta = value, v, beta
+
+    def bound_by(self, state: _State) -> None:
+        """The lower bound of one machine and its ball."""
+        point = state.point
+        self.bound(point.linear, point.q, point.v, state.slopes, state.beta)
 
     def settle(self, state: _State) -> None:
         """Report ``state`` on the norm that was asked for, with the best bound."""
@@ -125,7 +135,7 @@ class _Task:
         same = replace(point, e=point.e / size, v=point.v * size)
         self.oracle.settle(same, min(self.dual, point.primal), self.dual_v)
         fall = max(point.value - self.dual, 0.0) / max(abs(point.primal), 1e-12)
-        self.oracle.extras.update(radius=size**-0.5, stationarity=fall)
+        self.oracle.extras.update(radius=size**-0.5, stationarity=fall, center=self.dual_beta)
 
 
 def _gradient(task: _Task, e: Array) -> Iterator[None]:
@@ -143,60 +153,147 @@ def _gradient(task: _Task, e: Array) -> Iterator[None]:
         c * e / float(c @ e),
     )
     for _, state in steps:
-        task.bound(state.point.linear, state.point.q, state.point.v, state.slopes)
+        task.bound_by(state)
         task.settle(state)
         yield
 
 
 def _newton(task: _Task, e: Array) -> Iterator[None]:
-    """Steps on the simplex of x = c∘e, where R² is 1 to first order and at least 1 in truth."""
-    cuts: list[tuple[float, Array, Array]] = []
-    sharpness = 1.0
-
-    def look(weights: Array, share: float) -> tuple[_State, Array | None]:
-        """Evaluate as tightly as a step needs that shall lower g by this share."""
-        close = min(inner_tol(task.oracle.gap, task.tol), max(0.1 * share, 0.01 * task.tol))
-        state = task.evaluate(weights, max(close * sharpness, 1e-13))
-        factor = _curvature(task, state)
-        cuts.append((state.point.linear, state.point.q, state.point.v))
-        del cuts[:-_CUTS]
-        task.bound(*cuts[-1], state.slopes)
-        return state, factor
-
-    center, factor = look(e, 1.0)
+    """Steps with curvature while they fall; cutting planes finish where there are kinks."""
+    bundle = _Bundle(task)
+    center = bundle.look(e, 1.0)
     task.settle(center)
     yield
-    delta, vain = 0.0, 0
+    factor, delta, vain = _curvature(task, center), 0.0, 0
     while vain < _PATIENCE:
-        slopes = np.maximum(center.slopes, 1e-14 * task.sizes)
-        usable = np.flatnonzero(task.sizes > 0.0)
-        c = slopes[usable]
-        x = c * center.e[usable]
-        linear = np.array([cut[0] for cut in cuts])
-        q = np.array([cut[1] for cut in cuts])
-        ratios = 0.5 * q[:, usable] / c
-        B = None if factor is None else np.ascontiguousarray(factor[:, usable] / c)
-        most = float(ratios[-1].max())
-        x_new, multipliers = solve_master(linear, ratios, x / x.sum(), max(delta, 1e-9 * most), B)
-        mixed = multipliers @ np.array([cut[2] for cut in cuts])
-        task.bound(float(multipliers @ linear), multipliers @ q, mixed, center.slopes)
-        promise = max(center.value - float((linear - ratios @ x_new).max()), 1e-300)
-
-        e = np.zeros(e.size)
-        e[usable] = x_new / c
-        share = promise / max(abs(center.value), 1e-300)
-        state, curvature = look(e, share)
+        e, promise = bundle.step(center, factor, delta)
+        state = bundle.look(e, promise / abs(center.value))
         fit = (center.value - state.value) / promise
         if fit >= 0.05:
-            center, factor, vain = state, curvature, 0
+            center, factor, vain = state, _curvature(task, state), 0
             delta *= 0.25 if fit > 0.3 else 1.0
         else:
             vain += 1
-            delta = max(4.0 * delta, 1e-3 * most)
-            if share < task.tol:
-                sharpness *= 0.1
+            delta = max(4.0 * delta, 1e-3)
+            bundle.disappointed(promise / abs(center.value))
         task.settle(center)
         yield
+    reach = 0.1
+    while reach > 1e-9:
+        e, promise = bundle.plane_step(center, reach)
+        state = bundle.look(e, promise / abs(center.value))
+        fit = (center.value - state.value) / promise
+        if fit >= 0.1:
+            center, reach = state, min(2.0 * reach, 1.0)
+        else:
+            reach *= 0.5
+            bundle.disappointed(promise / abs(center.value))
+        task.settle(center)
+        yield
+
+
+class _Bundle:
+    """Past machines and balls as lower models: J(e) ≥ l_k − ½q_k·e and R²(e) ≥ c_k·e.
+
+    Next weights e are sought in units of the centre's ball, x = c∘e: on the simplex of x, R² is 1
+    to first order and at least 1 in truth.
+    """
+
+    def __init__(self, task: _Task) -> None:
+        self.task, self.sharpness = task, 1.0
+        self.usable = np.flatnonzero(task.sizes > 0.0)
+        self.states: list[_State] = []
+
+    def look(self, e: Array, share: float) -> _State:
+        """Evaluate at ``e``, as tightly as a step needs that shall lower g by this share."""
+        task = self.task
+        close = min(inner_tol(task.oracle.gap, task.tol), max(0.1 * share, 0.01 * task.tol))
+        state = task.evaluate(e, max(close * self.sharpness, 1e-13))
+        self.states = [*self.states[1 - _MEMORY :], state]
+        task.bound_by(state)
+        return state
+
+    def disappointed(self, share: float) -> None:
+        """A step that promised this share brought nothing: if that is little, look more closely."""
+        if share < self.task.tol:
+            self.sharpness *= 0.1
+
+    def step(self, center: _State, factor: Array | None, delta: float) -> tuple[Array, float]:
+        """Next weights from the cuts and the curvature BᵀB, and the fall that the cuts promise.
+
+        ``delta`` adds curvature, in units of the largest slope.
+        """
+        linear, cuts, c = self._cuts(center)
+        x = c * center.e[self.usable]
+        B = None if factor is None else np.ascontiguousarray(factor[:, self.usable] / c)
+        least = max(delta, 1e-9) * float(cuts[-1].max())
+        x, multipliers = solve_master(linear, cuts, x / x.sum(), least, B)
+        self._bound(multipliers, center.slopes, center.beta)
+        return self._proposal(center, x, linear, cuts, c)
+
+    def plane_step(self, center: _State, reach: float) -> tuple[Array, float]:
+        """Next weights from cuts of J and of R² alone, no x further than ``reach``.
+
+        min z  s.t.  z ≥ l_k − ½q_k·e,  c_k·e ≤ 1,  e ≥ 0. Without the reach, its multipliers mix
+        past machines and past balls into the best lower bound.
+        """
+        linear, cuts, c = self._cuts(center)
+        slopes = np.array([state.slopes for state in self.states])
+        _, multipliers, prices = _linear_program(linear, cuts, slopes[:, self.usable] / c)
+        if prices.sum() > 0.0:
+            prices = prices / prices.sum()
+            betas = np.array([state.beta for state in self.states])
+            self._bound(multipliers, prices @ slopes, prices @ betas)
+        x = c * center.e[self.usable]
+        around = np.column_stack([np.maximum(x - reach, 0.0), x + reach])
+        x, _, _ = _linear_program(linear, cuts, slopes[:, self.usable] / c, around)
+        return self._proposal(center, x, linear, cuts, c)
+
+    def _cuts(self, center: _State) -> tuple[Array, Array, Array]:
+        """l_k, ½q_k/c and c."""
+        c = np.maximum(center.slopes, 1e-14 * self.task.sizes)[self.usable]
+        q = np.array([state.point.q[self.usable] for state in self.states])
+        return np.array([state.point.linear for state in self.states]), 0.5 * q / c, c
+
+    def _bound(self, multipliers: Array, slopes: Array, beta: Array) -> None:
+        """The lower bound of mixed machines; c(β) is concave, so that slopes may be mixed too."""
+        points = [state.point for state in self.states]
+        linear = float(multipliers @ np.array([point.linear for point in points]))
+        q = multipliers @ np.array([point.q for point in points])
+        v = multipliers @ np.array([point.v for point in points])
+        self.task.bound(linear, q, v, slopes, beta)
+
+    def _proposal(
+        self, center: _State, x: Array, linear: Array, cuts: Array, c: Array
+    ) -> tuple[Array, float]:
+        e = np.zeros(center.e.size)
+        e[self.usable] = x / c
+        return e, max(center.value - float((linear - cuts @ x).max()), 1e-300)
+
+
+def _linear_program(
+    linear: Array, cuts: Array, balls: Array, limits: Array | None = None
+) -> tuple[Array, Array, Array]:
+    """Min z s.t. z ≥ linear − cuts·x, balls·x ≤ 1, x ≥ 0 or within limits; x and multipliers."""
+    unit = float(np.abs(linear).max())
+    count, size = cuts.shape
+    rows = np.vstack(
+        [
+            np.column_stack([-cuts / unit, -np.ones(count)]),
+            np.column_stack([balls, np.zeros(len(balls))]),
+        ]
+    )
+    sides = np.concatenate([-linear / unit, np.ones(len(balls))])
+    bounds = (
+        np.full((size + 1, 2), (0.0, np.inf)) if limits is None else np.vstack([limits, [0, 0]])
+    )
+    bounds[-1] = -np.inf, np.inf
+    found = linprog(np.append(np.zeros(size), 1.0), rows, sides, bounds=bounds, method="highs")
+    if found.x is None:  # the best x so far lies within every limit: only rounding says otherwise
+        return np.full(size, 1.0 / size), np.full(count, 1.0 / count), np.zeros(len(balls))
+    prices = -found.ineqlin.marginals
+    multipliers = np.maximum(prices[:count], 0.0)
+    return found.x[:-1], multipliers / multipliers.sum(), np.maximum(prices[count:], 0.0)
 
 
 def _curvature(task: _Task, state: _State) -> Array | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,7 +109,7 @@ class Oracle:
     ) -> None:
         self.stack, self.qp, self.weight_set, self.tick = stack, qp, weight_set, tick
         self.n_solves = 0
-        self.extras: dict[str, float] = {}
+        self.extras: dict[str, Any] = {}
         self.best: Point | None = None
         self._foreign = False  # whether best and dual are of a learner's own objective
         self.dual, self.dual_v, self._exact = -np.inf, qp.feasible(), True
