@@ -89,7 +89,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], Error, str]] = {
     "C complex": ({"C": 1j}, TypeError, "C must .* found 1j"),
     "C length": ({"C": np.ones(5)}, ValueError, r"C must be .* 8 of them, found shape \(5,\)"),
     "C shape": ({"C": np.ones((8, 1))}, ValueError, r"C must be .* found shape \(8, 1\)"),
-    "C one bad": ({"C": [1.0] * 7 + [0.0]}, ValueError, r"C must be positive, found .*0\.0"),
+    "C one bad": ({"C": [1.0] * 7 + [0.0]}, ValueError, r"C must be positive, found 0$"),
     "C one nan": ({"C": [1.0] * 7 + [np.nan]}, ValueError, "C must be positive, found .*nan"),
     "C array, squared": (
         {"C": np.ones(8), "loss": "squared_hinge"},

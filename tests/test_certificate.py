@@ -310,7 +310,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"C": -1.0}, ValueError, "C must be positive, found -1"),
     ({"C": np.nan}, ValueError, "C must be positive, found nan"),
     ({"C": np.ones(5)}, ValueError, r"C must be one number or 6 of them, found shape \(5,\)"),
-    ({"C": None}, ValueError, "C must be positive, found None"),
+    ({"C": None}, TypeError, "C must be a positive number.* found None"),
     ({"C": "much"}, TypeError, "C must be a positive number.* found 'much'"),
     ({"dual_alpha": np.zeros(7)}, ValueError, r"dual_alpha must have shape \(6,\), found \(7,\)"),
     ({"dual_alpha": np.full(6, np.nan)}, ValueError, "dual_alpha must be finite"),

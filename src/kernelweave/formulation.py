@@ -51,7 +51,8 @@ def make_problem(
     if trace is not None or recenter or learns_C:
         traces = stack.traces()
         if recenter:
-            traces = traces - stack.quad_forms(np.ones(stack.n)) / stack.n
+            whole, traces = traces, traces - stack.quad_forms(np.ones(stack.n)) / stack.n
+            traces[traces <= 1e-12 * whole] = 0.0  # constant kernels, up to rounding
     return Problem(stack, qp, make_weight_set(stack.m, weight_norm, trace, traces), learns_C)
 
 

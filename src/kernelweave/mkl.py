@@ -26,7 +26,12 @@ from .solvers.oracle import Oracle
 
 Array = NDArray[np.float64]
 
-_STALL = 200  # iterations without a smaller gap after which a learner is stopped
+_ADVICE = {
+    "max_iter": "raise max_iter, or tol",
+    "stopped": "the learner could do no more: raise tol, or try another learner or kernels "
+    "checked to be positive semidefinite",
+}
+_PATIENCE = 200  # iterations without a smaller gap after which a learner is stopped
 
 
 def learn(
@@ -105,8 +110,8 @@ def learn(
     if isinstance(C, str) and objective != "margin":
         raise ValueError(f"C={C!r} goes with the margin criterion, not with {made!r}")
     problem = make_problem(K, y, C, loss, weight_norm, trace, recenter, ridge)
-    _check_number("tol", tol, float)
-    _check_number("max_iter", max_iter, int)
+    check_number("tol", tol, float)
+    check_number("max_iter", max_iter, int)
 
     e = _starting_weights(start, problem, equal_traces=objective == "radius")
     progress = _Progress(problem, began, verbose)
@@ -151,9 +156,9 @@ def learn(
         if reached <= tol:
             what, reached = "stationarity", solution.extras["stationarity"]
         _warn(
-            f"the {what} reached is {reached:.2g}, not tol={tol:g} "
-            f"(status {solution.status!r} after {solution.n_iter} iterations, "
-            f"{solution.n_svm_solves} SVM solves); raise max_iter or tol"
+            f"the {what} reached is {reached:.2g}, not tol={tol:g} (status "
+            f"{solution.status!r} after {solution.n_iter} iterations, {solution.n_svm_solves} SVM "
+            f"solves); {_ADVICE[solution.status]}"
         )
     elif isinstance(K, KernelStack) and tol < np.finfo(K.dtype).eps:
         _warn(
@@ -178,7 +183,7 @@ def _drive(
         if len(progress.gaps) >= max_iter:
             return "max_iter"
         least, since = (oracle.gap, 0) if oracle.gap < 0.99 * least else (least, since + 1)
-        if since >= _STALL:
+        if since >= getattr(learner, "patience", _PATIENCE):
             return "stopped"
     return "stopped"
 
@@ -211,7 +216,8 @@ def _starting_weights(
     return e / size
 
 
-def _check_number(name: str, x: object, kind: type) -> None:
+def check_number(name: str, x: object, kind: type) -> None:
+    """Complain unless ``x`` is a positive number of that kind."""
     kinds = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
     if isinstance(x, bool) or not isinstance(x, kinds):
         raise TypeError(f"{name} must be a positive {kind.__name__}, found {x!r}")

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Solution:
     """A learnt kernel and its machine: f = Σ_m weights_m K_m coef + bias.
 
@@ -57,9 +57,18 @@ class Solution:
     status: str
     n_iter: int
     n_svm_solves: int
-    history: Mapping[str, Array] = field(repr=False)
+    history: Mapping[str, Array]
     seconds: float
-    extras: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """What a reader wants to know first; the arrays are in the attributes."""
+        active = np.count_nonzero(self.weights)
+        return (
+            f"Solution({active} of {self.weights.size} kernels, objective {self.primal:.6g}, "
+            f"gap {self.gap:.2g}, status {self.status!r}, {self.n_iter} iterations, "
+            f"{self.n_svm_solves} SVM solves, {self.seconds:.2g} s)"
+        )
 
     @property
     def objective(self) -> float:

@@ -15,6 +15,9 @@ from ..solvers.oracle import Oracle
 class Learner(Protocol):
     """Algorithm knobs only; the problem is in the oracle.
 
+    ``patience``, where a learner has it, is the number of iterations without a smaller gap after
+    which it is stopped (200 otherwise).
+
     ``iterate`` asks the oracle for inner solutions, from unit weights ``e`` on, and offers it dual
     points. It yields once an iteration and returns when it can do no more; whoever drives it
     stops on the oracle's gap.

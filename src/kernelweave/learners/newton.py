@@ -1,6 +1,6 @@
 """Newton's method on the kernel weights (HessianMKL) [chapelle2008, §3].
 
-    min_{e ∈ Δ}  max_k (l_k − ½ q_k·e)  +  ½ (e − ē)ᵀ(H + δI)(e − ē)
+    min_{e ∈ Δ}  max_k (l_k − ½ q_k·e)  +  ½ (e − ē)ᵀ(H + diag(δ))(e − ē)
 
 Near a smooth optimum only the newest cut is active and the solution is the constrained Newton step
 of [chapelle2008, eq. 4]. Where J has a kink the older cuts describe it; a step that does not
@@ -67,14 +67,13 @@ class Newton(Params):
                 break
             center, look = point, next_look
 
-        delta, soft, stale, partial = 0.0, 1e-10, 0, False
+        damping, soft, stale, partial = 0.1, 1e-10, 0, False
         while True:
             if partial and cuts.among is None:  # kernels are back whose curvature is not known
                 look, partial = oracle.products(center), False
             gap = oracle.gap
             factor = hessian_factor(center.K, oracle.qp, *look, soft)
-            least = 1e-9 * float(np.nanmax(center.q))
-            e, multipliers = cuts.minimise(center.e, max(delta, least), factor)
+            e, multipliers = cuts.minimise(center.e, _proximal(center, damping), factor)
             cuts.offer(multipliers)
             promise = max(center.primal - cuts.model(e), 1e-300)
             cuts.thin(multipliers)
@@ -83,7 +82,7 @@ class Newton(Params):
             fit = (center.primal - point.primal) / promise
             if fit >= 0.05:
                 center, look, partial = point, next_look, cuts.among is not None
-                delta *= 0.25 if fit > 0.3 else 1.0
+                damping *= 0.25 if fit > 0.3 else 1.0
                 if cuts.nearly_done(point):
                     cuts.complete()
                 elif self.screen and fit > 0.3:
@@ -93,7 +92,7 @@ class Newton(Params):
                 cuts.bound()
                 cuts.disappointed(promise)
                 if says_little(point, center, promise):
-                    delta = max(2.0 * delta, 1e-3 * float(np.nanmax(center.q)))
+                    damping = max(4.0 * damping, 1e-3)
             yield
             stale = stale + 1 if oracle.gap > 0.8 * gap else 0
             if stale == 0:
@@ -108,6 +107,17 @@ class Newton(Params):
         e = center.e * center.q
         e[e < 1e-2 * e.mean()] = 0.0
         return oracle.solve(e / e.sum(), close)
+
+
+def _proximal(center: Point, damping: float) -> Array:
+    """Proximal weights: a share of max q/e_m, the curvature of the bound of J at fixed f_m.
+
+    J(e) ≤ ½ Σ ē_m² q_m/e_m + const bends by q_m/ē_m: kernels with small weights are the ones that a
+    quadratic model would drop, or bring back, too soon.
+    """
+    top = float(np.nanmax(center.q))
+    weights = np.maximum(center.e, 1.0 / np.count_nonzero(center.e))
+    return top * np.maximum(damping / weights, 1e-9)
 
 
 def _look(cuts: Cuts, point: Point) -> tuple[NDArray[np.intp], Array]:

@@ -8,6 +8,7 @@ added to it, and its multipliers make the dual point that proves the bound.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,6 +31,8 @@ class Silp(Params):
     warm_start : bool
         Run SimpleMKL to a gap of 1e-2 first and start the cuts from there [rakoto2007, §4].
     """
+
+    patience = sys.maxsize  # cutting planes gain nothing for hundreds of iterations, and then do
 
     def __init__(self, warm_start: bool = False) -> None:
         self.warm_start = warm_start
@@ -70,22 +73,26 @@ class _Program:
                 "learner 'silp' needs highspy: pip install 'kernelweave[lp]'"
             ) from None
         self.m, self.infinity, self.unit = m, highspy.kHighsInf, 0.0
+        self.sizes: list[float] = []
         self.model: Any = highspy.Highs()
         self.model.setOptionValue("output_flag", False)
         self.model.setOptionValue("threads", 1)
         self.model.setOptionValue("primal_feasibility_tolerance", 1e-10)
         self.model.setOptionValue("dual_feasibility_tolerance", 1e-10)
+        self.model.setOptionValue("small_matrix_value", 1e-12)
         for cost, least in [(0.0, 0.0)] * m + [(1.0, -self.infinity)]:
             self.model.addCol(cost, least, self.infinity, 0, np.empty(0, np.int32), np.empty(0))
         self._row(np.append(np.ones(m), 0.0), 1.0, 1.0)
 
     def add(self, linear: float, g: Array) -> None:
-        """Another row: g·e + θ ≥ linear."""
+        """Another row: g·e + θ ≥ linear, brought to entries of at most 1."""
         self.unit = self.unit or max(abs(linear), float(g.max()), 1e-300)
-        self._row(np.append(g, self.unit) / self.unit, linear / self.unit, self.infinity)
+        size = max(self.unit, float(g.max()), abs(linear))
+        self.sizes.append(size)
+        self._row(np.append(g, self.unit) / size, linear / size, self.infinity)
 
     def _row(self, values: Array, least: float, most: float) -> None:
-        places = np.flatnonzero(values).astype(np.int32)
+        places = np.flatnonzero(values > 1e-11).astype(np.int32)  # HiGHS takes none below 1e-12
         self.model.addRow(least, most, places.size, places, values[places])
 
     def solve(self) -> tuple[Array, Array]:
@@ -93,5 +100,5 @@ class _Program:
         self.model.run()
         answer = self.model.getSolution()
         e = np.maximum(np.array(answer.col_value)[: self.m], 0.0)
-        multipliers = np.maximum(np.array(answer.row_dual)[1:], 0.0)
+        multipliers = np.maximum(np.array(answer.row_dual)[1:], 0.0) / np.array(self.sizes)
         return e / e.sum(), multipliers / multipliers.sum()

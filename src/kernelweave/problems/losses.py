@@ -71,7 +71,7 @@ def check_labels(y: ArrayLike, n: int) -> Array:
 
 def check_C(C: ArrayLike, n: int) -> float | Array:
     """C as a positive number (∞ allowed) or as ``n`` of them."""
-    if isinstance(C, str) or isinstance(C, bool):
+    if C is None or isinstance(C, str | bool):
         raise TypeError(f"C must be a positive number, an array of them or 'learn', found {C!r}")
     try:
         bound = np.asarray(C, dtype=float)
@@ -80,7 +80,7 @@ def check_C(C: ArrayLike, n: int) -> float | Array:
     if bound.ndim > 0 and bound.shape != (n,):
         raise ValueError(f"C must be one number or {n} of them, found shape {bound.shape}")
     if not (bound > 0.0).all():
-        raise ValueError(f"C must be positive, found {bound.min() if bound.ndim else C!r}")
+        raise ValueError(f"C must be positive, found {float(bound.min()):g}")
     return bound if bound.ndim else float(bound)
 
 

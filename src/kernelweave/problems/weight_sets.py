@@ -88,7 +88,7 @@ def make_weight_set(
         return WeightSet(np.ones(m), float(norm))
     if norm != 1:
         raise ValueError(f"a trace constraint goes with weight_norm=1, found {norm!r}")
-    empty = np.flatnonzero(~(traces > 1e-12 * traces.max()))
+    empty = np.flatnonzero(~(traces > 0.0))
     if empty.size:
         raise ValueError(
             f"a trace constraint needs kernels of positive trace, but that of K[{empty[0]}] is "

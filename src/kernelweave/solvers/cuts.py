@@ -92,7 +92,7 @@ class Cuts:
         )
 
     def minimise(
-        self, center: Array, delta: float, factor: Array | None = None
+        self, center: Array, delta: float | Array, factor: Array | None = None
     ) -> tuple[Array, Array]:
         """Minimiser of the model with its proximal term, and the multipliers of the cuts."""
         among = slice(None) if self.among is None else self.among
@@ -100,7 +100,7 @@ class Cuts:
             np.array(self.linear),
             0.5 * np.array(self.q)[:, among],
             center[among],
-            delta,
+            np.broadcast_to(delta, center.shape)[among],
             None if factor is None else np.ascontiguousarray(factor[:, among]),
         )
         e = np.zeros(center.size)

@@ -1,6 +1,6 @@
 """The small problem a learner solves between two SVMs: next weights from what is known of J.
 
-    min_{e ∈ Δ}  max_k (a_k − g_k·e)  +  ½ (e − ē)ᵀ(δI + BᵀB)(e − ē)
+    min_{e ∈ Δ}  max_k (a_k − g_k·e)  +  ½ (e − ē)ᵀ(diag(δ) + BᵀB)(e − ē)
 
 The cuts a_k − g_k·e are lower bounds of J from past solutions; the quadratic term keeps e near
 the centre ē, with the curvature of J in BᵀB where a learner knows it. A primal-dual interior
@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jit import jit
+from .._jit import ordered_jit
 
 Array = NDArray[np.float64]
 
@@ -21,11 +21,15 @@ _ENTER = 20  # kernels that may join the working set at a time
 
 
 def solve_master(
-    a: Array, g: Array, center: Array, delta: float, factor: Array | None = None
+    a: Array, g: Array, center: Array, delta: float | Array, factor: Array | None = None
 ) -> tuple[Array, Array]:
-    """The minimiser e, and the multipliers λ of the cuts (a convex combination)."""
+    """The minimiser e, and the multipliers λ of the cuts (a convex combination).
+
+    ``delta`` is one number, or one for each kernel.
+    """
     unit = max(float(np.abs((a - g @ center).max())), 1e-300)
-    pull = -delta * center  # linear part of the quadratic term
+    damping = np.broadcast_to(np.asarray(delta, dtype=float), center.shape)
+    pull = -damping * center  # linear part of the quadratic term
     if factor is not None:
         pull -= (factor @ center) @ factor
     likely = [_largest(cut - pull, _ENTER) for cut in g[-3:]]
@@ -33,7 +37,7 @@ def solve_master(
         likely.append(np.flatnonzero(center))
     working = np.unique(np.concatenate(likely))
     for _ in range(50):
-        hessian = delta * np.eye(working.size)
+        hessian = np.diag(damping[working])
         if factor is not None:
             part = factor[:, working]
             hessian += part.T @ part
@@ -80,7 +84,7 @@ def _interior_point(
 # Loops rather than array expressions from here on: they compile in a tenth of the time.
 
 
-@jit
+@ordered_jit
 def _follow(a, g, pull, hessian, e, w, s, lam, z):  # type: ignore[no-untyped-def]
     """Follow the central path from (e, w, s, λ, z), in place; returns ν."""
     size, cuts = pull.size, a.size
@@ -177,7 +181,7 @@ def _follow(a, g, pull, hessian, e, w, s, lam, z):  # type: ignore[no-untyped-de
     return nu
 
 
-@jit
+@ordered_jit
 def _dot(x, y):  # type: ignore[no-untyped-def]
     total = 0.0
     for i in range(x.size):
@@ -185,7 +189,7 @@ def _dot(x, y):  # type: ignore[no-untyped-def]
     return total
 
 
-@jit
+@ordered_jit
 def _factor(hessian, rows, e, w, L):  # type: ignore[no-untyped-def]
     """LLᵀ = H + diag(w/e) + rows·rowsᵀ.
 
@@ -206,7 +210,7 @@ def _factor(hessian, rows, e, w, L):  # type: ignore[no-untyped-def]
                 L[i, i] = np.sqrt(total) if total > 1e-15 * whole else 1e100
 
 
-@jit
+@ordered_jit
 def _solve_factored(L, x):  # type: ignore[no-untyped-def]
     """X ← (LLᵀ)⁻¹ x."""
     size = x.size
@@ -221,7 +225,7 @@ def _solve_factored(L, x):  # type: ignore[no-untyped-def]
             x[k] -= L[i, k] * x[i]
 
 
-@jit
+@ordered_jit
 def _reach(x, dx):  # type: ignore[no-untyped-def]
     """The longest step, at most 1/0.995, that keeps x + step·dx nonnegative."""
     step = 1.0 / 0.995
