@@ -8,10 +8,19 @@ import warnings
 import cvxpy as cp
 import numpy as np
 import pytest
-from problems import awkward, dense, factor, solve
+from problems import awkward, dense, factor, separable, solve
 from sklearn.datasets import load_breast_cancer
 
-from kernelweave import Gaussian, KernelBank, KernelStack, MKLClassifier, Polynomial, learn
+from kernelweave import (
+    Gaussian,
+    KernelBank,
+    KernelStack,
+    MKLClassifier,
+    Polynomial,
+    enclosing_ball,
+    learn,
+    regularization_path,
+)
 from kernelweave import radius_theory as theory
 from kernelweave.learners.radius import Radius
 from kernelweave.learners.radius_bound import RadiusBound
@@ -147,8 +156,6 @@ def test_norms_lead_to_the_same_kernel(cancer):
 
 def test_the_machine_goes_with_its_weights(cancer):
     K, y = cancer
-    from kernelweave import enclosing_ball
-
     for norm in NORMS:
         solution = learn(K, y, C=1.0, learner="radius", weight_norm=norm, tol=1e-4)
         matrix = combined(K, solution.weights)
@@ -236,6 +243,34 @@ def test_a_fit_can_be_continued(cancer):
     assert again.n_svm_solves <= 3
 
 
+def test_hard_margin():
+    """½R²‖w‖² with no slack: the criterion of which eq. 10 is the soft version."""
+    problem = separable(0)
+    solution = learn(problem.K, problem.y, C=np.inf, learner="radius", tol=1e-5)
+    assert solution.status == "optimal"
+    f = combined(problem.K, solution.weights) @ solution.coef + solution.bias
+    assert (problem.y * f).min() >= 1 - 1e-9
+    soft = learn(problem.K, problem.y, C=1e8, learner="radius", tol=1e-5)
+    assert solution.objective == pytest.approx(soft.objective, rel=3e-5)
+
+
+def test_path_over_C(cancer):
+    K, y = cancer
+    Cs = [0.1, 1.0, 10.0]
+    for C, solution in zip(Cs, regularization_path(K, y, Cs, learner="radius"), strict=True):
+        alone = learn(K, y, C=C, learner="radius")
+        assert solution.objective == pytest.approx(alone.objective, rel=1e-3)
+
+
+def test_a_trace_constraint_changes_the_weights_only(cancer):
+    K, y = cancer
+    other, _ = scaled(K)
+    plain = learn(other, y, learner="radius", tol=1e-6)
+    traced = learn(other, y, learner="radius", tol=1e-6, trace=5.0)
+    assert traced.objective == pytest.approx(plain.objective, rel=1e-5)
+    assert traced.weights @ np.trace(other, axis1=1, axis2=2) == pytest.approx(5.0)
+
+
 def test_kernels_that_tell_nothing_apart_get_no_weight():
     problem = dense(0)
     n = len(problem.y)
@@ -306,7 +341,7 @@ def test_radius_bound_shrinks_with_the_kernels(cancer):
 def test_margin_and_radius_against_a_conic_solver():
     problem = dense(1, n=20, m=3)
     theta = np.array([0.5, 0.2, 0.3])
-    radii = [float(theory.enclosing_ball(matrix).radius2) for matrix in problem.K]
+    radii = [enclosing_ball(matrix, tol=1e-10).radius2 for matrix in problem.K]
     factors = [factor(matrix) for matrix in problem.K]
     w = [cp.Variable(F.shape[1]) for F in factors]
     b, xi = cp.Variable(), cp.Variable(20, nonneg=True)

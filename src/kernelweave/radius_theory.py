@@ -24,9 +24,8 @@ from .problems.dual_qp import DualQP
 from .problems.losses import lower
 from .problems.weight_sets import WeightSet
 from .solvers import smo
-from .solvers.enclosing_ball import Ball, enclosing_ball
 from .solvers.projected_gradient import projected_gradient
-from .solvers.radius import Balls
+from .solvers.radius import Balls, KernelBall
 
 Array = NDArray[np.float64]
 
@@ -42,8 +41,7 @@ def rkl(
 ) -> float:
     """g(θ) of [gai2010, eq. 16]: the SVM objective of K_θ/R²(θ), to relative gap ``tol``."""
     stack = _as_stack(K)
-    matrix, ball = _ball(stack, weights, tol)
-    return _machine(matrix / ball.radius2, lower(y, stack.n, C, loss), tol)
+    return _machine(_ball(stack, weights, tol).unit_kernel, lower(y, stack.n, C, loss), tol)
 
 
 def kl_c(
@@ -60,10 +58,8 @@ def kl_c(
     R² is that of K_θ, or with ``ridge_in_ball`` that of K_θ + I/C, whose hard margin this is.
     """
     stack = _as_stack(K)
-    matrix, ball = _ball(stack, weights, tol)
-    if ridge_in_ball:
-        ball = enclosing_ball(matrix + np.eye(stack.n) / C, tol)
-    return ball.radius2 * _machine(matrix, lower(y, stack.n, C, "squared_hinge"), tol)
+    ball = _ball(stack, weights, tol, 1.0 / C if ridge_in_ball else 0.0)
+    return ball.radius2 * _machine(ball.K, lower(y, stack.n, C, "squared_hinge"), tol)
 
 
 def margin_and_radius(
@@ -77,7 +73,7 @@ def margin_and_radius(
     stack = _as_stack(K)
     theta = check_vector("weights", weights, stack.m)
     used = np.flatnonzero(theta)
-    radii = [_ball(stack, row, tol)[1].radius2 for row in np.eye(stack.m)[used]]
+    radii = [_ball(stack, row, tol).radius2 for row in np.eye(stack.m)[used]]
     cost = 2.0 * C / float(theta[used] @ np.array(radii))
     return _machine(stack.combine(theta), lower(y, stack.n, cost, "squared_hinge"), tol)
 
@@ -96,8 +92,8 @@ def penalised_radius(
     The slacks enter as Σξ; with the Σξ² of the paper proposition 4 would not hold.
     """
     stack = _as_stack(K)
-    matrix, ball = _ball(stack, weights, tol)
-    return _machine(matrix, lower(y, stack.n, C2, "hinge"), tol) + C1 * ball.radius2
+    ball = _ball(stack, weights, tol)
+    return _machine(ball.K, lower(y, stack.n, C2, "hinge"), tol) + C1 * ball.radius2
 
 
 def penalised_radius_constants(
@@ -105,9 +101,9 @@ def penalised_radius_constants(
 ) -> tuple[float, float]:
     """C₁ = ‖w‖²/(2R²) and C₂ = C/R²: the θ that solves (9) solves (23) too [proposition 4]."""
     stack = _as_stack(K)
-    matrix, ball = _ball(stack, weights, tol)
+    ball = _ball(stack, weights, tol)
     qp = lower(y, stack.n, C / ball.radius2, "hinge")
-    inner = smo.solve(matrix, qp, None, tol)
+    inner = smo.solve(ball.K, qp, None, tol)
     return 0.5 * float(inner.v @ inner.f) / ball.radius2, C / ball.radius2
 
 
@@ -172,9 +168,9 @@ def radius_gap(
     """
     stack = _as_stack(K)
     qp = lower(y, stack.n, C, loss)
-    matrix, ball = _ball(stack, weights, tol)
+    ball = _ball(stack, weights, tol)
     w = check_vector("coef", coef, stack.n)
-    f = matrix @ w
+    f = ball.K @ w
     primal = qp.primal_value(f, float(bias), ball.radius2 * max(float(w @ f), 0.0))
     v = qp.feasible(qp.linear * check_vector("dual_alpha", dual_alpha, stack.n))
     q = stack.quad_forms(v)
@@ -220,10 +216,10 @@ def _as_stack(K: ArrayLike | KernelStack) -> KernelStack:
     return K if isinstance(K, KernelStack) else KernelStack(K)
 
 
-def _ball(stack: KernelStack, weights: ArrayLike, tol: float) -> tuple[Array, Ball]:
+def _ball(stack: KernelStack, weights: ArrayLike, tol: float, ridge: float = 0.0) -> KernelBall:
     """The combined kernel and its enclosing ball."""
-    matrix = stack.combine(check_vector("weights", weights, stack.m))
-    return matrix, enclosing_ball(matrix, tol)
+    theta = check_vector("weights", weights, stack.m)
+    return Balls(stack, np.ones(stack.m)).around(theta, tol, ridge)
 
 
 def _machine(K: Array, qp: DualQP, tol: float) -> float:

@@ -103,7 +103,7 @@ class _Task:
         """
         ball = self.balls.around(e, close)
         unit = e / ball.radius2
-        point = self.oracle.solve(unit, close, ball.K / ball.radius2)
+        point = self.oracle.solve(unit, close, ball.unit_kernel)
         slopes = self.balls.slopes(ball.beta)
         pull = float(unit @ point.q) / float(slopes @ unit)
         gradient = 0.5 * (pull * slopes - point.q) * units / ball.radius2

@@ -26,6 +26,13 @@ class KernelBall(Ball):
 
     K: Array
 
+    @property
+    def unit_kernel(self) -> Array:
+        """K/R², read-only as solvers like it: the same points in a ball of radius 1."""
+        K = self.K / self.radius2
+        K.flags.writeable = False
+        return K
+
 
 class Balls:
     """Enclosing balls at weights e, of the kernels s_m K_m, each started from the last."""
