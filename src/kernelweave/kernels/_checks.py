@@ -93,7 +93,7 @@ def as_matrices(
     for k, A in enumerate(parts):
         if A.shape != shape[1:]:
             raise ValueError(f"K[{k}] has shape {A.shape}, but K[0] has shape {shape[1:]}")
-    rough = any(A.dtype.kind == "f" and A.dtype.itemsize <= 4 for A in parts)
+    rough = any(is_rough(A) for A in parts)
     precision = np.dtype(np.float32) if rough else dtype
     if isinstance(parts, np.ndarray) and parts.dtype == dtype:
         if parts.flags.c_contiguous and parts.flags.aligned:
@@ -103,6 +103,11 @@ def as_matrices(
     for k, A in enumerate(parts):
         data[k] = A
     return data, True, precision
+
+
+def is_rough(A: NDArray) -> bool:
+    """Whether the numbers in A are float32 or shorter."""
+    return A.dtype.kind == "f" and A.dtype.itemsize <= 4
 
 
 def _real(A: Any, name: str) -> NDArray:
@@ -160,8 +165,9 @@ def check_definite(
         if not clip:
             raise ValueError(
                 f"K[{k}] is not positive semidefinite: smallest eigenvalue "
-                f"{values[0] * scales[k]:.3g} (largest {values[-1] * scales[k]:.3g}); pass "
-                "indefinite='clip' to set negative eigenvalues to zero, or leave this kernel out"
+                f"{values[0] * scales[k]:.3g} (largest {values[-1] * scales[k]:.3g}); "
+                "KernelStack(K, indefinite='clip') sets negative eigenvalues to zero, or leave "
+                "this kernel out"
             )
         if not owned:
             require_memory(K.shape[0], K.shape[1], K.dtype)

@@ -24,10 +24,13 @@ def require_memory(m: int, n: int, dtype: DTypeLike) -> None:
     available = available_bytes()
     if available is None or needed <= available:
         return
-    smaller = "" if dtype.itemsize <= 4 else ", or dtype=np.float32, which takes half"
+    half_fits = dtype.itemsize == 8 and needed / 2 <= available
+    smaller = ", or float32: KernelStack(dtype='float32'), KernelBank(dtype='float32')"
     raise MemoryError(
         f"{m} kernels on {n} rows take {needed / GIB:.3g} GiB as {dtype}, but only "
-        f"{available / GIB:.3g} GiB is available; use fewer kernels or fewer rows{smaller}"
+        f"{available / GIB:.3g} GiB is available; use fewer kernels or fewer rows"
+        + smaller
+        * half_fits
     )
 
 
