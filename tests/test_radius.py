@@ -275,10 +275,12 @@ def test_kernels_that_tell_nothing_apart_get_no_weight():
     problem = dense(0)
     n = len(problem.y)
     K = np.concatenate([problem.K, np.zeros((1, n, n)), np.ones((1, n, n))])
-    solution = learn(K, problem.y, learner="radius", tol=1e-5)
-    alone = learn(problem.K, problem.y, learner="radius", tol=1e-5)
-    assert solution.objective == pytest.approx(alone.objective, rel=2e-5)
-    assert solution.weights[-2] == 0.0
+    for C in (1.0, 1e4):
+        solution = learn(K, problem.y, C=C, learner="radius", tol=1e-5)
+        alone = learn(problem.K, problem.y, C=C, learner="radius", tol=1e-5)
+        assert solution.status == "optimal"
+        assert solution.objective == pytest.approx(alone.objective, rel=2e-5)
+        assert solution.weights[-2] == 0.0
     with pytest.raises(ValueError, match="coincide"):
         learn(np.ones((1, n, n)), problem.y, learner="radius")
 

@@ -179,7 +179,7 @@ def radius_gap(
         beta = np.maximum(check_vector("center", center, stack.n), 0.0)
         beta /= beta.sum()
     slopes = Balls(stack, np.ones(stack.m)).slopes(beta)
-    seen = q > 1e-14 * float(v @ v) * stack.traces()
+    seen = q > 1e-13 * float(v @ v) * stack.traces()  # the rest is rounding
     with np.errstate(divide="ignore"):
         worst = float((q[seen] / slopes[seen]).max(initial=0.0))
     return Certificate(primal, qp.dual_value(v, worst))

@@ -67,10 +67,12 @@ class Radius(Params):
 class _State:
     """A machine at weights ``point.e`` of unit radius.
 
-    ``slopes`` are ∂R²/∂e = c(β); ``gradient`` is ∂g/∂x at the x that was evaluated.
+    ``q`` are all vᵀK_m v, ``slopes`` are ∂R²/∂e = c(β); ``gradient`` is ∂g/∂x at the x that was
+    evaluated.
     """
 
     point: Point
+    q: Array
     beta: Array
     slopes: Array
     gradient: Array
@@ -105,9 +107,11 @@ class _Task:
         unit = e / ball.radius2
         point = self.oracle.solve(unit, close, ball.unit_kernel)
         slopes = self.balls.slopes(ball.beta)
-        pull = float(unit @ point.q) / float(slopes @ unit)
-        gradient = 0.5 * (pull * slopes - point.q) * units / ball.radius2
-        return _State(point, ball.beta, slopes, gradient)
+        rounding = 1e-13 * float(point.v @ point.v) * self.sizes  # all that a constant kernel has
+        q = np.where(point.q > rounding, point.q, 0.0)
+        pull = float(unit @ q) / float(slopes @ unit)
+        gradient = 0.5 * (pull * slopes - q) * units / ball.radius2
+        return _State(point, q, ball.beta, slopes, gradient)
 
     def ratios(self, q: Array, slopes: Array) -> Array:
         """q_m/c_m; kernels that tell no points apart have neither and do not count."""
@@ -126,7 +130,7 @@ class _Task:
     def bound_by(self, state: _State) -> None:
         """The lower bound of one machine and its ball."""
         point = state.point
-        self.bound(point.linear, point.q, point.v, state.slopes, state.beta)
+        self.bound(point.linear, state.q, point.v, state.slopes, state.beta)
 
     def settle(self, state: _State) -> None:
         """Report ``state`` on the norm that was asked for, with the best bound."""
@@ -252,14 +256,14 @@ class _Bundle:
     def _cuts(self, center: _State) -> tuple[Array, Array, Array]:
         """l_k, ½q_k/c and c."""
         c = np.maximum(center.slopes, 1e-14 * self.task.sizes)[self.usable]
-        q = np.array([state.point.q[self.usable] for state in self.states])
+        q = np.array([state.q[self.usable] for state in self.states])
         return np.array([state.point.linear for state in self.states]), 0.5 * q / c, c
 
     def _bound(self, multipliers: Array, slopes: Array, beta: Array) -> None:
         """The lower bound of mixed machines; c(β) is concave, so that slopes may be mixed too."""
         points = [state.point for state in self.states]
         linear = float(multipliers @ np.array([point.linear for point in points]))
-        q = multipliers @ np.array([point.q for point in points])
+        q = multipliers @ np.array([state.q for state in self.states])
         v = multipliers @ np.array([point.v for point in points])
         self.task.bound(linear, q, v, slopes, beta)
 
