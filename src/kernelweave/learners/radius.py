@@ -212,7 +212,7 @@ class _Bundle:
         """Evaluate at ``e``, as tightly as a step needs that shall lower g by this share."""
         task = self.task
         close = min(inner_tol(task.oracle.gap, task.tol), max(0.1 * share, 0.01 * task.tol))
-        state = task.evaluate(e, max(close * self.sharpness, 1e-13))
+        state = task.evaluate(e, max(close * self.sharpness, 1e-12))
         self.states = [*self.states[1 - _MEMORY :], state]
         task.bound_by(state)
         return state

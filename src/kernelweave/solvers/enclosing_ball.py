@@ -19,6 +19,8 @@ from . import smo
 
 Array = NDArray[np.float64]
 
+_STEPS = 100_000  # and 1,000 a point: more are only spent where rounding hides the optimum
+
 
 @dataclass(frozen=True)
 class Ball:
@@ -66,7 +68,7 @@ def enclosing_ball(K: ArrayLike, tol: float = 1e-6, start: ArrayLike | None = No
     for _ in range(4):  # the solver's gap has another upper bound: ask for less until ours is met
         if ball.gap <= tol:
             break
-        inner = smo.solve(matrix, qp, ball.beta, close)
+        inner = smo.solve(matrix, qp, ball.beta, close, max_steps=_STEPS + _STEPS // 100 * n)
         ball = _around(matrix, norms, inner.v)
         close *= 0.1
     return ball
