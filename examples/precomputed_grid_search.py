@@ -24,9 +24,9 @@ matrices = {
     "upper": overlap(images[:, :4]),
     "lower": overlap(images[:, 4:]),
 }
-bank = KernelBank([(name, Precomputed(K), 0) for name, K in matrices.items()])
+bank = KernelBank([(name, Precomputed(K)) for name, K in matrices.items()])
 
-# Column 0 of X says which row of the matrices is meant.
+# The one column of X says which row of the matrices is meant.
 rows = np.arange(len(X)).reshape(-1, 1)
 train, test = train_test_split(rows, stratify=y, random_state=0)
 search = GridSearchCV(

@@ -114,6 +114,7 @@ def test_columns(columns, expected):
         ([1.5], TypeError, "columns are names or integers; found 1.5"),
         (True, TypeError, "columns must be"),
         (None, TypeError, "columns must be"),
+        (np.ones((400, 2), dtype=bool), TypeError, "columns are names or integers; found nd"),
     ],
 )
 def test_bad_columns(columns, error, message):
@@ -123,6 +124,8 @@ def test_bad_columns(columns, error, message):
 
 def test_names_need_a_frame_with_unique_columns():
     with pytest.raises(ValueError, match="X has no column names; pass a pandas DataFrame"):
+        KernelBank(("one", Linear(), "age")).fit(X)
+    with pytest.raises(ValueError, match=r'set_output\(transform="pandas"\)'):
         KernelBank(("one", Linear(), "age")).fit(X)
     twice = pd.DataFrame(X[:, :2], columns=["a", "a"])
     with pytest.raises(ValueError, match="2 columns of X are named 'a'"):
@@ -141,11 +144,44 @@ def test_bad_view_columns_name_the_view():
 
 
 @pytest.mark.parametrize(
-    "item", [("name", Linear()), (Linear(), "a", "b"), (1, Linear(), 0), ("a", Linear(), 0, 1)]
+    "item", [(Linear(), "a"), (Linear(), "a", "b"), (1, Linear(), 0), ("a", Linear(), 0, 1)]
 )
-def test_bad_triples(item):
-    with pytest.raises(ValueError, match=r"is \(name, kernel, columns\)"):
+def test_bad_named_kernels(item):
+    with pytest.raises(ValueError, match=r"is \(name, kernel\), or \(name, kernel, columns\)"):
         KernelBank([item]).fit(X)
+
+
+def test_a_name_and_a_kernel_are_a_kernel_on_all_columns():
+    fitted = quiet(KernelBank([("mine", Gaussian(2.0)), Gaussian(1.0)]), X)
+    assert fitted.names == ("Gaussian(width=1) on all", "mine")
+    assert fitted.views == ("all", "mine")
+    alone = quiet(KernelBank(("mine", Gaussian(2.0))), X)
+    expected = quiet(KernelBank(Gaussian(2.0)), X)
+    assert np.array_equal(alone.cross(NEW, [1.0]), expected.cross(NEW, [1.0]))
+    assert quiet(KernelBank(("rbf", "cosine")), X).names == ("rbf on all", "cosine on all")
+
+
+def test_named_matrices_are_views_of_their_own():
+    matrices = {"left": X[:, :2] @ X[:, :2].T, "right": X[:, 2:] @ X[:, 2:].T}
+    bank = KernelBank([(name, Precomputed(K)) for name, K in matrices.items()])
+    fitted = quiet(bank, np.arange(15).reshape(-1, 1))
+    assert fitted.names == fitted.views == ("left", "right")
+
+
+def test_matrices_over_the_same_rows():
+    labels = [f"s{i}" for i in range(15)]
+    frame = pd.DataFrame(X @ X.T, labels, labels)
+    rows = np.arange(15).reshape(-1, 1)
+    other = Precomputed(X[:, :2] @ X[:, :2].T)  # without labels: taken to be in the same order
+    assert quiet(KernelBank([Precomputed(frame), other]), rows).m_all == 2
+    turned = Precomputed(frame.iloc[::-1, ::-1])
+    with pytest.raises(ValueError, match=r"'a' and 'b' read .* row 0 is 's0' in one and 's14' in"):
+        KernelBank([("a", Precomputed(frame)), ("c", other), ("b", turned)]).fit(rows)
+    small = Precomputed(np.eye(3))
+    with pytest.raises(ValueError, match=r"'a' and 'b' read the same .* have 15 and 3 rows"):
+        KernelBank([("a", other), ("b", small)]).fit(rows)
+    pairs = np.column_stack([np.arange(15), np.arange(15) % 3])  # two sorts of things
+    assert quiet(KernelBank([("a", other, 0), ("b", small, 1)]), pairs).m_all == 2
 
 
 def test_empty_bank():
@@ -283,8 +319,10 @@ def test_numeric_kernel_on_text():
         KernelBank(Gaussian()).fit(mixed_frame())
     with pytest.raises(TypeError, match="Column 'when' of X does not hold numbers"):
         KernelBank(Gaussian()).fit(mixed_frame().drop(columns="site"))
-    with pytest.raises(ValueError, match=r"Column 'x0' of X .* string to float: '1.0'"):
+    with pytest.raises(ValueError, match=r"'x0' of X .* but strings, found '1.0'; .*pd.to_numeric"):
         KernelBank(Gaussian()).fit([["1.0"], ["2.0"]])
+    with pytest.raises(ValueError, match=r"'x0' of X .* string to float: '2,5'; give it"):
+        KernelBank(Gaussian()).fit([["1.0"], ["2,5"]])
     with pytest.raises(ValueError, match=r"Column 'x1' of X .* string to float: 'b'"):
         KernelBank(("one", Gaussian(), 1)).fit(np.array([["a", "b"]]))
     odd = X.astype(object)

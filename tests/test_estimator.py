@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -10,6 +11,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
 from kernelweave import (
@@ -313,6 +315,27 @@ def test_says_when_it_has_not_converged():
     assert model.solution_.status == "max_iter"
 
 
+def test_says_what_it_does_if_asked(capsys):
+    fit(verbose=1)
+    first, second, *_ = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"\[kernelweave\] 5 kernels on 80 rows, \d+\.\d s", first)
+    assert second.startswith("[kernelweave] iteration 1:")
+    fit()
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("kernels", [None, "rbf", [Linear(), Gaussian(2.0)], ("a", Linear(), 0)])
+def test_parameters_of_the_bank_that_kernels_stand_for(kernels):
+    model = MKLClassifier(kernels).set_params(kernels__normalize="center+trace", C=3.0)
+    assert model.kernels.normalize == "center+trace"
+    assert model.kernels.kernels == kernels
+    other = MKLClassifier().set_params(kernels__scale=None, kernels=kernels)
+    assert (other.kernels.scale, other.kernels.kernels) == (None, kernels)
+    assert MKLClassifier(Gaussian()).set_params(kernels__width=3.0).kernels == Gaussian(3.0)
+    search = GridSearchCV(MKLClassifier(kernels), {"kernels__normalize": ["trace", None]}, cv=2)
+    assert search.fit(X, Y).best_score_ > 0.5
+
+
 # What it refuses
 
 
@@ -344,7 +367,9 @@ def spoilt(value):
         (X, np.column_stack([Y, Y]), ValueError, r"y should be a 1d array.*\(80, 2\)"),
         (X, np.where(Y, np.nan, 1.0), ValueError, "Input y contains NaN"),
         (X, np.where(Y, np.inf, 1.0), ValueError, "Input y contains infinity"),
-        (X, [None] * 40 + ["a"] * 40, TypeError, "y must hold labels of one type.*NoneType, str"),
+        (X, np.array([3, "a"] * 40, dtype=object), TypeError, "labels of one type, found int, str"),
+        (X, ["b", None] + ["a"] * 78, ValueError, r"1 labels in y are missing \(None\).*row 1;"),
+        (X, [True, pd.NA] * 40, ValueError, r"40 labels in y are missing \(<NA>\).*row 1;"),
     ],
 )
 def test_bad_data(data, y, error, message):
@@ -359,7 +384,8 @@ def test_bad_data(data, y, error, message):
         ({"C": -1}, ValueError, "C must be positive, found -1"),
         ({"C": np.nan}, ValueError, "C must be positive, found nan"),
         ({"C": "1"}, TypeError, "C must be a positive number.*found '1'"),
-        ({"C": [1.0] * 80}, ValueError, "C must be one number"),
+        ({"C": [1.0] * 80}, ValueError, r"C must be one number, found ndarray of shape \(80,\)$"),
+        ({"C": None}, TypeError, "C must be a positive number.*found None"),
         ({"loss": "log"}, ValueError, r"loss must be one of \['hinge'.*found 'log'"),
         ({"learner": "fast"}, ValueError, r"learner must be one of \['auto'.*found 'fast'"),
         ({"learner": None}, TypeError, "learner must be .*found None"),
@@ -382,6 +408,23 @@ def test_bad_data(data, y, error, message):
 def test_bad_parameters(params, error, message):
     with pytest.raises(error, match=message):
         fit(**params)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"tol": 0.0},
+        {"max_iter": 0},
+        {"weight_norm": 0.5},
+        {"weight_norm": 2, "C": "learn", "loss": "squared_hinge"},
+    ],
+)
+def test_bad_parameters_are_found_before_kernels_are_computed(params):
+    def kernel(A, B):
+        raise AssertionError("a kernel was computed")
+
+    with pytest.raises(ValueError, match=next(iter(params))):
+        fit(kernel, **params)
 
 
 def test_bad_data_at_prediction():
@@ -411,6 +454,17 @@ def test_learning_C_with_the_weights():
     # the ridge is no part of the kernel that predicts
     by_hand = model.combined_kernel(X[200:]) @ model.solution_.coef + model.intercept_
     np.testing.assert_allclose(model.decision_function(X[200:]), by_hand, atol=1e-10)
+
+
+def test_learning_C_where_rows_are_separable_or_kernels_useless():
+    y = np.arange(80) % 2
+    with pytest.warns(UserWarning, match=r"C_ is infinite, a hard margin.*giving C yourself"):
+        model = fit(Linear(), X=10.0 * (2.0 * y[:, None] - 1), y=y, C="learn", loss="squared_hinge")
+    assert np.isinf(model.C_) and model.weights_.sum() == pytest.approx(1.0)
+    useless = np.repeat([[1.0], [2.0]], 40, axis=0)  # as many of either class at each value
+    with pytest.warns(UserWarning, match="No kernel has a weight.*no kernel helps"):
+        model = fit(Linear(), X=useless, y=y, C="learn", loss="squared_hinge")
+    assert not model.weights_.any()
 
 
 def test_learning_C_needs_the_squared_hinge():

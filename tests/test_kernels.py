@@ -7,6 +7,7 @@ import pickle
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -148,10 +149,27 @@ def test_bad_parameters(kernel, message):
         raw(kernel, 1e3 * X)
 
 
-@pytest.mark.parametrize("item", [Gaussian, 3, None, np.eye(3)])
+@pytest.mark.parametrize("kind", [Gaussian, Laplacian])
+def test_a_wrong_argument_is_told_of_the_class_that_was_called(kind):
+    with pytest.raises(TypeError, match=rf"^{kind.__name__}.__init__.*'gamma'"):
+        kind(gamma=1.0)
+
+
+@pytest.mark.parametrize("item", [Gaussian, 3, None, np.eye(3), [[1.0]]])
 def test_what_is_no_kernel(item):
     with pytest.raises(TypeError, match=r"kernels: (found the class Gaussian|an item is a kernel)"):
         raw([item], X)
+
+
+@pytest.mark.parametrize(
+    "kernels", [K := np.eye(400), K[None], [K, K], [("a", K)], pd.DataFrame(K), [K.tolist()]]
+)
+def test_a_matrix_is_no_kernel(kernels):
+    with pytest.raises(TypeError, match=r"use Precomputed\(K\).*reshape\(-1, 1\)") as caught:
+        raw(kernels, X)
+    assert len(str(caught.value)) < 400
+    with pytest.raises(ValueError, match=r"found ndarray of shape \(400, 400\)"):
+        raw(Gaussian(K), X)
 
 
 # Kernels from elsewhere
@@ -250,6 +268,7 @@ def test_precomputed_is_not_scaled_by_the_bank():
         ([[0], [np.nan]], "must be finite; found nan"),
         ([["a"], ["b"]], "must be numbers; found 'a'"),
         ([[0, 1], [1, 2]], "takes one column of row numbers; view 'all' has 2 columns"),
+        (K_ALL, r"For all rows, X is np.arange\(len\(K\)\).reshape\(-1, 1\), not K"),
     ],
 )
 def test_bad_row_numbers(numbers, message):
@@ -269,8 +288,10 @@ def test_bad_row_numbers_at_prediction():
         (np.ones((2, 3)), r"is square; found shape \(2, 3\)"),
         (np.ones(3), "is square"),
         (np.array([[1.0, np.nan], [np.nan, 1.0]]), "2 entries.*not finite"),
-        (np.array([[1.0, 0.5], [0.1, 1.0]]), "not symmetric"),
-        (np.array([[1.0, 2.0], [2.0, 1.0]]), "smallest eigenvalue is -1"),
+        (np.array([[1.0, 0.5], [0.1, 1.0]]), r"not symmetric.* \(K \+ K.T\) / 2"),
+        (np.array([[1.0, 2.0], [2.0, 1.0]]), 'eigenvalue is -1 .*K, indefinite="clip".*check=F'),
+        (pd.DataFrame(np.eye(2), ["a", "b"], ["b", "a"]), "rows 'a', 'b' and columns 'b', 'a'"),
+        (pd.DataFrame(np.eye(4), columns=[*"abcd"]), "rows '0', '1', '2', … and.*index_col=0"),
         (np.eye(2) * 1j, "is real; found complex128"),
         ([["a", "b"], ["c", "d"]], "is real"),
     ],
@@ -278,6 +299,39 @@ def test_bad_row_numbers_at_prediction():
 def test_bad_matrices(K, message):
     with pytest.raises(ValueError, match=message):
         Precomputed(K)
+
+
+def test_data_frame_keeps_its_labels():
+    frame = pd.DataFrame(K_ALL, labels := [f"s{i}" for i in range(20)], labels)
+    kernel = Precomputed(frame)
+    np.testing.assert_array_equal(kernel.K, K_ALL)
+    assert clone(kernel).labels == kernel.set_params(check=False).labels == tuple(labels)
+    assert Precomputed(pd.DataFrame(K_ALL)).labels is None
+    text = pd.DataFrame(K_ALL, columns=[str(i) for i in range(20)])  # as read_csv spells it
+    assert kernel.set_params(K=text).labels is None
+
+
+def test_float32_matrix_is_judged_as_rounded():
+    K = (K_ALL - 1e-6 * np.linalg.norm(K_ALL, 2) * np.eye(20)).astype(np.float32)
+    with pytest.raises(ValueError, match="not positive semidefinite"):
+        Precomputed(K.astype(float))
+    K[0, 1] *= 1 + 1e-6
+    kernel = Precomputed(K)
+    assert kernel.K.dtype == np.float64 and np.array_equal(kernel.K, kernel.K.T)
+    with pytest.raises(ValueError, match="not symmetric"):
+        Precomputed(K.astype(float))
+
+
+def test_a_rounded_matrix_is_clipped():
+    correlation = np.corrcoef(X).round(6)
+    with pytest.raises(ValueError, match="smallest eigenvalue"):
+        Precomputed(correlation)
+    kernel = Precomputed(correlation, indefinite="clip")
+    np.testing.assert_allclose(kernel.K, correlation, atol=1e-5)
+    assert np.linalg.eigvalsh(kernel.K)[0] > -1e-12
+    assert clone(kernel) == kernel
+    with pytest.raises(ValueError, match="indefinite must be 'raise' or 'clip'; found 'drop'"):
+        Precomputed(correlation, indefinite="drop")
 
 
 def test_unchecked_matrix():

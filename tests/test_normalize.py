@@ -110,7 +110,7 @@ def test_training_stack(rule, name):
 @every_kernel
 def test_rows_and_compact_and_pickle(rule, name):
     kernel, old, new = KERNELS[name]
-    fitted = fit([("one", kernel, slice(None)), ("two", Precomputed(np.eye(40)), 0)], old, rule) \
+    fitted = fit([("one", kernel, slice(None)), ("two", Precomputed(np.eye(25)), 0)], old, rule) \
         if name == "precomputed" else fit(kernel, old, rule)  # fmt: skip
     weights = np.linspace(0.5, 1.5, fitted.m_all)
     rows = [11, 2, 5]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import kernelweave
+from kernelweave import report
 from kernelweave.learners import NAMES
 
 ROOT = Path(__file__).parent.parent
@@ -58,6 +59,13 @@ def test_the_readme_names_what_there_is():
         assert "pip install kernelweave" not in line, "it is on no index yet"
     for command in ("make demo", "make test"):
         assert command in "\n".join(README.splitlines()[:40]), "on the first screen"
+
+
+def test_reports_of_the_readme():
+    for name in re.findall(r"`(\w+)\(model\)`", README):
+        assert hasattr(report, name)
+    for told in ("kernelweave demo", "MKLClassifier(KernelBank())", "with that view left out"):
+        assert told in README
 
 
 def test_links_of_the_readme():

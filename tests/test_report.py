@@ -52,6 +52,7 @@ def test_reports_of_a_fitted_model():
     assert weights_by_view(fitted).splitlines()[0].endswith("  x0")
     shown = [float(line.split()[0]) for line in weights_by_view(fitted).splitlines()]
     assert sum(shown) == pytest.approx(1.0, abs=2e-3)
+    assert certificate(fitted) == certificate(fitted.solution_)
 
 
 def test_certificate_states_both_bounds():

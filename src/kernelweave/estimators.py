@@ -6,6 +6,8 @@ needs: the kernels with a weight and the support rows.
 
 from __future__ import annotations
 
+import sys
+import time
 import warnings
 from typing import Any
 
@@ -24,10 +26,11 @@ from .formulation import make_dual_qp
 from .kernels.adapters import as_kernel
 from .kernels.bank import FittedBank, KernelBank
 from .kernels.precomputed import Precomputed
-from .kernels.table import FloatArray, Table
+from .kernels.table import FloatArray, Table, shown
 from .learners import make_learner
 from .learners.base import Learner
-from .mkl import learn
+from .mkl import check_number, learn
+from .problems.weight_sets import make_weight_set
 from .solution import Solution
 
 
@@ -45,9 +48,12 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         (see ``kernelweave.kernels.default``). A kernel, or a list of items as ``KernelBank`` takes
         them, stands for ``KernelBank(kernels)``. The bank decides what X may hold.
     C : float or "learn", default=1.0
-        Cost of a slack, ``inf`` for the hard margin. Under the bank's default normalisation it
-        means what it means in ``SVC``. "learn", with ``loss="squared_hinge"``: 1/C is learnt with
-        the weights, as that of the identity kernel; see ``C_``.
+        Cost of a slack, which is how far a row falls short of its side of the margin; ``inf``
+        allows none, the hard margin. Under the bank's default normalisation it means what it
+        means in ``SVC``. "learn", with ``loss="squared_hinge"`` and ``weight_norm=1``: 1/C is
+        learnt with the weights, as that of the identity kernel (a ridge: a number added to the
+        diagonal of the kernel matrix). ``weights_`` then sum to less than 1, the rest is the
+        identity's; see ``C_``.
     learner : str or learner object, default="auto"
         How the weights are learnt: a name in ``kernelweave.learners.NAMES``, or an object with
         knobs of its own, such as ``kernelweave.learners.simple.Simple(small=1e-3)``.
@@ -66,7 +72,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
     random_state : int, RandomState or None, default=None
         For learners that draw random numbers. None of the present ones does.
     verbose : int, default=0
-        1 prints a line an iteration to standard error.
+        1 prints to standard error: a line for the kernels, and one an iteration.
 
     Attributes
     ----------
@@ -92,7 +98,8 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
     objective_ : float
         The primal value.
     C_ : float
-        C as given, or as learnt; infinite where no slack was worth its cost.
+        C as given, or as learnt; infinite where the identity got no weight, because kernels
+        separate the training rows without slack.
     n_iter_ : int
         Iterations of the learner.
     n_svm_solves_ : int
@@ -182,12 +189,12 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
                 "Found input variables with inconsistent numbers of samples: "
                 f"X has {n} rows, but y has {len(signs)} labels."
             )
-        learner = make_learner(self.learner)
-        if np.ndim(self.C):
-            raise ValueError(f"C must be one number, found {self.C!r}")
-        make_dual_qp(signs, n, self.C, self.loss)  # complain before kernels are computed
-
+        learner = self._check_parameters(signs)
+        began = time.perf_counter()
         bank = as_bank(self.kernels).fit(X, n_jobs=self.n_jobs)
+        if self.verbose:
+            seconds = time.perf_counter() - began
+            sys.stderr.write(f"[kernelweave] {bank.m_all} kernels on {n} rows, {seconds:.1f} s\n")
         solution = learn(
             bank.stack,
             signs,
@@ -200,14 +207,45 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
             n_jobs=self.n_jobs,
             verbose=self.verbose,
         )
-        if self.C == "learn" and np.isinf(solution.C):
+        if not solution.weights.any():
             warnings.warn(
-                "C='learn' found that no ridge helps: C_ is infinite, a hard margin", stacklevel=2
+                "No kernel has a weight: C='learn' gave all of it to the identity, so no kernel "
+                "helps to tell the classes apart, and predictions are one class for all rows. "
+                "Try other kernels or columns, or give C yourself.",
+                stacklevel=2,
+            )
+        elif self.C == "learn" and np.isinf(solution.C):
+            warnings.warn(
+                "C='learn' gave the identity no weight: C_ is infinite, a hard margin. Kernels "
+                "separate the training rows perfectly, which may be overfitting; consider giving "
+                "C yourself, found by cross-validation.",
+                stacklevel=2,
             )
         self.classes_ = classes
         self.n_features_in_ = bank.n_features
         self._keep(bank, solution)
         return self
+
+    def _check_parameters(self, signs: FloatArray) -> Learner:
+        """Complain before kernels are computed; returns the learner."""
+        learner = make_learner(self.learner)
+        if np.ndim(self.C):
+            raise ValueError(f"C must be one number, found {shown(np.asarray(self.C))}")
+        make_dual_qp(signs, len(signs), self.C, self.loss)
+        make_weight_set(1, self.weight_norm)
+        if self.C == "learn" and self.weight_norm != 1:
+            raise ValueError(f"C='learn' needs weight_norm=1, found {self.weight_norm!r}")
+        check_number("tol", self.tol, float)
+        check_number("max_iter", self.max_iter, int)
+        return learner
+
+    def set_params(self, **params: Any) -> MKLClassifier:
+        """Set parameters; ``kernels__normalize`` and the like make a bank of ``kernels`` first."""
+        kernels = params.get("kernels", self.kernels)
+        nested = any(name.startswith("kernels__") for name in params)
+        if nested and not hasattr(kernels, "set_params"):
+            params["kernels"] = as_bank(kernels)
+        return super().set_params(**params)
 
     def _keep(self, bank: FittedBank, solution: Solution) -> None:
         """What prediction and reports need, without the kernel matrices."""
@@ -298,6 +336,13 @@ def _takes_strings(kernels: Any) -> bool:
 def _two_classes(y: Any) -> tuple[NDArray[Any], FloatArray]:
     """The two classes in ``y``, sorted, and −1 or +1 for each label."""
     y = column_or_1d(y, warn=True)
+    if y.dtype == object:
+        missing = [i for i, label in enumerate(y) if type(label).__name__ in ("NoneType", "NAType")]
+        if missing:
+            raise ValueError(
+                f"{len(missing)} labels in y are missing ({y[missing[0]]}), the first in row "
+                f"{missing[0]}; leave these rows out of X and y."
+            )
     assert_all_finite(y, input_name="y")
     try:
         classes, numbers = np.unique(y, return_inverse=True)

@@ -43,8 +43,9 @@ def bars(rows: Iterable[tuple[str, float]]) -> str:
     )
 
 
-def certificate(solution: Solution) -> str:
-    """Both bounds of the optimum, and in words what they prove."""
+def certificate(fitted: MKLClassifier | Solution) -> str:
+    """Both bounds of the optimum, and in words what they prove; of a model or a solution."""
+    solution = fitted.solution_ if isinstance(fitted, MKLClassifier) else fitted
     return (
         f"objective reached   {solution.primal:.6g}\n"
         f"no solution below   {solution.dual:.6g}\n"

@@ -16,9 +16,13 @@ from numpy.typing import NDArray
 
 from .kernel import Kernel
 from .rows import Pair, Rows
-from .table import FloatArray
+from .table import FloatArray, shown
 
 _DIAGONAL_BLOCK = 32
+_MATRIX = (
+    " For a kernel matrix use Precomputed(K), with X the row numbers "
+    "np.arange(len(K)).reshape(-1, 1), or kernelweave.learn on matrices alone."
+)
 
 
 class Foreign(Kernel):
@@ -159,7 +163,9 @@ def as_kernel(item: Any) -> Kernel:
         return GaussianProcessKernel(item)
     if callable(item):
         return FunctionKernel(item)
+    matrix = hasattr(item, "__array__") or isinstance(item, list)
+    hint = _MATRIX if matrix else ""
     raise TypeError(
         "kernels: an item is a kernel, a scikit-learn kernel (object or name), a function "
-        f"f(A, B), or (name, kernel, columns); found {item!r}."
+        f"f(A, B), (name, kernel) or (name, kernel, columns); found {shown(item)}.{hint}"
     )

@@ -15,8 +15,9 @@ from .default import default_kernels
 from .fitted import FittedBank, Member
 from .kernel import Kernel
 from .normalize import check_rule
+from .precomputed import check_same_rows
 from .rows import Rows
-from .table import Table
+from .table import Table, shown
 from .views import View, find_columns, make_views
 
 __all__ = ["FittedBank", "KernelBank"]
@@ -28,13 +29,15 @@ class KernelBank(Params):
     Parameters
     ----------
     kernels : list of items, or one of them; None for the default kernels
-        An item is a kernel, crossed with ``views``, or ``(name, kernel, columns)`` for a kernel
-        on its own columns. A kernel is one of ours, a scikit-learn Gaussian-process kernel, the
-        name of a ``sklearn.metrics.pairwise`` kernel, or a function f(A, B) that returns a
+        An item is a kernel, crossed with ``views``, ``(name, kernel)`` for a kernel on all columns
+        as a view of that name, or ``(name, kernel, columns)`` for one on its own columns. A
+        kernel is one of ours, a scikit-learn Gaussian-process kernel, the name of a
+        ``sklearn.metrics.pairwise`` kernel, or a function f(A, B) that returns a
         (len(A), len(B)) array. Kernels come view by view, in the order of this list.
     views : "all", "each", "all+each" or {name: columns}
         All columns as one view, each column as one, both, or those named here. Columns: names (of
-        a data frame), positions, a slice, a mask, or a list of names or positions.
+        a data frame), positions, a slice, a mask, or a list of names or positions. Strings are
+        names and integers positions, also where a data frame has integers for names.
     normalize : "trace", "unit_trace", "sphere", "center+trace", "center+unit_trace" or None
         See ``kernelweave.kernels.normalize``. Learnt on the training rows.
     scale : "auto", "standard" or None
@@ -93,9 +96,11 @@ class KernelBank(Params):
                 (f"{label} on {view.name}", view.name, kernel)
                 for label, kernel in zip(labels, crossed, strict=True)
             )
-        for name, kernel, columns in (_triple(item) for item in items if isinstance(item, tuple)):
+        for item in (item for item in items if isinstance(item, tuple)):
+            name, kernel, columns = _named(item)
+            own = len(item) == 3
             found = find_columns(columns, table, f"kernel {name!r}")
-            view = View(table.label(found[0]) if len(found) == 1 else name, found)
+            view = View(table.label(found[0]) if own and len(found) == 1 else name, found)
             plan.setdefault(found, (view, []))[1].append((name, view.name, kernel))
         return iter(plan.values())
 
@@ -105,12 +110,14 @@ class KernelBank(Params):
         except TypeError:
             dtype = np.dtype(object)
         if dtype not in (np.float64, np.float32):
-            raise ValueError(f"dtype must be 'float64' or 'float32'; found {self.dtype!r}.")
+            raise ValueError(f"dtype must be 'float64' or 'float32'; found {shown(self.dtype)}.")
         return dtype
 
     def _standardize(self) -> bool:
         if self.scale not in ("auto", "standard", None):
-            raise ValueError(f"scale must be 'auto', 'standard' or None; found {self.scale!r}.")
+            raise ValueError(
+                f"scale must be 'auto', 'standard' or None; found {shown(self.scale)}."
+            )
         return self.scale == "standard" or (self.scale == "auto" and self.kernels is None)
 
 
@@ -118,8 +125,12 @@ _Request = tuple[str, str, Kernel]  # a name, the name of a view, and the kernel
 
 
 def _as_list(kernels: Any) -> list[Any]:
-    triple = isinstance(kernels, tuple) and len(kernels) == 3 and isinstance(kernels[0], str)
-    return list(kernels) if isinstance(kernels, list | tuple) and not triple else [kernels]
+    """Items; a tuple is one if a name comes first, but ("rbf", "chi2") are two kernels."""
+    if not isinstance(kernels, list | tuple):
+        return [kernels]
+    named = isinstance(kernels, tuple) and len(kernels) in (2, 3) and isinstance(kernels[0], str)
+    item = named and not (len(kernels) == 2 and isinstance(kernels[1], str))
+    return [kernels] if item else list(kernels)
 
 
 def _checked(item: Any) -> Kernel:
@@ -128,17 +139,18 @@ def _checked(item: Any) -> Kernel:
     return kernel
 
 
-def _triple(item: tuple[Any, ...]) -> tuple[str, Kernel, Any]:
-    if len(item) != 3 or not isinstance(item[0], str):
+def _named(item: tuple[Any, ...]) -> tuple[str, Kernel, Any]:
+    if len(item) not in (2, 3) or not isinstance(item[0], str):
         raise ValueError(
-            "kernels: a kernel on its own columns is (name, kernel, columns), the name a string; "
-            f"found {item!r}."
+            "kernels: a named kernel is (name, kernel), or (name, kernel, columns) on its own "
+            f"columns, the name a string; found {shown(item)}."
         )
-    return item[0], _checked(item[1]), item[2]
+    return item[0], _checked(item[1]), item[2] if len(item) == 3 else slice(None)
 
 
 def _fit_view(view: View, requests: list[_Request], table: Table, standardize: bool) -> Group:
     """Fitted kernels of one view; none where its columns are constant on these rows."""
+    check_same_rows((name, kernel) for name, _, kernel in requests)
     if any(kernel.numeric for _, _, kernel in requests):
         table.floats(view.columns)  # an error about what X holds comes before all else
         view = view.standardized(table) if standardize else view

@@ -15,7 +15,7 @@ from .kernel import Kernel
 from .normalize import Normalizer
 from .rows import Pair, Rows, Scratch
 from .stack import KernelStack
-from .table import FloatArray, Table
+from .table import FloatArray, Table, shown
 from .views import View
 
 _BLOCK = 2**21  # entries of a matrix of new rows against training rows held at a time
@@ -281,7 +281,7 @@ def _indices(chosen: ArrayLike, size: int, what: str) -> NDArray[np.intp]:
     if array.size == 0:
         return np.empty(0, dtype=np.intp)
     if array.dtype.kind not in "iu" or array.ndim != 1:
-        raise ValueError(f"{what} must be integers or a mask; found {chosen!r}.")
+        raise ValueError(f"{what} must be integers or a mask; found {shown(chosen)}.")
     if array.min() < 0 or array.max() >= size:
         raise ValueError(
             f"{what} must lie between 0 and {size - 1}; found {array.min()} to {array.max()}."

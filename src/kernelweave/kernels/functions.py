@@ -53,11 +53,15 @@ class Gaussian(_Radial):
     Parameters
     ----------
     width : positive float
+        exp(−γ|x − z|²), as in ``SVC(gamma=γ)``, has width (2γ)^−½: γ = 1 / (2 width²).
     relative : bool
         The width is then that many times the median distance between the training rows of the
         view that differ (a thousand evenly spaced rows if there are more), learnt when the bank
         is fitted.
     """
+
+    def __init__(self, width: float = 1.0, relative: bool = False) -> None:
+        super().__init__(width, relative)
 
     def fill(self, pair: Pair, out: FloatArray) -> None:
         """Squared distances, scaled and exponentiated in place."""
@@ -78,6 +82,9 @@ class Laplacian(_Radial):
         The width is then that many times the median of Σ_j |x_j − z_j| between the training rows
         of the view that differ, learnt when the bank is fitted.
     """
+
+    def __init__(self, width: float = 1.0, relative: bool = False) -> None:
+        super().__init__(width, relative)
 
     def fill(self, pair: Pair, out: FloatArray) -> None:
         """Distances, scaled and exponentiated in place."""

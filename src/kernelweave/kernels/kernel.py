@@ -10,7 +10,7 @@ import numpy as np
 
 from ..params import Params
 from .rows import Pair, Rows
-from .table import FloatArray
+from .table import FloatArray, shown
 
 
 class Kernel(Params):
@@ -73,5 +73,5 @@ def check_number(owner: str, name: str, value: Any, *, positive: bool) -> float:
         or float(value) < 0
         or (positive and float(value) == 0)
     ):
-        raise ValueError(f"{owner}: {name} must be a {kind} finite number; found {value!r}.")
+        raise ValueError(f"{owner}: {name} must be a {kind} finite number; found {shown(value)}.")
     return float(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,13 @@ from numpy.typing import NDArray
 from .kernel import Kernel
 from .psd import check_gram
 from .rows import Pair, Rows
-from .table import FloatArray
+from .table import FloatArray, shown
 
 _CHUNK = 256  # rows of the matrix copied at a time
+_ADVICE = (
+    'Precomputed(K, indefinite="clip") sets negative eigenvalues to zero, right where they come '
+    "from rounding; check=False takes K as it is."
+)
 
 
 class Precomputed(Kernel):
@@ -21,16 +26,27 @@ class Precomputed(Kernel):
 
     X is one column of integers, ``np.arange(len(K)).reshape(-1, 1)`` for all rows, which
     cross-validation and pipelines then split like any other data. With several matrices over the
-    same rows, all kernels read the same column.
+    same rows, all kernels read the same column; name them with ``(name, Precomputed(K))``.
 
     Parameters
     ----------
-    K : array of shape (n_all, n_all)
-        Over all rows, of training and prediction alike. Checked once, here: square, finite,
-        symmetric, positive semidefinite. Not copied if it is float64 and exactly symmetric; held
-        read-only, and shared by clones, copies and the candidates of a grid search.
+    K : array or data frame of shape (n_all, n_all)
+        Over all rows, of training and prediction alike: only a row of K can be predicted. Checked
+        once, here: square, finite, symmetric, positive semidefinite, up to rounding (that of
+        float32 where K is float32). Not copied if it is float64 and exactly symmetric; held
+        read-only, and shared by clones, copies and the candidates of a grid search. A data frame
+        must have the same labels on rows and columns; matrices of one bank over the same column
+        of X must have the same labels in the same order.
     check : bool
         False leaves the positive semidefiniteness unchecked, which costs n_all³ operations.
+    indefinite : "raise" or "clip"
+        What the check does about negative eigenvalues: refuse, or set them to zero in a copy. A
+        matrix written with few digits (a table of correlations, say) may have small ones.
+
+    Attributes
+    ----------
+    labels : tuple of str or None
+        Those of a data frame; None for an array, or if they are the row numbers.
     """
 
     @property
@@ -38,17 +54,31 @@ class Precomputed(Kernel):
         """Row numbers are neither scaled nor rounded."""
         return False
 
-    def __init__(self, K: Any, check: bool = True) -> None:
-        self.K = check_gram(K, "Precomputed", psd=check).view()  # the caller's stays writable
+    def __init__(self, K: Any, check: bool = True, indefinite: str = "raise") -> None:
+        self.K = K
         self.check = check
-        self.K.flags.writeable = False
+        self.indefinite = indefinite
+        self.labels = _labels(K)
+        self._check()
 
     def set_params(self, **params: Any) -> Precomputed:
-        """Set ``K`` or ``check``; a matrix is checked as the constructor does."""
+        """Set ``K`` or how it is checked; a matrix is checked as the constructor does."""
         super().set_params(**params)
+        if "K" in params:
+            self.labels = _labels(self.K)
         if params:
-            self.__init__(self.K, self.check)  # type: ignore[misc]
+            self._check()
         return self
+
+    def _check(self) -> None:
+        if self.indefinite not in ("raise", "clip"):
+            raise ValueError(
+                f"Precomputed: indefinite must be 'raise' or 'clip'; found {shown(self.indefinite)}"
+            )
+        clip = self.indefinite == "clip"
+        K = check_gram(self.K, "Precomputed", psd=self.check, clip=clip, advice=_ADVICE)
+        self.K = K.view()  # the caller's stays writable
+        self.K.flags.writeable = False
 
     def label(self) -> str:
         """By the size of the matrix."""
@@ -73,8 +103,9 @@ class Precomputed(Kernel):
         raw = rows.raw
         if raw.shape[1] != 1:
             raise ValueError(
-                f"{self.label()} takes one column of row numbers; "
-                f"view {rows.view.name!r} has {raw.shape[1]} columns."
+                f"{self.label()} takes one column of row numbers; view {rows.view.name!r} has "
+                f"{raw.shape[1]} columns. For all rows, X is np.arange(len(K)).reshape(-1, 1), not "
+                "K; beside other columns, use (name, Precomputed(K), column)."
             )
         given = raw[:, 0]
         if given.dtype.kind != "f":
@@ -102,3 +133,43 @@ class Precomputed(Kernel):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.K.flags.writeable = False
+
+
+def check_same_rows(kernels: Iterable[tuple[str, Kernel]]) -> None:
+    """Raise ValueError if matrices that read the same row numbers are not over the same rows."""
+    matrices = [(name, kernel) for name, kernel in kernels if isinstance(kernel, Precomputed)]
+    for name, kernel in matrices[1:]:
+        first, other = matrices[0]
+        if len(kernel.K) != len(other.K):
+            raise ValueError(
+                f"Kernels {first!r} and {name!r} read the same row numbers, but have "
+                f"{len(other.K)} and {len(kernel.K)} rows."
+            )
+    labelled = [(name, kernel.labels) for name, kernel in matrices if kernel.labels is not None]
+    for name, labels in labelled[1:]:
+        first, others = labelled[0]
+        if labels != others:
+            row = next(i for i, label in enumerate(labels) if label != others[i])
+            raise ValueError(
+                f"Kernels {first!r} and {name!r} read the same row numbers, but row {row} is "
+                f"{others[row]!r} in one and {labels[row]!r} in the other; bring both matrices "
+                "into one order, K.loc[labels, labels]."
+            )
+
+
+def _labels(K: Any) -> tuple[str, ...] | None:
+    """Labels of a data frame's rows and columns; as text, since files make text of numbers."""
+    if not (hasattr(K, "index") and hasattr(K, "columns")):
+        return None
+    rows, columns = tuple(map(str, K.index)), tuple(map(str, K.columns))
+    if rows != columns:
+        raise ValueError(
+            "Precomputed: rows and columns of the data frame must have the same labels in the "
+            f"same order; found rows {_first(rows)} and columns {_first(columns)}. After "
+            "read_csv(…, index_col=0), K.loc[K.columns] puts them in order; K.to_numpy() has none."
+        )
+    return None if rows == tuple(map(str, range(len(rows)))) else rows
+
+
+def _first(labels: tuple[str, ...], most: int = 3) -> str:
+    return ", ".join(map(repr, labels[:most])) + (", …" if len(labels) > most else "")

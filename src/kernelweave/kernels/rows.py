@@ -159,7 +159,9 @@ def _products(a: FloatArray, b: FloatArray, out: FloatArray) -> FloatArray:
 
 def _apart(distances: FloatArray) -> FloatArray:
     """Distances above the diagonal, less those between equal rows (zero up to rounding)."""
-    above = distances[np.triu_indices(len(distances), 1)]
+    from scipy.spatial.distance import squareform
+
+    above = squareform(distances, checks=False)
     return above[above > 1e-12 * above.max(initial=0.0)]
 
 

@@ -41,7 +41,7 @@ class Table:
         names = tuple(X.columns) if hasattr(X, "columns") else None
         data = _as_array(X)
         if data.dtype.kind == "c":
-            raise ValueError(f"Complex data not supported\n{data}\n")
+            raise ValueError(f"Complex data not supported; found {shown(data)}.")
         _check_shape(data)
         n_columns = data.shape[1]
         if data.dtype.kind in _NUMBERS:
@@ -123,15 +123,16 @@ class Table:
         name = self.label(column)
         advice = "give it a kernel of its own, (name, kernel, columns), or encode it as numbers"
         for value in self.objects[:, column]:
-            if isinstance(value, str | bytes):
-                found = f"could not convert string to float: {str(value)!r}"
-                raise ValueError(f"Column {name!r} of X does not hold numbers: {found}; {advice}.")
             try:
-                float(value)
+                float(value.item() if isinstance(value, np.str_) else value)
             except (TypeError, ValueError) as error:
                 told = f"Column {name!r} of X does not hold numbers: {error}; {advice}."
                 raise type(error)(told) from error
-        raise ValueError(f"Column {name!r} of X does not hold numbers; {advice}.")
+        raise ValueError(
+            f"Column {name!r} of X does not hold numbers but strings, found "
+            f"{shown(self.objects[0, column])}; all of them convert: use pd.to_numeric, or "
+            "astype(float) for an array."
+        )
 
     def _describe_gaps(
         self, columns: Sequence[int], values: FloatArray, bad: NDArray[np.bool_]
@@ -146,6 +147,14 @@ class Table:
             f"Input X contains NaN or infinity in column {_some(told, quote=False)} among "
             f"{len(self)} rows. Kernels on numbers need finite values: impute or drop them first."
         )
+
+
+def shown(value: Any, most: int = 60) -> str:
+    """``value`` in an error message: short, and never all numbers of an array."""
+    if getattr(value, "shape", ()):
+        return f"{type(value).__name__} of shape {value.shape}"
+    text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _as_array(X: Any) -> NDArray[Any]:
@@ -164,8 +173,8 @@ def _as_array(X: Any) -> NDArray[Any]:
 def _check_shape(data: NDArray[Any]) -> None:
     if data.ndim < 2:
         raise ValueError(
-            f"Expected 2D array, got {'1D' if data.ndim else 'scalar'} array instead:\n"
-            f"array={data!r}.\n"
+            f"Expected 2D array, got {'1D' if data.ndim else 'scalar'} array instead: "
+            f"{shown(data)}.\n"
             "Reshape your data either using array.reshape(-1, 1) if your data has a single "
             "feature or array.reshape(1, -1) if it contains a single sample."
         )

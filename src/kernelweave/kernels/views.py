@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .table import FloatArray, Table
+from .table import FloatArray, Table, shown
 
 _NAMED = ("all", "each", "all+each")
 
@@ -50,7 +50,9 @@ def make_views(views: Any, table: Table) -> list[View]:
             for name, columns in views.items()
         ]
     if not isinstance(views, str) or views not in _NAMED:
-        raise ValueError(f"views must be one of {_NAMED} or {{name: columns}}; found {views!r}.")
+        raise ValueError(
+            f"views must be one of {_NAMED} or {{name: columns}}; found {shown(views)}."
+        )
     found = [View("all", every)] if views.startswith("all") else []
     if views.endswith("each"):
         found += [View(table.label(column), (column,)) for column in every]
@@ -63,7 +65,7 @@ def find_columns(columns: Any, table: Table, who: str) -> tuple[int, ...]:
         found = [_by_name(columns, table, who)]
     elif isinstance(columns, slice):
         if any(isinstance(end, str) for end in (columns.start, columns.stop)):
-            raise ValueError(f"{who}: slices take positions, not names; found {columns!r}.")
+            raise ValueError(f"{who}: slices take positions, not names; found {shown(columns)}.")
         found = list(range(table.n_columns))[columns]
     elif isinstance(columns, Integral) and not isinstance(columns, bool | np.bool_):
         found = [_by_position(int(columns), table, who)]
@@ -72,12 +74,12 @@ def find_columns(columns: Any, table: Table, who: str) -> tuple[int, ...]:
     else:
         raise TypeError(
             f"{who}: columns must be a name, an integer, a slice, a mask or a list of names or "
-            f"integers; found {columns!r}."
+            f"integers; found {shown(columns)}."
         )
     if not found:
-        raise ValueError(f"{who}: no column is selected by {columns!r}.")
+        raise ValueError(f"{who}: no column is selected by {shown(columns)}.")
     if len(set(found)) < len(found):
-        raise ValueError(f"{who}: {columns!r} names a column twice.")
+        raise ValueError(f"{who}: {shown(columns)} names a column twice.")
     return tuple(found)
 
 
@@ -95,7 +97,7 @@ def _from_list(columns: list[Any], table: Table, who: str) -> list[int]:
         elif isinstance(column, Integral) and not isinstance(column, bool | np.bool_):
             found.append(_by_position(int(column), table, who))
         else:
-            raise TypeError(f"{who}: columns are names or integers; found {column!r}.")
+            raise TypeError(f"{who}: columns are names or integers; found {shown(column)}.")
     return found
 
 
@@ -111,7 +113,8 @@ def _by_name(name: str, table: Table, who: str) -> int:
     if table.names is None:
         raise ValueError(
             f"{who}: column {name!r} is asked for by name, but X has no column names; "
-            "pass a pandas DataFrame, or give positions."
+            "pass a pandas DataFrame, or give positions. In a pipeline, "
+            '.set_output(transform="pandas") on the steps before keeps the names.'
         )
     count = table.names.count(name)
     if count == 1:

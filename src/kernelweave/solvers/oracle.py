@@ -113,7 +113,7 @@ class Oracle:
         self.best: Point | None = None
         self._foreign = False  # whether best and dual are of a learner's own objective
         self.dual, self.dual_v, self._exact = -np.inf, qp.feasible(), True
-        self.offer_dual(self.dual_v)
+        self.offer_dual(self.dual_v, None if self.dual_v.any() else np.zeros(stack.m))
         self._last = self.dual_v
 
     def warm(self, v: Array) -> None:
