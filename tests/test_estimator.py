@@ -88,7 +88,10 @@ def test_learnt_weights_give_the_same_decision(rule):
     )
 
 
-@pytest.mark.parametrize("learner", NAMES)
+MARGIN = [name for name in NAMES if "radius" not in name]  # the others certify something else
+
+
+@pytest.mark.parametrize("learner", MARGIN)
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_certificate_is_confirmed(learner, loss):
     with warnings.catch_warnings():

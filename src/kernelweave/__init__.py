@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .estimators import MKLClassifier as MKLClassifier
     from .kernels.bank import FittedBank as FittedBank
     from .kernels.bank import KernelBank as KernelBank
+    from .kernels.differentiable import GaussianWidths as GaussianWidths
     from .kernels.functions import Gaussian as Gaussian
     from .kernels.functions import Laplacian as Laplacian
     from .kernels.functions import Linear as Linear
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
     from .kernels.functions import Precomputed as Precomputed
     from .kernels.stack import KernelStack as KernelStack
     from .mkl import learn as learn
+    from .parametric import learn_parameters as learn_parameters
     from .path import regularization_path as regularization_path
     from .solution import Solution as Solution
+    from .solvers.enclosing_ball import enclosing_ball as enclosing_ball
 
 __version__ = "0.1.0.dev0"
 
@@ -31,6 +34,7 @@ _HOME = {
     "Certificate": "certificate",
     "FittedBank": "kernels.bank",
     "Gaussian": "kernels.functions",
+    "GaussianWidths": "kernels.differentiable",
     "KernelBank": "kernels.bank",
     "KernelStack": "kernels.stack",
     "Laplacian": "kernels.functions",
@@ -40,7 +44,9 @@ _HOME = {
     "Precomputed": "kernels.functions",
     "Solution": "solution",
     "duality_gap": "certificate",
+    "enclosing_ball": "solvers.enclosing_ball",
     "learn": "mkl",
+    "learn_parameters": "parametric",
     "regularization_path": "path",
 }
 

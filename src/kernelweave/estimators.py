@@ -59,9 +59,9 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         knobs of its own, such as ``kernelweave.learners.simple.Simple(small=1e-3)``.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         C Σξ or (C/2) Σξ².
-    weight_norm : float, default=1
+    weight_norm : float or None, default=1
         p ≥ 1, ``inf`` included: weights with Σ_m d_m^p ≤ 1. 1 makes most of them zero; the
-        larger p, the more even they are.
+        larger p, the more even they are. None, with ``learner="radius"`` only: d ≥ 0 is all.
     tol : float, default=1e-3
         Relative duality gap to reach.
     max_iter : int, default=1000
@@ -107,6 +107,9 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
     history_ : dict of ndarray
         By iteration: "weights" (for every kernel of the bank), "objective", "gap", "seconds",
         "n_svm_solves".
+    radius_ : float
+        Under the learners ``radius`` and ``radius_bound``: the radius of the smallest ball around
+        the training rows in the feature space of the learnt kernel.
     solution_ : Solution
         What ``kernelweave.learn`` returned, over the kernels ``bank_.kept`` and all training rows.
     classes_ : ndarray (2,)
@@ -146,7 +149,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         C: float | str = 1.0,
         learner: str | Learner = "auto",
         loss: str = "hinge",
-        weight_norm: float = 1,
+        weight_norm: float | None = 1,
         tol: float = 1e-3,
         max_iter: int = 1000,
         n_jobs: int | None = None,
@@ -258,6 +261,8 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         self.C_ = float(solution.C)
         self.n_iter_ = solution.n_iter
         self.n_svm_solves_ = solution.n_svm_solves
+        if "radius" in solution.extras:
+            self.radius_ = solution.extras["radius"]
         spread = [bank.spread(weights) for weights in solution.history["weights"]]
         self.history_ = {**solution.history, "weights": np.array(spread)}
         active = np.flatnonzero(self.weights_)

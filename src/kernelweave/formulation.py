@@ -38,7 +38,7 @@ def make_problem(
     y: ArrayLike,
     C: ArrayLike | str,
     loss: str,
-    weight_norm: float,
+    weight_norm: float | None,
     trace: float | None,
     recenter: bool,
     ridge: float,

@@ -40,7 +40,7 @@ def learn(
     C: ArrayLike | str = 1.0,
     learner: str | Learner = "auto",
     loss: str = "hinge",
-    weight_norm: float = 1,
+    weight_norm: float | None = 1,
     tol: float = 1e-3,
     start: Solution | ArrayLike | None = None,
     *,
@@ -65,12 +65,13 @@ def learn(
         squared hinge: 1/C is learnt as the weight of the identity, under a trace constraint
         that counts it in; ``Solution.C`` is what was learnt, infinite where no ridge helps.
     learner : str or learner object
-        "auto" (Newton), "newton", "simple", "silp", "alternate", "uniform", or an object from
-        ``kernelweave.learners`` with knobs of its own.
+        "auto" (Newton), "newton", "simple", "silp", "alternate", "uniform", "radius",
+        "radius_bound", or an object from ``kernelweave.learners`` with knobs of its own.
     loss : "hinge" or "squared_hinge"
         C Σξ or (C/2) Σξ².
-    weight_norm : float
-        p ≥ 1 (``inf`` too): weights in the unit ℓp ball; 1 is the simplex, and sparse.
+    weight_norm : float or None
+        p ≥ 1 (``inf`` too): weights in the unit ℓp ball; 1 is the simplex, and sparse. None, with
+        ``radius`` only: no constraint but d ≥ 0; weights are then those of a ball of radius 1.
     tol : float
         Relative duality gap to reach.
     start : Solution or array (m,), optional
@@ -100,17 +101,28 @@ def learn(
     if n_jobs is not None:
         K = (K if isinstance(K, KernelStack) else KernelStack(K, n_jobs=n_jobs)).threaded(n_jobs)
     made = make_learner(learner)
+    objective = getattr(made, "objective", "margin")
+    if weight_norm is None and objective != "radius":
+        raise ValueError(
+            "weight_norm=None needs learner='radius': other objectives are not invariant to the "
+            "size of the weights"
+        )
+    if isinstance(C, str) and objective != "margin":
+        raise ValueError(f"C={C!r} goes with the margin criterion, not with {made!r}")
     problem = make_problem(K, y, C, loss, weight_norm, trace, recenter, ridge)
     check_number("tol", tol, float)
     check_number("max_iter", max_iter, int)
 
-    e = _starting_weights(start, problem)
+    e = _starting_weights(start, problem, equal_traces=objective == "radius")
     progress = _Progress(problem, began, verbose)
     oracle = Oracle(problem.stack, problem.qp, problem.weight_set, progress.tick)
     if isinstance(start, Solution):
         sign = problem.qp.linear
-        oracle.resume(e, sign * start.alpha, sign * start.dual_alpha)
-    if problem.stack.m == 1:  # nothing to choose
+        if objective == "margin":
+            oracle.resume(e, sign * start.alpha, sign * start.dual_alpha)
+        else:
+            oracle.warm(sign * start.dual_alpha)
+    if problem.stack.m == 1 and objective == "margin":  # nothing to choose
         made = Uniform()
     status = _drive(made, oracle, e, float(tol), max_iter, progress)
 
@@ -132,15 +144,19 @@ def learn(
         dual=oracle.dual,
         gap=relative_gap(best.primal, oracle.dual),
         C=float(costs) if costs.ndim == 0 else costs,
-        status="optimal" if oracle.gap <= tol else status,
+        status="optimal" if oracle.reached(tol) else status,
         n_iter=len(progress.gaps),
         n_svm_solves=oracle.n_solves,
         history=progress.history(),
         seconds=time.perf_counter() - began,
+        extras=dict(oracle.extras),
     )
     if solution.status != "optimal":
+        what, reached = "duality gap", solution.gap
+        if reached <= tol:
+            what, reached = "stationarity", solution.extras["stationarity"]
         _warn(
-            f"the duality gap reached is {solution.gap:.2g}, not tol={tol:g} (status "
+            f"the {what} reached is {reached:.2g}, not tol={tol:g} (status "
             f"{solution.status!r} after {solution.n_iter} iterations, {solution.n_svm_solves} SVM "
             f"solves); {_ADVICE[solution.status]}"
         )
@@ -162,7 +178,7 @@ def _drive(
     least, since = np.inf, 0
     for _ in learner.iterate(oracle, e, tol):
         progress.record(oracle)
-        if oracle.gap <= tol:
+        if oracle.reached(tol):
             return "optimal"
         if len(progress.gaps) >= max_iter:
             return "max_iter"
@@ -172,9 +188,14 @@ def _drive(
     return "stopped"
 
 
-def _starting_weights(start: Solution | ArrayLike | None, problem: Problem) -> Array:
-    """Unit weights to begin with."""
+def _starting_weights(
+    start: Solution | ArrayLike | None, problem: Problem, equal_traces: bool
+) -> Array:
+    """Unit weights to begin with; ``equal_traces``: by default those of kernels of equal trace."""
     weight_set = problem.weight_set
+    if start is None and equal_traces:
+        traces = problem.stack.traces()
+        start = np.divide(1.0, traces, out=np.zeros(traces.size), where=traces > 0.0)
     if start is None:
         return weight_set.uniform()
     m, tau = problem.stack.m - problem.learns_C, None

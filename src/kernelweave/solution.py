@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +39,10 @@ class Solution:
         By iteration: "weights", "objective", "gap", "seconds", "n_svm_solves".
     seconds : float
         Time spent learning.
+    extras : mapping
+        What a learner with an objective of its own has to say: under ``radius`` and
+        ``radius_bound`` the "radius" of the enclosing ball and "stationarity"; under ``radius``
+        also the "center" β that proves the lower bound together with ``dual_alpha``.
     """
 
     weights: Array
@@ -54,6 +59,7 @@ class Solution:
     n_svm_solves: int
     history: Mapping[str, Array]
     seconds: float
+    extras: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """What a reader wants to know first; the arrays are in the attributes."""

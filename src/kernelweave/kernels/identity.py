@@ -37,6 +37,10 @@ class WithIdentity:
         """All tr K_k."""
         return np.append(self.stack.traces(), float(self.n))
 
+    def diagonals(self) -> Array:
+        """All diagonals, (m, n)."""
+        return np.vstack([self.stack.diagonals(), np.ones(self.n)])
+
     def combine(self, weights: ArrayLike) -> Array:
         """Σ_k weights_k K_k + τI, read-only."""
         w = np.asarray(weights, dtype=float)

@@ -12,6 +12,8 @@ _BY_NAME = {
     "silp": "silp.Silp",
     "alternate": "alternate.Alternate",
     "newton": "newton.Newton",
+    "radius": "radius.Radius",
+    "radius_bound": "radius_bound.RadiusBound",
 }
 AUTO = "newton"
 NAMES = ("auto", *_BY_NAME)

@@ -21,6 +21,11 @@ class Learner(Protocol):
     ``iterate`` asks the oracle for inner solutions, from unit weights ``e`` on, and offers it dual
     points. It yields once an iteration and returns when it can do no more; whoever drives it
     stops on the oracle's gap.
+
+    A learner that minimises something else than J has a class attribute ``objective`` that names
+    it, settles its points with bounds of its own, and reports a "stationarity" in the oracle's
+    ``extras``. Objective "radius" does not depend on the scale of weights and kernels: it starts
+    from kernels of equal trace, and takes ``weight_norm=None``.
     """
 
     def iterate(self, oracle: Oracle, e: NDArray[np.float64], tol: float) -> Iterator[None]:

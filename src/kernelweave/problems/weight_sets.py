@@ -19,10 +19,15 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class WeightSet:
-    """Scaled part of the unit ℓp ball with nonnegative weights."""
+    """Scaled part of the unit ℓp ball with nonnegative weights.
+
+    Not ``bounded``, it is the whole cone d ≥ 0, for objectives that do not depend on the size of
+    the weights.
+    """
 
     scale: Array
     norm: float = 1.0
+    bounded: bool = True
 
     @property
     def dual_norm(self) -> float:
@@ -45,11 +50,36 @@ class WeightSet:
         m = self.scale.size
         return np.full(m, 1.0 if np.isinf(self.norm) else m ** (-1.0 / self.norm))
 
+    def project(self, e: Array, metric: Array) -> Array:
+        """Unit weights near ``e`` [gai2010, §5].
+
+        On the simplex the nearest in Σ (·)²/metric. Under other norms negative weights become zero
+        and e is brought to norm one; in the cone they become zero.
+        """
+        if self.bounded and self.norm == 1.0:
+            return project_simplex(e, metric)
+        positive = np.maximum(e, 0.0)
+        if not positive.any():
+            positive = (e == e.max()).astype(float)
+        return positive / np.linalg.norm(positive, self.norm) if self.bounded else positive
+
+
+def project_simplex(x: Array, metric: Array) -> Array:
+    """The p ≥ 0 with Σp = 1 that minimises Σ (p_m − x_m)²/metric_m: max(x − λ·metric, 0)."""
+    order = np.argsort(-x / metric)
+    level = (np.cumsum(x[order]) - 1.0) / np.cumsum(metric[order])
+    last = np.flatnonzero(x[order] > level * metric[order])[-1]
+    return np.maximum(x - level[last] * metric, 0.0)
+
 
 def make_weight_set(
-    m: int, norm: float = 1.0, trace: float | None = None, traces: Array | None = None
+    m: int, norm: float | None = 1.0, trace: float | None = None, traces: Array | None = None
 ) -> WeightSet:
-    """The set ‖d‖_p ≤ 1, or with ``trace`` the set Σ d_m traces_m = trace."""
+    """The set ‖d‖_p ≤ 1, without a norm d ≥ 0, or with ``trace`` Σ d_m traces_m = trace."""
+    if norm is None:
+        if traces is not None:
+            raise ValueError("a trace constraint goes with weight_norm=1, found None")
+        return WeightSet(np.ones(m), bounded=False)
     if isinstance(norm, bool) or not isinstance(norm, int | float | np.integer | np.floating):
         raise TypeError(f"weight_norm must be a number ≥ 1, found {norm!r}")
     if not norm >= 1.0:

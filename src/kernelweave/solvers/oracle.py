@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,14 @@ class Stack(Protocol):
     @property
     def m(self) -> int:
         """Number of kernels."""
+        ...
+
+    def traces(self) -> Array:
+        """All tr K_k."""
+        ...
+
+    def diagonals(self) -> Array:
+        """All diagonals, (m, n)."""
         ...
 
     def combine(self, weights: Array) -> Array:
@@ -88,7 +96,8 @@ class Oracle:
     """Solves the inner problem at given weights, warm-started, and keeps the best bounds.
 
     ``best`` is the point with the least primal value so far; ``dual`` the greatest dual value,
-    reached by ``dual_v``.
+    reached by ``dual_v``. ``extras`` are further results, by name, of a learner with an objective
+    of its own; "stationarity" among them has to reach the tolerance too.
     """
 
     def __init__(
@@ -100,10 +109,16 @@ class Oracle:
     ) -> None:
         self.stack, self.qp, self.weight_set, self.tick = stack, qp, weight_set, tick
         self.n_solves = 0
+        self.extras: dict[str, Any] = {}
         self.best: Point | None = None
+        self._foreign = False  # whether best and dual are of a learner's own objective
         self.dual, self.dual_v, self._exact = -np.inf, qp.feasible(), True
         self.offer_dual(self.dual_v, None if self.dual_v.any() else np.zeros(stack.m))
         self._last = self.dual_v
+
+    def warm(self, v: Array) -> None:
+        """Start the next machine from ``v``, made feasible."""
+        self._last = self.qp.feasible(v)
 
     def resume(self, e: Array, v: Array, dual_v: Array) -> None:
         """Take up an earlier solution: machine v at unit weights e, and its dual point.
@@ -111,7 +126,7 @@ class Oracle:
         Both are made feasible and judged here; nothing is solved.
         """
         self.offer_dual(self.qp.feasible(dual_v))
-        self._last = self.qp.feasible(v)
+        self.warm(v)
         K = self.stack.combine(self.weight_set.scale * e)
         self._judge(e, K, smo.Inner(self._last, K @ self.qp.fold(self._last), 0, True))
 
@@ -122,9 +137,16 @@ class Oracle:
             return np.inf
         return relative_gap(self.best.primal, self.dual)
 
-    def solve(self, e: Array, tol: float) -> Point:
-        """The inner solution at unit weights ``e`` to relative gap ``tol``."""
-        K = self.stack.combine(self.weight_set.scale * e)
+    def reached(self, tol: float) -> bool:
+        """Whether the gap, and stationarity where a learner reports it, are at most ``tol``."""
+        return self.gap <= tol and self.extras.get("stationarity", 0.0) <= tol
+
+    def solve(self, e: Array, tol: float, K: Array | None = None) -> Point:
+        """The inner solution at unit weights ``e`` to relative gap ``tol``.
+
+        ``K`` is the combined kernel at ``e``, where it is known already.
+        """
+        K = self.stack.combine(self.weight_set.scale * e) if K is None else K
         inner = smo.solve(K, self.qp, self._last, tol, self.tick)
         self.n_solves += 1
         if inner.bounded:
@@ -147,7 +169,7 @@ class Oracle:
                 scale, bias, primal = self.qp.improve(inner.f, quad)
         linear = self.qp.dual_linear(inner.v)
         point = Point(e, K, inner.v, inner.f, quad, linear, scale, bias, primal, self.quads)
-        if self.best is None or point.primal < self.best.primal:
+        if self.best is None or (point.primal < self.best.primal and not self._foreign):
             self.best = point
         return point
 
@@ -187,20 +209,27 @@ class Oracle:
             self.dual, self.dual_v, self._exact = value, v, exact
         return value
 
-    def settle(self, point: Point) -> None:
-        """Take the weights of ``point`` as given: only its machine is judged from now on."""
-        self.best, self.dual, self.dual_v, self._exact = point, point.value, point.v, True
+    def settle(self, point: Point, dual: float | None = None, v: Array | None = None) -> None:
+        """Take the weights of ``point`` as given: only its machine is judged from now on.
+
+        A learner with an objective of its own says what is proven of that: a lower bound
+        ``dual``, by ``v``.
+        """
+        self.best, self._exact, self._foreign = point, True, dual is not None
+        self.dual = point.value if dual is None else dual
+        self.dual_v = point.v if v is None else v
 
     def finish(self, tol: float) -> Point:
         """The best point, with the dual bound evaluated exactly.
 
-        Where the gap is still above ``tol``, scale and bias of f are chosen anew.
+        Where the gap is still above ``tol``, scale and bias of f are chosen anew, unless a learner
+        brought an objective of its own.
         """
         assert self.best is not None
         if not self._exact:
             self.dual = -np.inf
             self.offer_dual(self.dual_v)
-        if self.gap > tol:
+        if self.gap > tol and not self._foreign:
             scale, bias, primal = self.qp.improve(self.best.f, self.best.quad)
             if primal < self.best.primal:
                 self.best = replace(self.best, scale=scale, bias=bias, primal=primal)

@@ -1,0 +1,133 @@
+"""Kernels that know their derivatives with respect to parameters.
+
+    k(x, z; t),    ∂k/∂t_i,    ∂²k/∂t_i∂t_j
+
+A kernel with such parameters offers the methods of ``DifferentiableKernel``; whatever does so can
+be learnt by ``learn_parameters``. Parameters are real numbers without bounds: take logarithms of
+what has to be positive.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..params import Params
+
+Array = NDArray[np.float64]
+
+
+class Expansion(Protocol):
+    """The matrix of a kernel between some rows, with its derivatives; each (n, n)."""
+
+    @property
+    def matrix(self) -> Array:
+        """K."""
+        ...
+
+    def first(self, i: int) -> Array:
+        """∂K/∂t_i."""
+        ...
+
+    def second(self, i: int, j: int) -> Array:
+        """∂²K/∂t_i∂t_j."""
+        ...
+
+
+class DifferentiableKernel(Protocol):
+    """A positive semidefinite kernel with parameters t."""
+
+    def parameters(self, X: Array) -> Array:
+        """Their present values, for rows like those of X."""
+        ...
+
+    def with_parameters(self, t: Array) -> Any:
+        """The same kernel with other parameters."""
+        ...
+
+    def expand(self, X: Array) -> Expansion:
+        """K and its derivatives between the rows of X."""
+        ...
+
+    def cross(self, Z: Array, X: Array) -> Array:
+        """The kernel between the rows of Z and those of X."""
+        ...
+
+
+class GaussianWidths(Params):
+    """k(x, z) = exp(−½ Σ_j (x_j − z_j)²/width_j²), its parameters t = log width.
+
+    Parameters
+    ----------
+    width : float or array (n_features,)
+        One width for all features, or one a feature (automatic relevance determination): a
+        feature with a large width does not matter.
+    per_feature : bool
+        One parameter a feature, also where ``width`` is one number, from which all of them start.
+    """
+
+    def __init__(self, width: float | ArrayLike = 1.0, per_feature: bool = False) -> None:
+        self.width = width
+        self.per_feature = per_feature
+
+    def parameters(self, X: Array) -> Array:
+        """Logarithms of the widths, one or one a feature of X."""
+        widths = np.atleast_1d(np.asarray(self.width, dtype=float))
+        if not (widths.ndim == 1 and (widths > 0.0).all() and np.isfinite(widths).all()):
+            raise ValueError(f"width must be positive, found {self.width!r}")
+        if self.per_feature and widths.size == 1:
+            widths = np.repeat(widths, X.shape[1])
+        if widths.size not in (1, X.shape[1]):
+            raise ValueError(f"{widths.size} widths, but X has {X.shape[1]} features")
+        return np.log(widths)
+
+    def with_parameters(self, t: Array) -> GaussianWidths:
+        """The kernel of widths exp(t)."""
+        width: Any = float(np.exp(t[0])) if t.size == 1 else np.exp(t)
+        return GaussianWidths(width, self.per_feature)
+
+    def expand(self, X: Array) -> Expansion:
+        """K, K∘D_i and K∘(D_iD_j − 2δ_ij D_i), where D_i = (x_i − z_i)²/width_i²."""
+        t = self.parameters(X)
+        return _GaussianExpansion(X / np.exp(t), t.size)
+
+    def cross(self, Z: Array, X: Array) -> Array:
+        """The kernel between the rows of Z and those of X."""
+        widths = np.exp(self.parameters(X))
+        return np.exp(-0.5 * _squares(Z / widths, X / widths))
+
+
+class _GaussianExpansion:
+    """Derivatives of a Gaussian on scaled rows, with respect to log widths."""
+
+    def __init__(self, scaled: Array, count: int) -> None:
+        self.scaled, self.count = scaled, count
+        self.squares = _squares(scaled, scaled)
+        np.fill_diagonal(self.squares, 0.0)
+        self.matrix = np.exp(-0.5 * self.squares)
+
+    def first(self, i: int) -> Array:
+        return self.matrix * self._distances(i)
+
+    def second(self, i: int, j: int) -> Array:
+        D = self._distances(i)
+        if i == j:
+            return self.matrix * D * (D - 2.0)
+        return self.matrix * D * self._distances(j)
+
+    def _distances(self, i: int) -> Array:
+        if self.count == 1:
+            return self.squares
+        column = self.scaled[:, i]
+        return np.square(column[:, None] - column)
+
+
+def _squares(A: Array, B: Array) -> Array:
+    """|a − b|² for all pairs of rows, exactly symmetric where A is B."""
+    products = A @ B.T
+    if A is B:
+        products = 0.5 * (products + products.T)
+    norms = np.square(A).sum(axis=1)[:, None] + np.square(B).sum(axis=1)
+    return np.maximum(norms - 2.0 * products, 0.0)

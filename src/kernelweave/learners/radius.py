@@ -1,0 +1,315 @@
+"""Radius-based kernel learning (RKL): margin over enclosing ball [gai2010, eq. 9 and 15–17].
+
+    min_{θ ≥ 0} g(θ),   g(θ) = max_v  l(v) − vᵀK_θ v / (2R²(θ)),   R²(θ) = max_β  c(β)·θ
+
+with l(v) = cᵀv − ½ρ‖v‖², K_θ = Σ_m θ_m K_m, c_m(β) = Σ_i β_i K_m,ii − βᵀK_m β, and β ≥ 0, Σβ = 1.
+Neither the size of θ nor that of a kernel matters [propositions 1–3].
+
+At weights e with R²(e) = 1, g is the J of the oracle. J is convex and falls as weights grow, and
+R² is convex, so that the problem is min J(e) subject to R²(e) ≤ 1: convex, though g alone is not.
+Hence every local optimum is global, and for every feasible v and every β
+
+    min g  ≥  l(v) − ½ max_m q_m/c_m(β),     q_m = vᵀK_m v,
+
+with equality at the optimum where its v and β are unique. The duality gap of a solution refers to
+this bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+from ..params import Params
+from ..solvers.curvature import hessian_factor
+from ..solvers.cuts import inner_tol
+from ..solvers.master import solve_master
+from ..solvers.oracle import Oracle, Point
+from ..solvers.projected_gradient import projected_gradient
+from ..solvers.radius import Balls
+
+Array = NDArray[np.float64]
+
+_MEMORY = 40  # past machines and balls that the model is made of
+_PATIENCE = 10  # steps in vain after which cutting planes take over
+
+
+class Radius(Params):
+    """Minimises the product of squared radius and squared inverse margin, plus the loss.
+
+    Parameters
+    ----------
+    method : "newton" or "gradient"
+        "newton": minimise, where the ball's radius is linearised, the cuts of past machines plus
+        the curvature of J and R² (sequential quadratic programming). "gradient": the projected
+        gradient with Armijo's rule of [gai2010, §5].
+    """
+
+    objective: ClassVar[str] = "radius"
+
+    def __init__(self, method: str = "newton") -> None:
+        self.method = method
+
+    def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
+        """One SVM and one enclosing ball an evaluation, from weights ``e`` of any size."""
+        if self.method not in ("newton", "gradient"):
+            raise ValueError(f"method must be 'newton' or 'gradient', found {self.method!r}")
+        task = _Task(oracle, tol)
+        yield from _newton(task, e) if self.method == "newton" else _gradient(task, e)
+
+
+@dataclass(frozen=True)
+class _State:
+    """A machine at weights ``point.e`` of unit radius.
+
+    ``q`` are all vᵀK_m v, ``slopes`` are ∂R²/∂e = c(β); ``gradient`` is ∂g/∂x at the x that was
+    evaluated.
+    """
+
+    point: Point
+    q: Array
+    beta: Array
+    slopes: Array
+    gradient: Array
+
+    @property
+    def value(self) -> float:
+        """An upper bound of g, as tight as the machine was solved."""
+        return self.point.primal
+
+    @property
+    def e(self) -> Array:
+        """The weights."""
+        return self.point.e
+
+
+class _Task:
+    """Evaluates g, warm-started, and keeps the oracle's bounds those of the radius problem."""
+
+    def __init__(self, oracle: Oracle, tol: float) -> None:
+        self.oracle, self.tol = oracle, tol
+        self.balls = Balls(oracle.stack, oracle.weight_set.scale)
+        self.sizes = oracle.weight_set.scale * oracle.stack.traces()
+        self.dual, self.dual_v = -np.inf, oracle.dual_v
+        self.dual_beta = np.full(oracle.stack.n, 1.0 / oracle.stack.n)
+
+    def evaluate(self, e: Array, close: float, units: Array | float = 1.0) -> _State:
+        """The machine and ball at ``e``, both to relative gap ``close``.
+
+        The gradient is that with respect to x = e/units [gai2010, eq. 21].
+        """
+        ball = self.balls.around(e, close)
+        unit = e / ball.radius2
+        point = self.oracle.solve(unit, close, ball.unit_kernel)
+        slopes = self.balls.slopes(ball.beta)
+        rounding = 1e-13 * float(point.v @ point.v) * self.sizes  # all that a constant kernel has
+        q = np.where(point.q > rounding, point.q, 0.0)
+        pull = float(unit @ q) / float(slopes @ unit)
+        gradient = 0.5 * (pull * slopes - q) * units / ball.radius2
+        return _State(point, q, ball.beta, slopes, gradient)
+
+    def ratios(self, q: Array, slopes: Array) -> Array:
+        """q_m/c_m; kernels that tell no points apart have neither and do not count."""
+        floor = 1e-14 * self.sizes
+        return np.divide(q, np.maximum(slopes, floor), out=np.zeros_like(q), where=self.sizes > 0.0)
+
+    def bound(self, linear: float, q: Array, v: Array, slopes: Array, beta: Array) -> None:
+        """Keep the lower bound l(v) − ½ max q/c(β) if it is the best.
+
+        Lower bounds of l and of the slopes c, and upper ones of q, will do.
+        """
+        value = linear - 0.5 * float(self.ratios(q, slopes).max())
+        if value > self.dual:
+            self.dual, self.dual_v, self.dual_beta = value, v, beta
+
+    def bound_by(self, state: _State) -> None:
+        """The lower bound of one machine and its ball."""
+        point = state.point
+        self.bound(point.linear, state.q, point.v, state.slopes, state.beta)
+
+    def settle(self, state: _State) -> None:
+        """Report ``state`` on the norm that was asked for, with the best bound."""
+        point, weight_set = state.point, self.oracle.weight_set
+        size = float(np.linalg.norm(point.e, weight_set.norm)) if weight_set.bounded else 1.0
+        same = replace(point, e=point.e / size, v=point.v * size)
+        self.oracle.settle(same, min(self.dual, point.primal), self.dual_v)
+        fall = max(point.value - self.dual, 0.0) / max(abs(point.primal), 1e-12)
+        self.oracle.extras.update(radius=size**-0.5, stationarity=fall, center=self.dual_beta)
+
+
+def _gradient(task: _Task, e: Array) -> Iterator[None]:
+    """[gai2010, §5] on x = c∘e, c the slopes of R² at the start.
+
+    By proposition 3 the kernels may be scaled at will; these scales make the path independent of
+    those they came in, and g better conditioned than equal traces do.
+    """
+    close = max(1e-2 * task.tol, 1e-13)  # Armijo's rule compares values of equal precision
+    c = task.balls.slopes(task.balls.around(e, 1e-3).beta)
+    units = task.ratios(np.ones(e.size), c)
+    steps = projected_gradient(
+        lambda x: task.evaluate(units * x, close, units),
+        task.oracle.weight_set.project,
+        c * e / float(c @ e),
+    )
+    for _, state in steps:
+        task.bound_by(state)
+        task.settle(state)
+        yield
+
+
+def _newton(task: _Task, e: Array) -> Iterator[None]:
+    """Steps with curvature while they fall; cutting planes finish where there are kinks."""
+    bundle = _Bundle(task)
+    center = bundle.look(e, 1.0)
+    task.settle(center)
+    yield
+    factor, delta, vain = _curvature(task, center), 0.0, 0
+    while vain < _PATIENCE:
+        e, promise = bundle.step(center, factor, delta)
+        state = bundle.look(e, promise / abs(center.value))
+        fit = (center.value - state.value) / promise
+        if fit >= 0.05:
+            center, factor, vain = state, _curvature(task, state), 0
+            delta *= 0.25 if fit > 0.3 else 1.0
+        else:
+            vain += 1
+            delta = max(4.0 * delta, 1e-3)
+            bundle.disappointed(promise / abs(center.value))
+        task.settle(center)
+        yield
+    reach = 0.1
+    while reach > 1e-9:
+        e, promise = bundle.plane_step(center, reach)
+        state = bundle.look(e, promise / abs(center.value))
+        fit = (center.value - state.value) / promise
+        if fit >= 0.1:
+            center, reach = state, min(2.0 * reach, 1.0)
+        else:
+            reach *= 0.5
+            bundle.disappointed(promise / abs(center.value))
+        task.settle(center)
+        yield
+
+
+class _Bundle:
+    """Past machines and balls as lower models: J(e) ≥ l_k − ½q_k·e and R²(e) ≥ c_k·e.
+
+    Next weights e are sought in units of the centre's ball, x = c∘e: on the simplex of x, R² is 1
+    to first order and at least 1 in truth.
+    """
+
+    def __init__(self, task: _Task) -> None:
+        self.task, self.sharpness = task, 1.0
+        self.usable = np.flatnonzero(task.sizes > 0.0)
+        self.states: list[_State] = []
+
+    def look(self, e: Array, share: float) -> _State:
+        """Evaluate at ``e``, as tightly as a step needs that shall lower g by this share."""
+        task = self.task
+        close = min(inner_tol(task.oracle.gap, task.tol), max(0.1 * share, 0.01 * task.tol))
+        state = task.evaluate(e, max(close * self.sharpness, 1e-12))
+        self.states = [*self.states[1 - _MEMORY :], state]
+        task.bound_by(state)
+        return state
+
+    def disappointed(self, share: float) -> None:
+        """A step that promised this share brought nothing: if that is little, look more closely."""
+        if share < self.task.tol:
+            self.sharpness *= 0.1
+
+    def step(self, center: _State, factor: Array | None, delta: float) -> tuple[Array, float]:
+        """Next weights from the cuts and the curvature BᵀB, and the fall that the cuts promise.
+
+        ``delta`` adds curvature, in units of the largest slope.
+        """
+        linear, cuts, c = self._cuts(center)
+        x = c * center.e[self.usable]
+        B = None if factor is None else np.ascontiguousarray(factor[:, self.usable] / c)
+        least = max(delta, 1e-9) * float(cuts[-1].max())
+        x, multipliers = solve_master(linear, cuts, x / x.sum(), least, B)
+        self._bound(multipliers, center.slopes, center.beta)
+        return self._proposal(center, x, linear, cuts, c)
+
+    def plane_step(self, center: _State, reach: float) -> tuple[Array, float]:
+        """Next weights from cuts of J and of R² alone, no x further than ``reach``.
+
+        min z  s.t.  z ≥ l_k − ½q_k·e,  c_k·e ≤ 1,  e ≥ 0. Without the reach, its multipliers mix
+        past machines and past balls into the best lower bound.
+        """
+        linear, cuts, c = self._cuts(center)
+        slopes = np.array([state.slopes for state in self.states])
+        _, multipliers, prices = _linear_program(linear, cuts, slopes[:, self.usable] / c)
+        if prices.sum() > 0.0:
+            prices = prices / prices.sum()
+            betas = np.array([state.beta for state in self.states])
+            self._bound(multipliers, prices @ slopes, prices @ betas)
+        x = c * center.e[self.usable]
+        around = np.column_stack([np.maximum(x - reach, 0.0), x + reach])
+        x, _, _ = _linear_program(linear, cuts, slopes[:, self.usable] / c, around)
+        return self._proposal(center, x, linear, cuts, c)
+
+    def _cuts(self, center: _State) -> tuple[Array, Array, Array]:
+        """l_k, ½q_k/c and c."""
+        c = np.maximum(center.slopes, 1e-14 * self.task.sizes)[self.usable]
+        q = np.array([state.q[self.usable] for state in self.states])
+        return np.array([state.point.linear for state in self.states]), 0.5 * q / c, c
+
+    def _bound(self, multipliers: Array, slopes: Array, beta: Array) -> None:
+        """The lower bound of mixed machines; c(β) is concave, so that slopes may be mixed too."""
+        points = [state.point for state in self.states]
+        linear = float(multipliers @ np.array([point.linear for point in points]))
+        q = multipliers @ np.array([state.q for state in self.states])
+        v = multipliers @ np.array([point.v for point in points])
+        self.task.bound(linear, q, v, slopes, beta)
+
+    def _proposal(
+        self, center: _State, x: Array, linear: Array, cuts: Array, c: Array
+    ) -> tuple[Array, float]:
+        e = np.zeros(center.e.size)
+        e[self.usable] = x / c
+        return e, max(center.value - float((linear - cuts @ x).max()), 1e-300)
+
+
+def _linear_program(
+    linear: Array, cuts: Array, balls: Array, limits: Array | None = None
+) -> tuple[Array, Array, Array]:
+    """Min z s.t. z ≥ linear − cuts·x, balls·x ≤ 1, x ≥ 0 or within limits; x and multipliers."""
+    unit = float(np.abs(linear).max())
+    count, size = cuts.shape
+    rows = np.vstack(
+        [
+            np.column_stack([-cuts / unit, -np.ones(count)]),
+            np.column_stack([balls, np.zeros(len(balls))]),
+        ]
+    )
+    sides = np.concatenate([-linear / unit, np.ones(len(balls))])
+    bounds = (
+        np.full((size + 1, 2), (0.0, np.inf)) if limits is None else np.vstack([limits, [0, 0]])
+    )
+    bounds[-1] = -np.inf, np.inf
+    found = linprog(np.append(np.zeros(size), 1.0), rows, sides, bounds=bounds, method="highs")
+    if found.x is None:  # the best x so far lies within every limit: only rounding says otherwise
+        return np.full(size, 1.0 / size), np.full(count, 1.0 / count), np.zeros(len(balls))
+    prices = -found.ineqlin.marginals
+    multipliers = np.maximum(prices[:count], 0.0)
+    return found.x[:-1], multipliers / multipliers.sum(), np.maximum(prices[count:], 0.0)
+
+
+def _curvature(task: _Task, state: _State) -> Array | None:
+    """B with BᵀB the Hessian of the Lagrangian J + λR², λ = ½ e·q [chapelle2008, eq. 3]."""
+    oracle, point = task.oracle, state.point
+    free, products = oracle.products(point)
+    price = float(point.e @ point.q)  # 2λ
+    parts = [
+        hessian_factor(point.K, oracle.qp, free, products),
+        task.balls.hessian_factor(point.K, state.beta),
+    ]
+    if parts[1] is not None:
+        parts[1] = np.sqrt(price) * parts[1]
+    known = [part for part in parts if part is not None]
+    return np.vstack(known) if known else None

@@ -1,0 +1,90 @@
+"""The radius-margin bound as objective (KL-C): R² times the whole SVM objective [gai2010, eq. 10].
+
+    min_θ  R²(θ) J(θ),    J(θ) = min_{w,b,ξ}  ½‖w‖² + (C/2) Σ ξ_i²  =  max_v  l(v) − ½ vᵀK_θ v
+
+J is that of the loss at hand; eq. 10 is the squared hinge, where a ridge of 1/C in the kernel means
+(C/2)·R²Σξ² (the paper has no ½). Unlike ``radius`` this is neither convex nor invariant to scale:
+smaller kernels are always better, so that the weights need a norm, and their size matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..params import Params
+from ..solvers.oracle import Oracle, Point
+from ..solvers.projected_gradient import projected_gradient
+from ..solvers.radius import Balls
+
+Array = NDArray[np.float64]
+
+
+class RadiusBound(Params):
+    """Projected gradient with Armijo's rule on R²(θ)J(θ), to a stationary point.
+
+    The duality gap is that of the machine and the ball at the weights found; ``stationarity`` in
+    ``Solution.extras`` is the relative fall that is possible to first order: within the simplex,
+    or along a step of length one on the sphere.
+
+    Parameters
+    ----------
+    ridge_in_ball : bool
+        Whether R² is that of the kernel with the ridge 1/C that the squared hinge puts on its
+        diagonal, as where the bound was first proposed. By default it is not, as in eq. 10.
+    """
+
+    objective: ClassVar[str] = "radius_bound"
+
+    def __init__(self, ridge_in_ball: bool = False) -> None:
+        self.ridge_in_ball = ridge_in_ball
+
+    def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
+        """One SVM and one enclosing ball an evaluation, from unit weights ``e``."""
+        norm = oracle.weight_set.norm
+        if norm not in (1.0, 2.0):
+            raise ValueError(f"learner 'radius_bound' needs weight_norm=1 or 2, found {norm:g}")
+        balls = Balls(oracle.stack, oracle.weight_set.scale)
+        ridge = oracle.qp.ridge if self.ridge_in_ball else 0.0
+        close = max(1e-3 * tol, 1e-13)
+        project = oracle.weight_set.project
+
+        def evaluate(e: Array) -> _State:
+            ball = balls.around(e, close, ridge)
+            point = oracle.solve(e, close, ball.K)
+            gradient = balls.slopes(ball.beta) * point.value - 0.5 * ball.radius2 * point.q
+            if norm == 2.0:
+                gradient -= float(gradient @ e) * e  # along the sphere
+            return _State(point, ball.radius2, ball.lower, gradient)
+
+        for weights, state in projected_gradient(evaluate, project, e):
+            best = replace(state.point, primal=state.value)
+            oracle.settle(best, state.lower * state.point.value, state.point.v)
+            oracle.extras.update(
+                radius=state.radius2**0.5,
+                stationarity=_first_order_fall(weights, state.gradient, norm) / state.value,
+            )
+            yield
+
+
+@dataclass(frozen=True)
+class _State:
+    point: Point
+    radius2: float
+    lower: float
+    gradient: Array
+
+    @property
+    def value(self) -> float:
+        return self.radius2 * self.point.primal
+
+
+def _first_order_fall(e: Array, gradient: Array, norm: float) -> float:
+    """Towards the best vertex of the simplex, or along the sphere."""
+    if norm == 1.0:
+        return float(gradient @ e - gradient.min())
+    return float(np.linalg.norm(np.where(e > 0.0, gradient, np.minimum(gradient, 0.0))))

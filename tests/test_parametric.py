@@ -1,0 +1,169 @@
+"""Kernels with parameters: derivatives by finite differences, descent, relevance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+
+from kernelweave import GaussianWidths, learn_parameters
+from kernelweave.parametric import _Task
+
+KERNELS = {
+    "one width": GaussianWidths(2.0),
+    "ARD": GaussianWidths(2.0, per_feature=True),
+    "given": GaussianWidths([1.0, 2.0, 3.0, 4.0]),
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, target = load_breast_cancer(return_X_y=True)
+    X, y = X[::6, :4], 2.0 * target[::6] - 1.0
+    return (X - X.mean(axis=0)) / X.std(axis=0), y
+
+
+def differences(f, t, step):
+    moves = step * np.eye(t.size)
+    return np.array([(f(t + h) - f(t - h)) / (2 * step) for h in moves])
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=list(KERNELS))
+def test_derivatives_of_the_kernel(data, kernel):
+    X = data[0][:12]
+    t = kernel.parameters(X)
+    at = kernel.expand(X)
+    np.testing.assert_allclose(at.matrix, kernel.cross(X, X), atol=1e-12)
+    first = differences(lambda s: kernel.with_parameters(s).expand(X).matrix, t, 1e-5)
+    for i in range(t.size):
+        np.testing.assert_allclose(at.first(i), first[i], atol=1e-8)
+        second = differences(lambda s, i=i: kernel.with_parameters(s).expand(X).first(i), t, 1e-5)
+        for j in range(t.size):
+            np.testing.assert_allclose(at.second(i, j), second[j], atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("criterion", ["margin", "radius"])
+@pytest.mark.parametrize("kernel", list(KERNELS))
+def test_gradient_and_hessian_of_the_criterion(data, kernel, criterion, loss):
+    """One kernel, so that no weight moves: both are those of F itself."""
+    task = _Task(*data, [KERNELS[kernel]], 3.0, criterion, loss, 1, 1e-9)
+    t = KERNELS[kernel].parameters(data[0])
+    state = task.evaluate(t, None)
+    by_hand = differences(lambda s: task.evaluate(s, None).value, t, 1e-4)
+    np.testing.assert_allclose(state.gradient, by_hand, atol=1e-5 * np.abs(by_hand).max())
+    bends = differences(lambda s: task.evaluate(s, None).gradient, t, 2e-4)
+    np.testing.assert_allclose(state.hessian(), bends, atol=1e-2 * np.abs(bends).max())
+
+
+@pytest.mark.parametrize("criterion", ["margin", "radius"])
+def test_gradient_with_several_kernels(data, criterion):
+    """The weights follow, but to first order they do not matter."""
+    kernels = [GaussianWidths(1.0), GaussianWidths(4.0, per_feature=True)]
+    task = _Task(*data, kernels, 3.0, criterion, "hinge", 1, 1e-8)
+    t = np.concatenate([kernel.parameters(data[0]) for kernel in kernels])
+    state = task.evaluate(t, None)
+    by_hand = differences(lambda s: task.evaluate(s, None).value, t, 1e-4)
+    np.testing.assert_allclose(state.gradient, by_hand, atol=1e-4 * np.abs(by_hand).max())
+
+
+@pytest.mark.parametrize("method", ["newton", "gradient"])
+@pytest.mark.parametrize("criterion", ["margin", "radius"])
+@pytest.mark.parametrize("per_feature", [False, True])
+def test_descent(data, per_feature, criterion, method):
+    X, y = data
+    kernels = [GaussianWidths(0.5, per_feature), GaussianWidths(5.0, per_feature)]
+    options = {"C": 10.0, "criterion": criterion, "method": method}
+    found = learn_parameters(X, y, kernels, n_starts=2, random_state=0, **options)
+    assert np.all(np.diff(found.history) <= 0.0)
+    assert found.objective == found.history[-1] == min(found.runs)
+    assert found.history[-1] < found.history[0]
+    assert found.solution.gap <= 1e-5
+    values = found.decision_function(X)
+    f = sum(
+        d * kernel.cross(X, X) @ found.solution.coef
+        for d, kernel in zip(found.solution.weights, found.kernels, strict=True)
+    )
+    np.testing.assert_allclose(values, f + found.solution.bias)
+    assert np.mean(np.sign(values) == y) > 0.85
+
+
+@pytest.mark.parametrize("criterion", ["margin", "radius"])
+def test_newton_and_gradient_agree_on_one_width(data, criterion):
+    """No width nearby is better."""
+    X, y = data
+    options = {"C": 1.0, "criterion": criterion, "tol": 1e-6, "max_iter": 100}
+    newton, gradient = (
+        learn_parameters(X, y, GaussianWidths(3.0), method=m, **options)
+        for m in ("newton", "gradient")
+    )
+    assert newton.status == gradient.status == "optimal"
+    assert newton.objective == pytest.approx(gradient.objective, rel=1e-4)
+    assert newton.history.size <= 10
+    near = newton.kernels[0].width * np.linspace(0.8, 1.25, 10)
+    task = _Task(X, y, [GaussianWidths()], 1.0, criterion, "hinge", 1, 1e-6)
+    values = [task.evaluate(np.log([width]), None).value for width in near]
+    assert min(values) >= newton.objective * (1 - 1e-4)
+
+
+@pytest.mark.parametrize("criterion", ["margin", "radius"])
+def test_features_that_do_not_matter_get_wide(criterion):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 4))
+    y = np.where(X[:, 0] ** 2 > 0.5, 1.0, -1.0)
+    kernel = GaussianWidths(1.5, per_feature=True)
+    found = learn_parameters(X, y, kernel, C=10.0, criterion=criterion)
+    widths = found.kernels[0].width
+    assert widths[0] < 0.3 * widths[1:].min()
+
+
+def test_a_kernel_of_ones_own(data):
+    """x·z scaled by exp(t): under the radius criterion its parameter cannot matter."""
+
+    class Scaled:
+        def __init__(self, t=0.0):
+            self.t = t
+
+        def parameters(self, X):
+            return np.array([self.t])
+
+        def with_parameters(self, t):
+            return Scaled(float(t[0]))
+
+        def cross(self, Z, X):
+            return np.exp(self.t) * (Z @ X.T)
+
+        def expand(self, X):
+            K = self.cross(X, X)
+            K = (K + K.T) / 2
+
+            class Expansion:
+                matrix = K
+
+                def first(self, i):
+                    return K
+
+                def second(self, i, j):
+                    return K
+
+            return Expansion()
+
+    found = learn_parameters(*data, Scaled(1.0), criterion="radius")
+    assert found.status == "optimal" and found.history.size == 1
+    wider = learn_parameters(*data, Scaled(-3.0), criterion="margin", max_iter=3)
+    assert wider.kernels[0].t > -3.0  # the scaling problem: larger is always better
+
+
+def test_refusals(data):
+    X, y = data
+    for options, word in [
+        ({"criterion": "beauty"}, "criterion"),
+        ({"method": "magic"}, "method"),
+        ({"n_starts": 0}, "n_starts"),
+    ]:
+        with pytest.raises(ValueError, match=word):
+            learn_parameters(X, y, GaussianWidths(), **options)
+    with pytest.raises(ValueError, match="positive"):
+        learn_parameters(X, y, GaussianWidths(-1.0))
+    with pytest.raises(ValueError, match="2 widths"):
+        learn_parameters(X, y, GaussianWidths([1.0, 2.0]))
