@@ -38,7 +38,7 @@ _FLAT = 1e-13  # curvature below this fraction of the pair's diagonal counts as 
 
 @jit
 def _gather(K, rows, out):  # type: ignore[no-untyped-def]
-    """out ← K[rows][:, rows]."""
+    """Out ← K[rows][:, rows]."""
     for i in range(rows.size):
         row = K[rows[i]]
         for j in range(rows.size):
@@ -191,7 +191,7 @@ def _product(K: Array, coef: Array) -> Array:
 
 @jit
 def _add_rows(K, rows, weights, total):  # type: ignore[no-untyped-def]
-    """total ← total + Σ weights_i K[rows_i], four rows at a time."""
+    """Total ← total + Σ weights_i K[rows_i], four rows at a time."""
     whole = rows.size - rows.size % 4
     for i in range(0, whole, 4):
         a, b, c, d = K[rows[i]], K[rows[i + 1]], K[rows[i + 2]], K[rows[i + 3]]
