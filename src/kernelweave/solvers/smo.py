@@ -46,11 +46,11 @@ def _gather(K, rows, out):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _steepest(gradient, v, upper):  # type: ignore[no-untyped-def]
+def _steepest(gradient, may_grow):  # type: ignore[no-untyped-def]
     """Largest gradient among the variables that may grow, and its place."""
     best, place = -np.inf, -1
-    for k in range(v.size):
-        if gradient[k] > best and v[k] < upper[k]:
+    for k in range(gradient.size):
+        if gradient[k] > best and may_grow[k]:
             best, place = gradient[k], k
     return best, place
 
@@ -86,11 +86,15 @@ def _iterate(  # type: ignore[no-untyped-def]
     n = K.shape[0]
     copies = v.size // n
     gap = np.inf
-    top, i = _steepest(gradient, v, upper)
+    may_grow, may_fall = np.empty(v.size, np.bool_), np.empty(v.size, np.bool_)
+    for k in range(v.size):
+        may_grow[k], may_fall[k] = v[k] < upper[k], v[k] > lower[k]
+    top, i = _steepest(gradient, may_grow)
     for step in range(budget):
         if i < 0:
             return step, KKT, 0.0
         row = i % n
+        first = K[row]
         bottom = np.inf
         gain = 0.0
         j = -1
@@ -98,19 +102,18 @@ def _iterate(  # type: ignore[no-untyped-def]
         for base in range(copies):
             for k in range(n):
                 at = base * n + k
-                if v[at] > lower[at]:
+                if may_fall[at]:
                     g = gradient[at]
                     if g < bottom:
                         bottom = g
                     rise = top - g
                     if rise > 0.0:
-                        curvature = curvature_i + diagonal[k] - 2.0 * K[row, k]
-                        least = _FLAT * (curvature_i + diagonal[k])
-                        if curvature < least:
-                            curvature = least
+                        curvature = curvature_i + diagonal[k] - 2.0 * first[k]
                         if rise * rise > gain * curvature:
-                            gain = rise * rise / curvature
-                            j = at
+                            curvature = max(curvature, _FLAT * (curvature_i + diagonal[k]))
+                            if rise * rise > gain * curvature:
+                                gain = rise * rise / curvature
+                                j = at
         if j < 0 or top - bottom <= kkt_tol:
             return step, KKT, gap
         if step % _CHECK_EVERY == 0:
@@ -118,7 +121,7 @@ def _iterate(  # type: ignore[no-untyped-def]
             if gap < np.inf and gap <= gap_tol * abs(value + offset + gap):
                 return step, GAP, gap
         other = j % n
-        curvature = curvature_i + diagonal[other] - 2.0 * K[row, other]
+        curvature = curvature_i + diagonal[other] - 2.0 * first[other]
         least = _FLAT * (curvature_i + diagonal[other])
         room = min(upper[i] - v[i], v[j] - lower[j])
         if curvature <= least:
@@ -129,14 +132,16 @@ def _iterate(  # type: ignore[no-untyped-def]
         move = min(rise / curvature, room)
         v[i] = upper[i] if move == upper[i] - v[i] else v[i] + move
         v[j] = lower[j] if move == v[j] - lower[j] else v[j] - move
-        first, second = K[row], K[other]
+        may_grow[i], may_fall[i] = v[i] < upper[i], v[i] > lower[i]
+        may_grow[j], may_fall[j] = v[j] < upper[j], v[j] > lower[j]
+        second = K[other]
         for base in range(copies):
             part = gradient[base * n : base * n + n]
             for k in range(n):
                 part[k] -= move * (first[k] - second[k])
         gradient[i] -= ridge * move
         gradient[j] += ridge * move
-        top, i = _steepest(gradient, v, upper)
+        top, i = _steepest(gradient, may_grow)
     return budget, BUDGET, gap
 
 
@@ -338,7 +343,7 @@ def _newton_step(
     """
     n = K.shape[0]
     free = np.flatnonzero((v > lower) & (v < upper))
-    if not 2 < free.size <= 1000:
+    if not 2 < free.size <= 500:
         return False
     rows = free % n
     block = np.empty((rows.size, rows.size))
