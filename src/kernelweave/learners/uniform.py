@@ -23,5 +23,5 @@ class Uniform(Params):
 
     def iterate(self, oracle: Oracle, e: NDArray[np.float64], tol: float) -> Iterator[None]:
         """One solve, as tight as asked."""
-        oracle.settle(oracle.solve(oracle.weight_set.uniform(), 0.9 * tol))
+        oracle.settle(oracle.solve(oracle.weight_set.uniform(), 0.99 * tol))
         yield
