@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from .formulation import make_problem
 from .kernels.stack import KernelStack
 from .problems.dual_qp import DualQP, relative_gap
-from .problems.weight_sets import WeightSet
+from .problems.weight_sets import WeightSet, norm
 
 Array = NDArray[np.float64]
 
@@ -123,7 +123,7 @@ def check_weights(weights: ArrayLike, m: int, weight_set: WeightSet) -> Array:
     if d.min() < 0.0:
         raise ValueError(f"weights must be nonnegative, found {d.min():g}")
     if not weight_set.contains(d, slack=1e-8):
-        size = np.linalg.norm(d / weight_set.scale, weight_set.norm)
+        size = norm(d / weight_set.scale, weight_set.norm)
         raise ValueError(
             f"weights must lie in their set (norm at most 1), found norm {size:g}; rescale them"
         )

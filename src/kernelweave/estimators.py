@@ -261,6 +261,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         self.C_ = float(solution.C)
         self.n_iter_ = solution.n_iter
         self.n_svm_solves_ = solution.n_svm_solves
+        vars(self).pop("radius_", None)  # of an earlier fit with another learner
         if "radius" in solution.extras:
             self.radius_ = solution.extras["radius"]
         spread = [bank.spread(weights) for weights in solution.history["weights"]]

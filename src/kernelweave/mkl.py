@@ -21,6 +21,7 @@ from .learners import make_learner
 from .learners.base import Learner
 from .learners.uniform import Uniform
 from .problems.dual_qp import relative_gap
+from .problems.weight_sets import norm
 from .solution import Solution
 from .solvers.oracle import Oracle
 
@@ -118,7 +119,7 @@ def learn(
     oracle = Oracle(problem.stack, problem.qp, problem.weight_set, progress.tick)
     if isinstance(start, Solution):
         sign = problem.qp.linear
-        if objective == "margin":
+        if objective == "margin" and not isinstance(made, Uniform):
             oracle.resume(e, sign * start.alpha, sign * start.dual_alpha)
         else:
             oracle.warm(sign * start.dual_alpha)
@@ -210,7 +211,7 @@ def _starting_weights(
     if problem.learns_C:
         weights = np.append(weights, weights.mean() if tau is None else tau)
     e = weights / weight_set.scale
-    size = np.linalg.norm(e, weight_set.norm)
+    size = norm(e, weight_set.norm)
     if not size > 0.0:
         raise ValueError("start holds only zero weights; leave it out to start uniformly")
     return e / size
@@ -221,7 +222,7 @@ def check_number(name: str, x: object, kind: type) -> None:
     kinds = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
     if isinstance(x, bool) or not isinstance(x, kinds):
         raise TypeError(f"{name} must be a positive {kind.__name__}, found {x!r}")
-    if not x > 0:
+    if not 0 < x < np.inf:
         raise ValueError(f"{name} must be positive, found {x!r}")
 
 

@@ -50,7 +50,7 @@ class _Builder:
         self.members = [member for _, members in groups for member in members]
         self.numbers = [i for i, member in enumerate(self.members) if member.kernel is not None]
         self.K = KernelStack.allocate(len(self.numbers), len(groups[0][0]), dtype)
-        self.duplicates = Duplicates(self.K)
+        self.duplicates = Duplicates(self.K, any_scale=rule is not None)
         self.tasks: list[tuple[Rows, range]] = []  # rows, and the slots of their kernels
         for rows, members in groups:
             start = self.tasks[-1][1].stop if self.tasks else 0
@@ -76,7 +76,9 @@ class _Builder:
                 twin = self.duplicates.find(slot)
                 if twin is not None:
                     name = self.members[self.numbers[twin]].name
-                    self._drop(number, f"it equals {name!r} up to scale")
+                    self._drop(
+                        number, f"it equals {name!r}" + (" up to scale" if self.rule else "")
+                    )
 
     def close_gaps(self) -> NDArray[np.intp]:
         """Move the last kernels into the slots of dropped ones; the numbers left, by slot."""

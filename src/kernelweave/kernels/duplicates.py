@@ -19,8 +19,8 @@ class Duplicates:
     only those that do are compared in full.
     """
 
-    def __init__(self, K: NDArray[Any]) -> None:
-        self._stack = K
+    def __init__(self, K: NDArray[Any], any_scale: bool = True) -> None:
+        self._stack, self._any_scale = K, any_scale
         m, n = K.shape[:2]
         self._p, self._q = np.random.default_rng(0).uniform(0.5, 1.5, (2, n)).astype(K.dtype)
         self._signatures = np.empty(m)
@@ -49,6 +49,8 @@ class Duplicates:
 
     def _equal(self, j: int, k: int) -> bool:
         ratio = self._traces[k] / self._traces[j]
+        if not self._any_scale and abs(ratio - 1.0) > self._tolerance:
+            return False
         bound = self._tolerance * float(self._stack[k].diagonal().max())
         for start in range(0, self._stack.shape[1], _CHUNK):
             rows = slice(start, start + _CHUNK)

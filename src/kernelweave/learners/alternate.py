@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..params import Params
+from ..problems.weight_sets import norm
 from ..solvers.cuts import inner_tol
 from ..solvers.oracle import Oracle
 
@@ -42,16 +43,18 @@ class Alternate(Params):
 
     def iterate(self, oracle: Oracle, e: NDArray[np.float64], tol: float) -> Iterator[None]:
         """Alternate from unit weights ``e``, one SVM an iteration."""
-        norm = oracle.weight_set.norm
+        p = oracle.weight_set.norm
         least = self.floor * oracle.weight_set.uniform()
-        power = self.relax / (norm + 1.0)  # of q; that of e must not become negative
-        power = min(power, 1.0 / (norm - 1.0)) if norm > 1.0 else power
+        power = self.relax / (p + 1.0)  # of q; that of e must not become negative
+        power = min(power, 1.0 / (p - 1.0)) if p > 1.0 else power
+        if np.isinf(p):
+            e = np.ones(e.size)
         while True:
             e = np.maximum(e, least)
-            point = oracle.solve(e / np.linalg.norm(e, norm), inner_tol(oracle.gap, tol))
+            point = oracle.solve(e / norm(e, p), inner_tol(oracle.gap, tol))
             oracle.offer_dual(point.v, point.q)
             yield
-            if np.isinf(norm) or not point.q.any():
+            if np.isinf(p) or not point.q.any():
                 continue  # every weight at its bound, or all as good: only the machine is left
-            e = point.e ** (1.0 - power * (norm - 1.0)) * point.q**power
-            e = e / np.linalg.norm(e, norm)
+            e = point.e ** (1.0 - power * (p - 1.0)) * point.q**power
+            e = e / norm(e, p)

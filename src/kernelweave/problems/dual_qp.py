@@ -176,7 +176,10 @@ class DualQP:
 
 
 def relative_gap(primal: float, dual: float) -> float:
-    """(primal − dual) / max(|primal|, 1e-12); infinite where the primal is."""
+    """(primal − dual) / max(|primal|, 1e-12); infinite where the primal is.
+
+    Its size is reported where rounding has put the dual above the primal.
+    """
     if not np.isfinite(primal):
         return float(np.inf)
-    return max(primal - dual, 0.0) / max(abs(primal), 1e-12)
+    return abs(primal - dual) / max(abs(primal), 1e-12)

@@ -38,12 +38,12 @@ class WeightSet:
 
     def support(self, q: Array) -> float:
         """σ(q) for q ≥ 0."""
-        return float(np.linalg.norm(self.scale * np.maximum(q, 0.0), self.dual_norm))
+        return norm(self.scale * np.maximum(q, 0.0), self.dual_norm)
 
     def contains(self, weights: Array, slack: float = 1e-9) -> bool:
         """Whether ``weights`` lie in the set, up to ``slack``."""
         unit = weights / self.scale
-        return bool(unit.min() >= -slack and np.linalg.norm(unit, self.norm) <= 1.0 + slack)
+        return bool(unit.min() >= -slack and norm(unit, self.norm) <= 1.0 + slack)
 
     def uniform(self) -> Array:
         """Unit weights e, all equal."""
@@ -70,6 +70,12 @@ def project_simplex(x: Array, metric: Array) -> Array:
     level = (np.cumsum(x[order]) - 1.0) / np.cumsum(metric[order])
     last = np.flatnonzero(x[order] > level * metric[order])[-1]
     return np.maximum(x - level[last] * metric, 0.0)
+
+
+def norm(x: Array, p: float) -> float:
+    """‖x‖_p without overflow or underflow, whatever p."""
+    top = float(np.abs(x).max(initial=0.0))
+    return top * float(np.linalg.norm(x / top, p)) if top > 0.0 else 0.0
 
 
 def make_weight_set(

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..problems.dual_qp import DualQP, relative_gap
-from ..problems.weight_sets import WeightSet
+from ..problems.weight_sets import WeightSet, norm
 from . import smo
 
 Array = NDArray[np.float64]
@@ -151,6 +151,8 @@ class Oracle:
         self.n_solves += 1
         if inner.bounded:
             self._last = inner.v
+        elif self.best is None and not (e > 0.0).all():
+            return self.solve(self.weight_set.uniform(), tol)  # these weights alone do not separate
         elif self.best is None:
             raise HardMarginInfeasible(
                 "C=inf asks for a hard margin, but the kernels do not separate the two classes "
@@ -204,7 +206,7 @@ class Oracle:
         """
         q = self.quads(v) if q is None else q
         value = self.qp.dual_linear(v)
-        value -= 0.5 * float(np.linalg.norm(q, self.weight_set.dual_norm))
+        value -= 0.5 * norm(q, self.weight_set.dual_norm)
         if value > self.dual:
             self.dual, self.dual_v, self._exact = value, v, exact
         return value

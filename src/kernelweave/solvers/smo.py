@@ -344,7 +344,7 @@ def _newton_step(
     """
     n = K.shape[0]
     free = np.flatnonzero((v > lower) & (v < upper))
-    if not 2 < free.size <= 500:
+    if not 2 < free.size <= 256:
         return False
     rows = free % n
     block = np.empty((rows.size, rows.size))

@@ -1,0 +1,88 @@
+"""Cases that once gave a wrong answer without a word."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kernelweave import KernelBank, Linear, MKLClassifier, duality_gap, learn
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(30, 4))
+y = np.where(X[:, 0] + 0.5 * rng.normal(size=30) > 0, 1, -1)
+SQUARES = ((X[:, None] - X) ** 2).sum(axis=2)
+K = np.stack([np.outer(x, x) for x in X.T] + [np.exp(-SQUARES / 8)])
+
+
+@pytest.mark.parametrize("hard", [1, 2])
+def test_costs_partly_infinite_are_refused(hard):
+    C = np.ones(30)
+    C[:hard] = np.inf
+    with pytest.raises(ValueError, match="C must be finite for all rows or infinite for all"):
+        learn(K, y, C=C)
+
+
+@pytest.mark.parametrize(("scale", "C"), [(1e4, 1e-4), (1e-3, 1e3), (1.0, 1.0)])
+def test_norms_just_above_one(scale, C):
+    """q to the power 101 neither overflows nor underflows."""
+    found = learn(K * scale, y, C=C, weight_norm=1.01)
+    assert found.status == "optimal"
+    assert 0.0 <= found.primal - found.dual <= 1e-3 * found.primal
+    simplex = learn(K * scale, y, C=C)
+    assert found.primal <= simplex.primal * (1 + 1e-3)
+
+
+def test_uniform_is_uniform_wherever_it_starts():
+    start = learn(K, y)
+    np.testing.assert_allclose(learn(K, y, learner="uniform", start=start).weights, 0.2)
+
+
+def test_largest_norm_from_a_start():
+    found = learn(K, y, weight_norm=np.inf, start=learn(K, y))
+    assert found.status == "optimal"
+    np.testing.assert_allclose(found.weights, 1.0)
+
+
+def test_hard_margin_from_weights_that_do_not_separate():
+    pair = np.stack([np.outer(X[:, 1], X[:, 1]), np.exp(-2.0 * SQUARES)])
+    found = learn(pair, y, C=np.inf, start=[1, 0])
+    assert found.status == "optimal"
+    assert found.primal == pytest.approx(learn(pair, y, C=np.inf).primal, rel=2e-3)
+
+
+def test_scaled_copies_stay_without_normalisation():
+    """Scale is what kernels without normalisation differ in."""
+
+    def big(A, B):
+        return 100 * A @ B.T
+
+    values = [
+        MKLClassifier(KernelBank(kernels, normalize=None), C=0.01).fit(X, y).objective_
+        for kernels in ([Linear(), big], [big, Linear()])
+    ]
+    assert values[0] == pytest.approx(values[1], rel=2e-3)
+
+
+def test_a_dual_above_the_primal_is_no_closed_gap():
+    from kernelweave.problems.dual_qp import relative_gap
+
+    assert relative_gap(1.0, 1.5) == 0.5
+
+
+def test_endless_tolerance_is_refused():
+    with pytest.raises(ValueError, match="tol must be positive, found inf"):
+        learn(K, y, tol=np.inf)
+
+
+def test_radius_is_forgotten_by_another_learner():
+    model = MKLClassifier(learner="radius").fit(X, y)
+    assert model.radius_ > 0.0
+    assert not hasattr(model.set_params(learner="simple").fit(X, y), "radius_")
+
+
+def test_the_certificate_of_a_start_is_its_own():
+    found = learn(K, y, tol=1e-4)
+    judged = duality_gap(
+        K, y, found.weights, found.coef, found.bias, C=1.0, dual_alpha=found.dual_alpha
+    )
+    assert judged.gap == pytest.approx(found.gap, abs=1e-9)
