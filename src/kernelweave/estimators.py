@@ -261,9 +261,10 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         self.C_ = float(solution.C)
         self.n_iter_ = solution.n_iter
         self.n_svm_solves_ = solution.n_svm_solves
-        vars(self).pop("radius_", None)  # of an earlier fit with another learner
         if "radius" in solution.extras:
             self.radius_ = solution.extras["radius"]
+        elif hasattr(self, "radius_"):  # of an earlier fit with another learner
+            del self.radius_
         spread = [bank.spread(weights) for weights in solution.history["weights"]]
         self.history_ = {**solution.history, "weights": np.array(spread)}
         active = np.flatnonzero(self.weights_)
