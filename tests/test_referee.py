@@ -86,3 +86,15 @@ def test_the_certificate_of_a_start_is_its_own():
         K, y, found.weights, found.coef, found.bias, C=1.0, dual_alpha=found.dual_alpha
     )
     assert judged.gap == pytest.approx(found.gap, abs=1e-9)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_balls_and_parameters_want_finite_numbers(bad):
+    from kernelweave import GaussianWidths, enclosing_ball, learn_parameters
+
+    matrix, rows = K[4].copy(), X.copy()
+    matrix[1, 2] = matrix[2, 1] = rows[0, 0] = bad
+    with pytest.raises(ValueError, match="K must be finite"):
+        enclosing_ball(matrix)
+    with pytest.raises(ValueError, match="X must be finite"):
+        learn_parameters(rows, y, [GaussianWidths(1.0)], criterion="margin")

@@ -132,6 +132,8 @@ def learn_parameters(
     rows = np.ascontiguousarray(X, dtype=float)
     if rows.ndim != 2:
         raise ValueError(f"X must be a table of numbers, found shape {rows.shape}")
+    if not np.isfinite(rows).all():
+        raise ValueError("X must be finite, found NaN or infinity")
     many = list(kernels) if isinstance(kernels, Sequence) else [kernels]
     task = _Task(rows, y, many, C, criterion, loss, weight_norm, tol)
     rng = np.random.default_rng(random_state)

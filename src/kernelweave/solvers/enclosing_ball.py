@@ -58,8 +58,8 @@ def enclosing_ball(K: ArrayLike, tol: float = 1e-6, start: ArrayLike | None = No
     matrix = matrix.view()
     matrix.flags.writeable = False
     norms = np.diagonal(matrix)
-    if not np.isfinite(norms).all():
-        raise ValueError("K must be finite, found NaN or infinity on its diagonal")
+    if not np.isfinite(matrix).all():
+        raise ValueError("K must be finite, found NaN or infinity")
     # Σβ = 1 makes β ≤ 1 redundant; with it every slack has a price and the gap is finite.
     qp = DualQP(0.5 * norms, np.zeros(n), np.ones(n), n, total=1.0)
     beta = np.full(n, 1.0 / n) if start is None else np.asarray(start, dtype=float)
