@@ -34,6 +34,7 @@ _CHECK_EVERY = 16  # steps between looks at the duality gap
 _PATIENCE = 6  # chunks of pair steps before Newton steps are tried
 _STEP, _NEWTON, _FLOP = 1.5e-9, 1e-4, 5e-11  # rough seconds: pair step by row, overhead, flop
 _FLAT = 1e-13  # curvature below this fraction of the pair's diagonal counts as none
+_TINY = 1e-300  # and stands for it where the diagonal is zero
 
 
 @jit
@@ -46,13 +47,30 @@ def _gather(K, rows, out):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _steepest(gradient, may_grow):  # type: ignore[no-untyped-def]
-    """Largest gradient among the variables that may grow, and its place."""
-    best, place = -np.inf, -1
+def _largest(x):  # type: ignore[no-untyped-def]
+    """Place of the largest number in ``x``.
+
+    Bits of floating point numbers, those below the sign turned round where it is set, sort as
+    integers: a maximum that vectorises without a promise that nothing is NaN.
+    """
+    bits = x.view(np.int64)
+    best = np.int64(-(2**63))
+    for k in range(bits.size):
+        best = max(best, bits[k] ^ ((bits[k] >> 63) & np.int64(2**63 - 1)))
+    best ^= (best >> 63) & np.int64(2**63 - 1)
+    place = bits.size
+    for k in range(bits.size):
+        place = min(place, k if bits[k] == best else bits.size)
+    return place
+
+
+@jit
+def _steepest(gradient, may_grow, scores):  # type: ignore[no-untyped-def]
+    """Place of the largest gradient among the variables that may grow; -1 if none may."""
     for k in range(gradient.size):
-        if gradient[k] > best and may_grow[k]:
-            best, place = gradient[k], k
-    return best, place
+        scores[k] = gradient[k] if may_grow[k] else -np.inf
+    place = _largest(scores)
+    return place if may_grow[place] else -1
 
 
 @jit
@@ -75,6 +93,18 @@ def _gap(linear, lower, upper, ridge, v, gradient, bias):  # type: ignore[no-unt
 
 
 @jit
+def _gains(top, gradient, may_fall, curvature, diagonal, row, gains):  # type: ignore[no-untyped-def]
+    """What each variable that may fall promises against the one at ``top``, to second order."""
+    for k in range(gradient.size):
+        rise = top - gradient[k]
+        rise = rise if rise > 0.0 and may_fall[k] else 0.0
+        whole = curvature + diagonal[k]
+        least = _FLAT * whole + _TINY
+        bend = whole - 2.0 * row[k]
+        gains[k] = rise * rise / (bend if bend > least else least)
+
+
+@jit
 def _iterate(  # type: ignore[no-untyped-def]
     K, diagonal, linear, lower, upper, ridge, offset, v, gradient, budget, gap_tol, kkt_tol
 ):
@@ -89,38 +119,33 @@ def _iterate(  # type: ignore[no-untyped-def]
     may_grow, may_fall = np.empty(v.size, np.bool_), np.empty(v.size, np.bool_)
     for k in range(v.size):
         may_grow[k], may_fall[k] = v[k] < upper[k], v[k] > lower[k]
-    top, i = _steepest(gradient, may_grow)
+    scores = np.empty(v.size)
+    i = _steepest(gradient, may_grow, scores)
     for step in range(budget):
         if i < 0:
             return step, KKT, 0.0
+        top = gradient[i]
         row = i % n
         first = K[row]
-        bottom = np.inf
-        gain = 0.0
-        j = -1
         curvature_i = diagonal[row] + 2.0 * ridge
         for base in range(copies):
-            for k in range(n):
-                at = base * n + k
-                if may_fall[at]:
-                    g = gradient[at]
-                    if g < bottom:
-                        bottom = g
-                    rise = top - g
-                    if rise > 0.0:
-                        curvature = curvature_i + diagonal[k] - 2.0 * first[k]
-                        if rise * rise > gain * curvature:
-                            curvature = max(curvature, _FLAT * (curvature_i + diagonal[k]))
-                            if rise * rise > gain * curvature:
-                                gain = rise * rise / curvature
-                                j = at
-        if j < 0 or top - bottom <= kkt_tol:
+            part = slice(base * n, base * n + n)
+            _gains(top, gradient[part], may_fall[part], curvature_i, diagonal, first, scores[part])
+        j = _largest(scores)
+        if scores[j] <= 0.0:
             return step, KKT, gap
-        if step % _CHECK_EVERY == 0 and top - bottom < 0.95 * judged:
-            judged = top - bottom
-            value, gap = _gap(linear, lower, upper, ridge, v, gradient, 0.5 * (top + bottom))
-            if gap < np.inf and gap <= gap_tol * abs(value + offset + gap):
-                return step, GAP, gap
+        if step % _CHECK_EVERY == 0:
+            bottom = top
+            for k in range(v.size):
+                if may_fall[k] and gradient[k] < bottom:
+                    bottom = gradient[k]
+            if top - bottom <= kkt_tol:
+                return step, KKT, gap
+            if top - bottom < 0.95 * judged:
+                judged = top - bottom
+                value, gap = _gap(linear, lower, upper, ridge, v, gradient, 0.5 * (top + bottom))
+                if gap < np.inf and gap <= gap_tol * abs(value + offset + gap):
+                    return step, GAP, gap
         other = j % n
         curvature = curvature_i + diagonal[other] - 2.0 * first[other]
         least = _FLAT * (curvature_i + diagonal[other])
@@ -128,9 +153,8 @@ def _iterate(  # type: ignore[no-untyped-def]
         if curvature <= least:
             if room == np.inf:
                 return step, UNBOUNDED, gap
-            curvature = max(least, 1e-300)
-        rise = gradient[i] - gradient[j]
-        move = min(rise / curvature, room)
+            curvature = max(least, _TINY)
+        move = min((top - gradient[j]) / curvature, room)
         v[i] = upper[i] if move == upper[i] - v[i] else v[i] + move
         v[j] = lower[j] if move == v[j] - lower[j] else v[j] - move
         may_grow[i], may_fall[i] = v[i] < upper[i], v[i] > lower[i]
@@ -142,7 +166,7 @@ def _iterate(  # type: ignore[no-untyped-def]
                 part[k] -= move * (first[k] - second[k])
         gradient[i] -= ridge * move
         gradient[j] += ridge * move
-        top, i = _steepest(gradient, may_grow)
+        i = _steepest(gradient, may_grow, scores)
     return budget, BUDGET, gap
 
 
