@@ -98,3 +98,25 @@ def test_balls_and_parameters_want_finite_numbers(bad):
         enclosing_ball(matrix)
     with pytest.raises(ValueError, match="X must be finite"):
         learn_parameters(rows, y, [GaussianWidths(1.0)], criterion="margin")
+
+
+@pytest.mark.parametrize("seed", [75, 102])
+def test_hard_margin_of_nearly_dependent_rows_certifies_itself(seed):
+    """Coefficients of 1e6 and more leave f few digits; a margin met within them is met."""
+    draw = np.random.default_rng(seed)
+    n, m = draw.integers(6, 40), draw.integers(1, 5)
+    kernels = []
+    for _ in range(m):
+        points, width = draw.normal(size=(n, 3)), draw.uniform(2, 30)
+        squares = ((points[:, None] - points) ** 2).sum(axis=2)
+        kernels.append(np.exp(-squares / (2 * width * width)))
+    labels = np.where(draw.random(n) < 0.5, -1, 1)
+    labels[:2] = 1, -1
+    found = learn(np.array(kernels), labels, C=np.inf)
+    again = duality_gap(
+        *(np.array(kernels), labels, found.weights, found.coef, found.bias),
+        C=np.inf,
+        dual_alpha=found.dual_alpha,
+    )
+    assert np.abs(found.coef).max() > 1e5
+    assert again.gap <= 1e-3

@@ -80,8 +80,12 @@ def duality_gap(
         raise TypeError(f"bias must be a finite number, found {bias!r}")
     if np.ndim(bias) != 0 or not np.isfinite(bias):
         raise ValueError(f"bias must be a finite number, found {bias!r}")
-    f = stack.combine(d) @ w
-    primal = qp.primal_value(f, float(bias), max(float(w @ f), 0.0))
+    kernel = stack.combine(d)
+    f = kernel @ w
+    rounding = 0.0
+    if qp.is_hard:  # terms of f far larger than f leave it few digits
+        rounding = 8.0 * np.finfo(float).eps * float((np.abs(kernel) @ np.abs(w)).max())
+    primal = qp.primal_value(f, float(bias), max(float(w @ f), 0.0), rounding)
     if dual_alpha is None:
         v = qp.feasible(w)
     else:

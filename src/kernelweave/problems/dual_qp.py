@@ -21,7 +21,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 Array = NDArray[np.float64]
 
@@ -64,11 +63,15 @@ class DualQP:
         """cᵀv − ½ρ‖v‖²: the part of the dual value that does not depend on the kernel."""
         return float(self.linear @ v - 0.5 * self.ridge * (v @ v))
 
-    def primal_value(self, f: Array, bias: float, quad: float) -> float:
-        """Primal value of decision values ``f`` + ``bias``, with ``quad`` = ‖f‖²."""
+    def primal_value(self, f: Array, bias: float, quad: float, rounding: float = 0.0) -> float:
+        """Primal value of decision values ``f`` + ``bias``, with ``quad`` = ‖f‖².
+
+        In a hard margin a slack within ``rounding``, how exactly f is known, is none.
+        """
         slack = self.linear - self.spread(f) - bias
-        if self.is_hard:  # what rounding leaves of a met margin is no slack
-            slack[np.abs(slack) <= 1e-11 * (1.0 + np.abs(f).max() + abs(bias))] = 0.0
+        if self.is_hard:
+            rounding = max(rounding, 1e-11 * (1.0 + np.abs(f).max() + abs(bias)))
+            slack[np.abs(slack) <= rounding] = 0.0
         return float(0.5 * quad + self._losses(slack).sum() + self.total * bias)
 
     def best_bias(self, f: Array) -> float:
@@ -87,6 +90,7 @@ class DualQP:
         """
         if self.is_hard:
             return self._separate(f, quad)
+        from scipy.optimize import minimize_scalar  # a third of the core's import time
 
         def value(scale: float) -> float:
             return self.primal_value(scale * f, self.best_bias(scale * f), scale * scale * quad)

@@ -189,12 +189,15 @@ def solve(
     start: Array | None = None,
     tol: float = 1e-3,
     tick: Callable[[], None] | None = None,
-    max_steps: int = 100_000_000,
+    max_steps: int | None = None,
 ) -> Inner:
     """Solve the dual QP to a relative duality gap ``tol``, from ``start`` (repaired if need be).
 
-    ``tick`` is called at least every 0.2 s.
+    ``tick`` is called at least every 0.2 s. ``max_steps``, 10,000 a row by default, ends what
+    rounding would keep going for ever: bounds and a kernel not quite positive semidefinite
+    that together span more than the digits there are.
     """
+    max_steps = 10_000 * max(qp.n, 200) if max_steps is None else max_steps
     task = _Task(K, qp, tol, tick, max_steps)
     v, bounded = qp.feasible(start), True
     f = _product(K, qp.fold(v))
@@ -248,7 +251,10 @@ class _Task:
         self.ridge, self.tol, self.tick, self.max_steps = qp.ridge, tol, tick, max_steps
         self.hard = qp.is_hard
         self.kkt_tol = 0.25 * tol if self.hard else 0.0  # a hard margin scales to feasibility
-        self.scale = float(np.diagonal(K).max())
+        self.scale = 0.0
+        if self.hard:  # the largest squared norm once centred: what a margin is measured by
+            means = K.mean(axis=0)
+            self.scale = float((np.diagonal(K) - 2.0 * means).max() + means.mean())
         self.steps = 0
 
     def ascend(
