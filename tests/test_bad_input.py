@@ -217,3 +217,19 @@ def test_unknown_options_are_errors() -> None:
 def test_clip_is_the_explicit_way_out() -> None:
     stack = KernelStack(indefinite(), indefinite="clip")
     assert np.linalg.eigvalsh(stack.combine([0.0, 0.0, 1.0]))[0] >= -1e-12
+
+
+@pytest.mark.parametrize("C", [1e-320, 1e300, [1e-200] * N])
+def test_costs_beyond_what_numbers_hold(C):
+    with pytest.raises(ValueError, match="C must lie between 1e-100 and 1e100, or be infinite"):
+        learn(GOOD.K, GOOD.y, C=C)
+
+
+def test_path_takes_its_costs_from_one_place():
+    with pytest.raises(TypeError, match="C is given twice"):
+        regularization_path(GOOD.K, GOOD.y, [1.0, 2.0], C=3.0)
+
+
+def test_learning_C_needs_the_simplex():
+    with pytest.raises(ValueError, match="C='learn' needs weight_norm=1, found 2"):
+        learn(GOOD.K, GOOD.y, C="learn", loss="squared_hinge", weight_norm=2)

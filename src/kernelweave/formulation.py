@@ -46,6 +46,8 @@ def make_problem(
     """Build the problem; every argument as ``learn`` documents it."""
     kernels = K if isinstance(K, KernelStack) else KernelStack(K)
     qp, learns_C = make_dual_qp(y, kernels.n, C, loss, ridge)
+    if learns_C and weight_norm != 1:
+        raise ValueError(f"C='learn' needs weight_norm=1, found {weight_norm!r}")
     stack = WithIdentity(kernels) if learns_C else kernels
     traces = None
     if trace is not None or recenter or learns_C:

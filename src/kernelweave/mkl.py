@@ -62,9 +62,10 @@ def learn(
     y : array (n,)
         Labels -1 and +1.
     C : float, array (n,) or "learn"
-        Cost of a slack, one for all or one a row; ``inf`` is the hard margin. "learn", with the
-        squared hinge: 1/C is learnt as the weight of the identity, under a trace constraint
-        that counts it in; ``Solution.C`` is what was learnt, infinite where no ridge helps.
+        Cost of a slack, one for all or, with the hinge, one a row; ``inf`` is the hard margin.
+        "learn", with the squared hinge: 1/C is learnt as the weight of the identity, under a
+        trace constraint that counts it in; ``Solution.C`` is what was learnt, infinite where no
+        ridge helps.
     learner : str or learner object
         "auto" (Newton), "newton", "simple", "silp", "alternate", "uniform", "radius",
         "radius_bound", or an object from ``kernelweave.learners`` with knobs of its own.

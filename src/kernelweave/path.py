@@ -21,6 +21,8 @@ def regularization_path(
     They are solved from the largest C down, weights and dual variables handed on
     [rakoto2007, §3.1]. ``options`` are those of ``learn``; ``start`` is used for the largest C.
     """
+    if "C" in options:
+        raise TypeError("C is given twice: regularization_path takes its values from Cs")
     try:
         values = np.asarray(Cs, dtype=float)
     except (TypeError, ValueError):

@@ -51,6 +51,7 @@ class Newton(Params):
         """One SVM and at most one pass over the kernels an iteration, from unit weights ``e``."""
         if oracle.weight_set.norm > 1.0:
             yield from Alternate(relax=1.5).iterate(oracle, e, tol)
+            return
         cuts = Cuts(oracle, tol)
         center = oracle.solve(e, inner_tol(1.0, tol))
         look = _look(cuts, center)

@@ -46,6 +46,7 @@ class Simple(Params):
         """Descend from unit weights ``e``, one yield an iteration."""
         if oracle.weight_set.norm > 1.0:  # no simplex to walk on, and the closed form is faster
             yield from Alternate(relax=1.5).iterate(oracle, e, tol)
+            return
         cuts = Cuts(oracle, tol)
         point = oracle.solve(e, inner_tol(1.0, tol))
         stalls = 0

@@ -81,6 +81,11 @@ def check_C(C: ArrayLike, n: int) -> float | Array:
         raise ValueError(f"C must be one number or {n} of them, found shape {bound.shape}")
     if not (bound > 0.0).all():
         raise ValueError(f"C must be positive, found {float(bound.min()):g}")
+    finite = bound[np.isfinite(bound)]
+    if ((finite < 1e-100) | (finite > 1e100)).any():
+        raise ValueError(
+            f"C must lie between 1e-100 and 1e100, or be infinite, found {float(bound.max()):g}"
+        )
     if bound.ndim and np.isinf(bound).any() and np.isfinite(bound).any():
         raise ValueError("C must be finite for all rows or infinite for all, found both")
     return bound if bound.ndim else float(bound)
