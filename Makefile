@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: test lint demo clean
+.PHONY: test lint demo bench bench-full clean
 
 test: $(VENV)/.dev
 	@$(BIN)/python -m pytest $(ARGS)
@@ -16,6 +16,13 @@ lint: $(VENV)/.dev
 
 demo: $(VENV)/.core
 	@$(BIN)/kernelweave demo $(ARGS)
+
+# Both go on where they were interrupted; ARGS="--fresh" starts over, ARGS="NAME ..." picks some.
+bench: $(VENV)/.dev
+	@$(BIN)/python benchmarks/run.py --quick $(ARGS)
+
+bench-full: $(VENV)/.dev
+	@$(BIN)/python benchmarks/run.py $(ARGS)
 
 clean:
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -44,7 +44,7 @@ def problem(seed):
     return np.stack(K), y, float(10.0 ** rng.uniform(-3, 6))
 
 
-def measure(seed, learner, limit):
+def measure(learner, seed, limit):
     K, y, C = problem(seed)
     try:
         stack = kw.KernelStack(K)
@@ -74,10 +74,8 @@ def main():
     )
     count, limit = (12, 10.0) if args.quick else (args.count, LIMIT)
     plan = [(learner, seed) for learner in args.learners for seed in range(count)]
-    results = common.Results("awkward", args, len(plan))
-    with results.working():
-        for learner, seed in plan:
-            results.cell((learner, seed), measure, seed, learner, limit)
+    results = common.Results("awkward", args)
+    results.fill([(key, measure, *key, limit) for key in plan])
     rows, complaints = [], []
     for learner in args.learners:
         cells = {seed: c for seed in range(count) if (c := results.get(learner, seed))}
@@ -112,7 +110,7 @@ def main():
     for learner, seed, c, text in complaints:
         shape = ", ".join(f"{k}={common.short(c[k])}" for k in ("n", "m", "C") if k in c)
         solved = f"; {c['status']} after {c['solves']} solves" if "solves" in c else ""
-        print(f"  {learner}, seed {seed} ({shape}): {text}{solved}")
+        print(f"- {learner}, seed {seed} ({shape}): {text}{solved}")
 
 
 if __name__ == "__main__":

@@ -57,15 +57,13 @@ def main():
     args = common.arguments(__doc__)
     n = 60 if args.quick else 351
     rules = ["trace", "unit_trace", "center+unit_trace", None]
-    results = common.Results("bank_speed", args, len(rules))
-    with results.working():
-        for rule in rules:
-            results.cell((rule, n), measure, args.data, rule, n, args.quick)
+    results = common.Results("bank_speed", args)
+    results.fill([((rule, n), measure, args.data, rule, n, args.quick) for rule in rules])
     timed = ["bank", "bank, all cores", "exp", "exp in place"]
     rows = [
         [
             *(str(rule), cell["m"], cell["dropped"]),
-            *(1e3 * cell[name]["median"] for name in timed),
+            *(common.ms(cell[name]) for name in timed),
             *(cell["ratio"], cell["ratio to exp in place"]),
         ]
         for rule in rules

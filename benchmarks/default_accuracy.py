@@ -15,6 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from kernelweave import MKLClassifier
+
 SETS = {  # our name for each set of gai2010, table 1
     "ionosphere": "Ionosphere",
     "splice_libsvm_train": "Splice",
@@ -31,8 +33,6 @@ SETS = {  # our name for each set of gai2010, table 1
 
 
 def measure(data, name, seed):
-    from kernelweave import MKLClassifier
-
     X, y = common.load(name, data)
     makers = {
         "mkl": MKLClassifier,
@@ -60,17 +60,11 @@ def main():
     args = common.arguments(
         __doc__, repeats={"type": int, "default": 1, "help": "partitions into five folds (1)"}
     )
-    try:
-        from kernelweave import MKLClassifier  # noqa: F401
-    except ImportError as error:
-        raise SystemExit(f"this version of kernelweave has no MKLClassifier: {error}") from None
     names = ["heart", "sonar"] if args.quick else list(SETS)
     repeats = 1 if args.quick else args.repeats
     plan = [(name, seed) for seed in range(repeats) for name in names]
-    results = common.Results("default_accuracy", args, len(plan))
-    with results.working():
-        for name, seed in plan:
-            results.cell((name, seed), measure, args.data, name, seed)
+    results = common.Results("default_accuracy", args)
+    results.fill([(key, measure, args.data, *key) for key in plan])
     rows, within = [], 0
     for name in names:
         cells = [c for seed in range(repeats) if (c := results.get(name, seed))]

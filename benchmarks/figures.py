@@ -2,14 +2,13 @@
 
 Data, kernels and C are the papers'; all fits stop at a certified gap of 1e-2 unless a title says
 otherwise. rakoto2007 takes kernels of unit trace, chapelle2008 centres them first. Each figure
-is a PNG; ``--only`` draws some of them.
+is a PNG in docs/figures (of a quick run, in build/figures), drawn from results/figures.json;
+``--only`` draws some of them.
 """
 
-import argparse
-import os
 import pathlib
 import warnings
-from functools import cache
+from types import SimpleNamespace
 
 import common
 import matplotlib
@@ -25,7 +24,10 @@ from kernelweave.learners.newton import Newton
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
+SHOWS = "rakoto2007, figures 1–3; chapelle2008, figures 1–3"
 TOL, CLOSE = 1e-2, 1e-4
+CENTRED, NEWTONS = "center+unit_trace", ("simple", "newton", "mixed")
+FOLLOWED = [("pima", "unit_trace"), ("ionosphere", CENTRED)]  # weights by iteration
 TITLES = {"simple": "SimpleMKL", "silp": "SILP", "newton": "Newton", "mixed": "Newton, mixed"}
 COST = {"seconds": "time (s)", "solves": "SVM solves", "passes": "passes over the kernels"}
 
@@ -60,54 +62,28 @@ class Watched:
         yield from self.learner.iterate(oracle, e, tol)
 
 
-def problem(args, name, normalize, seed=0):
-    """Kernels, labels and the names of the kernels."""
-    split, bank = prepare(name, normalize, seed, args.data)
-    return bank.stack, split.y, [bank.names[k] for k in bank.kept]
+# ---- cells -------------------------------------------------------------------------------------
 
 
-def fit(stack, y, learner, tol=TOL):
-    """The solution, how it went, and the learner with what was watched."""
+def measure(data, name, normalize, seed, learner, tol):
+    """A fit; with its history where a figure shows it."""
+    split, bank = prepare(name, normalize, seed, data)
     watched = Watched(learner)
-    solution, record = common.fit(stack, y, C=C, tol=tol, learner=watched, max_iter=100_000)
-    if not record["reached"]:
-        print(f"{TITLES[learner]}: gap {record['gap']:.2g}, not {tol:g}")
-    return solution, {**record, "passes": watched.passes}, watched
-
-
-def heaviest(solutions):
-    """Seven kernels to colour alike in several panels."""
-    weights = np.max([solution.weights for solution in solutions], axis=0)
-    return np.argsort(-weights, kind="stable")[: len(plotting.COLORS)]
-
-
-# ---- rakoto2007 --------------------------------------------------------------------------------
-
-
-def rakoto2007_1(args):
-    """Pima: weights by iteration, and how the best ones differ."""
-    stack, y, names = problem(args, "pima", "unit_trace")
-    (silp, _, watched), (simple, _, _) = fit(stack, y, "silp"), fit(stack, y, "simple")
-    figure = plt.figure(figsize=(8.0, 9.5), layout="constrained")
-    axes = [part.subplots() for part in figure.subfigures(3, 1)]
-    top = heaviest([silp, simple])
-    plotting.plot_weight_history(np.array(watched.weights), axes[0], names, top)
-    plotting.plot_weight_history(simple, axes[1], names, top)
-    plotting.plot_weights(silp.weights - simple.weights, axes[2], names, top=12)
-    for ax, name in zip(axes, ("silp", "simple"), strict=False):
-        ax.set_title(f"{TITLES[name]} on pima, C = {C:g}", loc="left")
-    axes[2].set_title(
-        f"final weights, SILP − SimpleMKL; objectives differ by "
-        f"{100.0 * abs(silp.objective / simple.objective - 1.0):.1g} %",
-        loc="left",
+    solution, record = common.fit(
+        bank.stack, split.y, C=C, tol=tol, learner=watched, max_iter=100_000
     )
-    axes[2].set_xlabel("difference of weights")
-    return figure
+    record["passes"] = watched.passes
+    history = solution.history
+    if tol == CLOSE:
+        record |= {"gaps": history["gap"], "solved": history["n_svm_solves"]}
+    elif seed == 0 and (name, normalize) in FOLLOWED:
+        record |= pack(watched.weights if learner == "silp" else history["weights"], bank)
+        record["final"] = solution.weights
+    return record
 
 
-@cache
-def path(data, learner, count, seed):
-    """A regularisation path on ionosphere, its values of C, and the names of its kernels."""
+def follow(data, learner, seed, count):
+    """A regularisation path on ionosphere."""
     split, bank = prepare("ionosphere", "unit_trace", seed, data)
     Cs = values_of_C(count)
     with warnings.catch_warnings():
@@ -117,31 +93,86 @@ def path(data, learner, count, seed):
         common.certify(bank.stack, split.y, value, solution)
         for value, solution in zip(Cs, solutions, strict=True)
     ]
-    seconds = sum(solution.seconds for solution in solutions)
-    print(f"path {seed} of {TITLES[learner]}: {seconds:.1f} s, largest gap {max(gaps):.2g}")
-    return solutions, Cs, [bank.names[k] for k in bank.kept]
+    seconds = [solution.seconds for solution in solutions]
+    record = {"Cs": Cs, "seconds": seconds, "worst_gap": max(gaps)}
+    return record | (pack([s.weights for s in solutions], bank) if seed == 0 else {})
 
 
-def rakoto2007_2(args):
+def pack(weights, bank):
+    """Rows of weights to four digits, only of kernels that matter somewhere, and their names."""
+    weights = np.array(weights)
+    used = np.flatnonzero(weights.max(axis=0) > 1e-3)
+    return {
+        "m": weights.shape[1],
+        "used": used,
+        "names": [bank.names[bank.kept[k]] for k in used],
+        "weights": np.round(weights[:, used], 4),
+    }
+
+
+def unpack(cell):
+    """Rows of all weights, and names of all kernels."""
+    weights, names = np.zeros((len(cell["weights"]), cell["m"])), [""] * cell["m"]
+    weights[:, cell["used"]] = cell["weights"]
+    for k, name in zip(cell["used"], cell["names"], strict=True):
+        names[k] = name
+    return weights, names
+
+
+def together(cells):
+    """Rows of weights of each cell, names of all kernels, and seven to colour alike."""
+    rows, names = zip(*(unpack(cell) for cell in cells), strict=True)
+    most = np.max([np.max(weights, axis=0) for weights in rows], axis=0)
+    top = np.argsort(-most, kind="stable")[: len(plotting.COLORS)]
+    return rows, [max(each) for each in zip(*names, strict=True)], top
+
+
+# ---- rakoto2007 --------------------------------------------------------------------------------
+
+
+def rakoto2007_1(args, get):
+    """Pima: weights by iteration, and how the best ones differ."""
+    silp, simple = (get("fit", "pima", "unit_trace", 0, k, TOL) for k in ("silp", "simple"))
+    rows, names, top = together([silp, simple])
+    figure = plt.figure(figsize=(8.0, 9.5), layout="constrained")
+    axes = [part.subplots() for part in figure.subfigures(3, 1)]
+    for ax, weights, name in zip(axes, rows, ("silp", "simple"), strict=False):
+        plotting.plot_weight_history(weights, ax, names, top)
+        ax.set_title(f"{TITLES[name]} on pima, C = {C:g}", loc="left")
+    difference = np.subtract(silp["final"], simple["final"])
+    plotting.plot_weights(difference, axes[2], names, top=12)
+    axes[2].set_title(
+        f"final weights, SILP − SimpleMKL; objectives differ by "
+        f"{100.0 * abs(silp['value'] / simple['value'] - 1.0):.1g} %",
+        loc="left",
+    )
+    axes[2].set_xlabel("difference of weights")
+    return figure
+
+
+def rakoto2007_2(args, get):
     """Ionosphere: weights along the path."""
     figure, axes = plt.subplots(2, 1, figsize=(8.0, 7.0), layout="constrained", sharex=True)
-    paths = {learner: path(args.data, learner, args.values, 0) for learner in ("simple", "silp")}
-    top = heaviest([solution for solutions, _, _ in paths.values() for solution in solutions])
-    for ax, (learner, (solutions, Cs, names)) in zip(axes, paths.items(), strict=True):
-        plotting.plot_weight_path(solutions, Cs, ax, names, top)
-        ax.set_title(f"{TITLES[learner]} on ionosphere, from C = {Cs.max():g} down", loc="left")
+    learners = ("simple", "silp")
+    paths = [get("path", learner, 0) for learner in learners]
+    rows, names, top = together(paths)
+    for ax, learner, cell, weights in zip(axes, learners, paths, rows, strict=True):
+        plotting.plot_weight_path(list(weights), cell["Cs"], ax, names, top)
+        ax.set_title(
+            f"{TITLES[learner]} on ionosphere, from C = {max(cell['Cs']):g} down", loc="left"
+        )
     axes[0].set_xlabel("")
     axes[1].get_legend().remove()
     return figure
 
 
-def rakoto2007_3(args):
+def rakoto2007_3(args, get):
     """Ionosphere: time for each C of the path."""
     figure, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
     for learner, color in zip(("silp", "simple"), plotting.COLORS, strict=False):
-        runs = [path(args.data, learner, args.values, seed) for seed in range(args.runs)]
-        seconds = np.mean([[s.seconds for s in solutions] for solutions, _, _ in runs], axis=0)
-        ax.plot(runs[0][1], seconds, marker=".", color=color, label=TITLES[learner])
+        paths = [get("path", learner, seed) for seed in range(args.runs)]
+        seconds = np.mean([cell["seconds"] for cell in paths], axis=0)
+        ax.plot(paths[0]["Cs"], seconds, marker=".", color=color, label=TITLES[learner])
     ax.set(xlabel="C", ylabel="time (s)", yscale="log")
     ax.yaxis.set_major_formatter("{x:g}")
     ax.spines[["top", "right"]].set_visible(False)
@@ -153,18 +184,18 @@ def rakoto2007_3(args):
 # ---- chapelle2008 ------------------------------------------------------------------------------
 
 
-def chapelle2008_1(args):
+def chapelle2008_1(args, get):
     """What simple, newton and newton with a first step of simple cost on five sets."""
-    learners = ["simple", "newton", "mixed"]
-    records = {}
-    for name in args.sets:
-        for seed in range(args.trials):
-            stack, y, _ = problem(args, name, "center+unit_trace", seed)
-            for learner in learners:
-                records.setdefault((name, learner), []).append(fit(stack, y, learner)[1])
+    records = {
+        (name, learner): [
+            get("fit", name, CENTRED, seed, learner, TOL) for seed in range(args.trials)
+        ]
+        for name in args.sets
+        for learner in NEWTONS
+    }
     figure, axes = plt.subplots(1, 3, figsize=(10.0, 4.6), layout="constrained", sharey=True)
     for ax, (field, label) in zip(axes, COST.items(), strict=True):
-        for place, learner in enumerate(learners):
+        for place, learner in enumerate(NEWTONS):
             values = [[r[field] for r in records[name, learner]] for name in args.sets]
             bars = ax.barh(
                 np.arange(len(values)) + 0.27 * (place - 1),
@@ -190,12 +221,15 @@ def chapelle2008_1(args):
     return figure
 
 
-def chapelle2008_2(args):
+def chapelle2008_2(args, get):
     """Ionosphere and liver: the gap by iteration and by SVM solves."""
     figure, axes = plt.subplots(2, 2, figsize=(9.0, 6.5), layout="constrained", sharey="row")
     for row, name in zip(axes, ("ionosphere", "liver"), strict=True):
-        stack, y, _ = problem(args, name, "center+unit_trace")
-        fits = {TITLES[k]: fit(stack, y, k, CLOSE)[0] for k in ("simple", "newton")}
+        cells = {k: get("fit", name, CENTRED, 0, k, CLOSE) for k in ("simple", "newton")}
+        fits = {
+            TITLES[k]: SimpleNamespace(history={"gap": c["gaps"], "n_svm_solves": c["solved"]})
+            for k, c in cells.items()
+        }
         for ax, x in zip(row, ("iteration", "n_svm_solves"), strict=True):
             plotting.plot_convergence(fits, ax, x=x)
             ax.axhline(TOL, color=plotting.GREY, linewidth=0.8, zorder=1.0)
@@ -207,13 +241,14 @@ def chapelle2008_2(args):
     return figure
 
 
-def chapelle2008_3(args):
+def chapelle2008_3(args, get):
     """Ionosphere: weights by iteration."""
-    stack, y, names = problem(args, "ionosphere", "center+unit_trace")
+    learners = ("simple", "newton")
+    cells = [get("fit", "ionosphere", CENTRED, 0, learner, TOL) for learner in learners]
+    rows, names, top = together(cells)
     figure, axes = plt.subplots(2, 1, figsize=(8.0, 7.0), layout="constrained", sharey=True)
-    fits = {learner: fit(stack, y, learner)[0] for learner in ("simple", "newton")}
-    for ax, (learner, solution) in zip(axes, fits.items(), strict=True):
-        plotting.plot_weight_history(solution, ax, names, heaviest(fits.values()))
+    for ax, learner, weights in zip(axes, learners, rows, strict=True):
+        plotting.plot_weight_history(weights, ax, names, top)
         ax.set_title(f"{TITLES[learner]} on ionosphere, C = {C:g}", loc="left")
     return figure
 
@@ -222,36 +257,63 @@ FIGURES = [rakoto2007_1, rakoto2007_2, rakoto2007_3]
 FIGURES += [chapelle2008_1, chapelle2008_2, chapelle2008_3]
 
 
+def wanted(args):
+    """The cells that the figures are drawn from."""
+    drawn = {
+        "rakoto2007_1": [("fit", "pima", "unit_trace", 0, k, TOL) for k in ("silp", "simple")],
+        "rakoto2007_2": [("path", k, 0) for k in ("simple", "silp")],
+        "rakoto2007_3": [("path", k, s) for s in range(args.runs) for k in ("simple", "silp")],
+        "chapelle2008_1": [
+            ("fit", name, CENTRED, seed, learner, TOL)
+            for seed in range(args.trials)
+            for name in args.sets
+            for learner in NEWTONS
+        ],
+        "chapelle2008_2": [
+            ("fit", name, CENTRED, 0, learner, CLOSE)
+            for name in ("ionosphere", "liver")
+            for learner in ("simple", "newton")
+        ],
+        "chapelle2008_3": [("fit", "ionosphere", CENTRED, 0, k, TOL) for k in ("simple", "newton")],
+    }
+    return [key for name, keys in drawn.items() if name in args.only for key in keys]
+
+
 def main():
     names = [draw.__name__ for draw in FIGURES]
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    args = common.arguments(
+        __doc__,
+        out={"type": pathlib.Path, "help": "folder for the PNGs (docs/figures)"},
+        only={"nargs": "+", "choices": names, "default": names, "metavar": "FIGURE"},
     )
-    parser.add_argument(
-        "--data",
-        default=os.environ.get("KERNELWEAVE_DATA"),
-        help="folder of the data sets (or set KERNELWEAVE_DATA)",
-    )
-    root = common.HERE.parent
-    parser.add_argument("--out", type=pathlib.Path, help="folder for the PNGs (docs/figures)")
-    parser.add_argument(
-        "--quick", action="store_true", help="few trials, to see that it works (to build/figures)"
-    )
-    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="FIGURE")
-    args = parser.parse_args()
     args.values, args.runs, args.trials, args.sets = 100, 5, 20, SETS
     if args.quick:
         args.values, args.runs, args.trials, args.sets = 8, 2, 2, SETS[:2]
-    out = args.out or root / ("build" if args.quick else "docs") / "figures"
+    results = common.Results("figures", args)
+    plan = []
+    for key in dict.fromkeys(wanted(args)):
+        if key[0] == "path":
+            plan.append((key, follow, args.data, *key[1:], args.values))
+        else:
+            plan.append((key, measure, args.data, *key[1:]))
+    results.fill(plan)
+    out = args.out or common.HERE.parent / ("build" if args.quick else "docs") / "figures"
     out.mkdir(parents=True, exist_ok=True)
-    common.environment()  # says so where times are noise
-    common.warm_up()
     for draw in FIGURES:
-        if draw.__name__ in args.only:
-            figure = draw(args)
-            figure.savefig(out / f"{draw.__name__}.png", dpi=110)
-            plt.close(figure)
-            print(f"{draw.__name__}: {draw.__doc__}")
+        if draw.__name__ not in args.only:
+            continue
+        try:
+            figure = draw(args, lambda *key: results.cells["/".join(map(str, key))])
+        except KeyError as error:
+            print(f"{draw.__name__} is not drawn: no cell {error}\n")
+            continue
+        figure.savefig(out / f"{draw.__name__}.png", dpi=110)
+        plt.close(figure)
+        print(f"{draw.__name__}: {draw.__doc__}\n")
+        print(f"![{draw.__doc__}](../figures/{draw.__name__}.png)\n")
+    short = [key for key, c in results.cells.items() if not c.get("reached", True)]
+    for key in short:
+        print(f"- {key}: gap {results.cells[key]['gap']:.2g}, short of its tol")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ import time
 
 import common
 import numpy as np
-import rivals
 from sklearn.datasets import load_breast_cancer
 
 import kernelweave as kw
@@ -62,27 +61,24 @@ def floor_wide(data, name, n, m, seconds):
 def cutting(C, rows, seconds):
     X, y = load_breast_cancer(return_X_y=True)
     X, y = common.standardise(X[:rows])[0], np.where(y[:rows] > 0, 1.0, -1.0)
-    kernels = [kw.Gaussian(width) for width in common.WIDTHS]
-    kernels += [kw.Polynomial(degree) for degree in range(1, 11)]
-    stack = common.fit_bank(X, kernels).stack
+    stack = common.fit_bank(X, common.gai_kernels()).stack
     K = common.matrices(stack)
     _, record = common.fit(stack, y, C=C, tol=1e-4, learner="newton")
     rows, best = [], {"seconds": 60.0, "svc_tol": 1e-6, "gap": None}
     for svc_tol in (1e-6, 1e-5, 1e-4, 1e-3):  # a looser one may not take longer than the best
         began = time.perf_counter()
-        weights, coef, proof, solves = rivals.cutting_planes(
+        weights, coef, proof, solves = common.cutting_planes(
             K, y, C, 1e-4, svc_tol, patience=best["seconds"]
         )
         spent = time.perf_counter() - began
-        bias = rivals.lower(y, len(y), C, "hinge").best_bias(stack.combine(weights) @ coef)
-        gap = kw.duality_gap(stack, y, weights, coef, bias, C=C, dual_alpha=proof).gap
+        gap = common.rival_gap(stack, y, C, weights, coef, dual_alpha=proof)
         rows.append({"svc_tol": svc_tol, "seconds": spent, "gap": gap, "solves": solves})
         if gap <= 1e-4 and spent < best["seconds"]:
             best = rows[-1]
     times = common.race(
         {
             "newton": lambda: kw.learn(stack, y, C=C, tol=1e-4, learner="newton"),
-            "loop": lambda: rivals.cutting_planes(K, y, C, 1e-4, best["svc_tol"]),
+            "loop": lambda: common.cutting_planes(K, y, C, 1e-4, best["svc_tol"]),
         },
         seconds=seconds,
     )
@@ -98,18 +94,18 @@ def conic(data, n, m, kind, C, seconds):
         stack = common.rakoto_bank(X, kind).stack
         stack = stack.select(np.linspace(0, stack.m - 1, m).astype(int))
     began = time.perf_counter()
-    L = rivals.factors(common.matrices(stack))
+    L = common.factors(common.matrices(stack))
     factoring = time.perf_counter() - began
     _, record = common.fit(stack, y, C=C, tol=1e-4, learner="newton")
     times = common.race(
         {"newton": lambda: kw.learn(stack, y, C=C, tol=1e-4, learner="newton")}, seconds
     )
     record |= {**times, "total_rank": sum(B.shape[1] for B in L), "factoring": factoring}
-    programs = {"dual": rivals.dual_cone_program, "primal": rivals.primal_cone_program}
+    programs = {"dual": common.dual_cone_program, "primal": common.primal_cone_program}
     for name, program in programs.items():
         for tol in (1e-3, 1e-4, 1e-5, 1e-6, 1e-8):
             weights, coef, model, answer = program(L, y, C, tol)
-            gap = rivals.conic_gap(stack, y, C, weights, coef, model)
+            gap = common.rival_gap(stack, y, C, weights, coef, model=model)
             record[name] = {"tol": tol, "gap": gap, "seconds": answer.solve_time}
             if gap <= 1e-4:
                 break
@@ -193,10 +189,8 @@ def main():
     plan += [(("growth", "m", k), growth, args.data, "ionosphere", fixed_n, k, draws) for k in many]
     plan += [(("growth", "n", k), growth, args.data, "adult_a6a", k, fixed_m, draws) for k in long]
     plan = [job for job in plan if job[0][0] in args.parts]
-    results = common.Results("newton_speed", args, len(plan))
-    with results.working():
-        for key, compute, *rest in plan:
-            results.cell(key, compute, *rest)
+    results = common.Results("newton_speed", args)
+    results.fill(plan)
 
     report_floor(results, sets, splits, wide)
     report_rivals(results, costs, cones)
@@ -217,7 +211,7 @@ def report_floor(results, sets, splits, wide):
         )
     for key in wide:
         if c := results.get("floor", "wide", *key):
-            times = [1e3 * c[k]["median"] for k in TIMED]
+            times = [common.ms(c[k]) for k in TIMED]
             rows.append([f"{key[0]} (random)", c["m"], c["n"], c["solves"], *times])
             rows[-1] += [c["ratio"], c["ratio"], c["gap"]]
     if not rows:
@@ -233,8 +227,8 @@ def report_floor(results, sets, splits, wide):
 def report_rivals(results, costs, cones):
     rows = [
         [
-            *(C, c["m"], c["n"], c["gap"], 1e3 * c["newton"]["median"]),
-            *(c["loop_gap"], 1e3 * c["loop"]["median"], c["ratio"]),
+            *(C, c["m"], c["n"], c["gap"], common.ms(c["newton"])),
+            *(c["loop_gap"], common.ms(c["loop"]), c["ratio"]),
         ]
         for C in costs
         if (c := results.get("cutting", C))
@@ -249,7 +243,7 @@ def report_rivals(results, costs, cones):
     rows, ratios = [], []
     for kind, C in cones:
         if c := results.get("conic", kind, C):
-            rows.append([kind, C, c["m"], c["n"], c["total_rank"], 1e3 * c["newton"]["median"]])
+            rows.append([kind, C, c["m"], c["n"], c["total_rank"], common.ms(c["newton"])])
             for name in ("dual", "primal"):
                 rows[-1] += [c[name]["seconds"], c[name]["gap"]]
             rows[-1].append(c["ratio"])
@@ -284,7 +278,7 @@ def report_growth(results, many, long):
                 met = slope <= 1.1 if slope is not None and len(cells) == len(sizes) else None
                 results.bar(f"{text}, at most 1.1", slope, met)
             else:
-                print(f"reported: {text}: {common.short(slope)}")
+                print(f"- reported: {text}: {common.short(slope)}")
 
 
 if __name__ == "__main__":

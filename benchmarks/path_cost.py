@@ -27,7 +27,7 @@ def bank_of(data, seed):
     return common.rakoto_bank(split.X).stack, split.y
 
 
-def compare(data, seed, learner, Cs):
+def compare(data, learner, seed, Cs):
     stack, y = bank_of(data, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -68,12 +68,10 @@ def main():
     splits, limit = (1, 5.0) if args.quick else (args.splits, 300.0)
     paths = [(learner, seed) for seed in range(splits) for learner in ("simple", "newton")]
     refits = [(name, tol) for name in NAMES if name != "auto" for tol in (1e-2, 1e-4)]
-    results = common.Results("path_cost", args, len(paths) + len(refits))
-    with results.working():
-        for learner, tol in refits:
-            results.cell(("refit", learner, tol), refit, args.data, learner, tol, limit)
-        for learner, seed in paths:
-            results.cell(("path", learner, seed), compare, args.data, seed, learner, Cs)
+    plan = [(("refit", *key), refit, args.data, *key, limit) for key in refits]
+    plan += [(("path", *key), compare, args.data, *key, Cs) for key in paths]
+    results = common.Results("path_cost", args)
+    results.fill(plan)
 
     print(f"path of {len(Cs)} values of C against as many cold fits, gap {TOL:g}\n")
     fields = ["path", "cold", "ratio", "path_solves", "cold_solves"]

@@ -9,8 +9,8 @@ at its best C, its own stopping rule and a computer of 2007) stand beside.
 from functools import lru_cache
 
 import common
-import numpy as np
 
+SHOWS = "rakoto2007, table 1 (at one C)"
 SETS = ["liver", "pima", "credit", "ionosphere", "sonar"]
 NORMALIZE = ["unit_trace", "center+unit_trace"]
 RUNS = [("simple", 1e-2), ("silp", 1e-2), ("newton", 1e-2)]
@@ -39,8 +39,7 @@ def measure(name, normalize, seed, data, learner, tol, limit):
     )
     if solution is not None:
         values = bank.decision(split.X_test, bank.spread(solution.weights), solution.coef)
-        correct = np.sign(values + solution.bias) == split.y_test
-        record["accuracy"] = 100.0 * float(correct.mean())
+        record["accuracy"] = common.accuracy(values + solution.bias, split.y_test)
     return record
 
 
@@ -106,10 +105,10 @@ def bars(results, names, splits):
             measured = f"{common.short(ours)}, simple {common.short(theirs)}"
             results.bar(text, measured, ours <= 15 and ours < theirs if known else None)
     missed = [key for key, c in results.cells.items() if not c.get("reached", False)]
-    print(f"\n{len(missed)} of {len(results.cells)} fits missed their tol")
+    print(f"\n{len(missed)} of {len(results.cells)} fits missed their tol\n")
     for key in missed:
         c = results.cells[key]
-        print(f"  {key}: gap {common.short(c['gap'])}, {c['status']}, {c['seconds']:.1f} s")
+        print(f"- {key}: gap {common.short(c['gap'])}, {c['status']}, {c['seconds']:.1f} s")
 
 
 def main():
@@ -128,11 +127,8 @@ def main():
         for normalize in NORMALIZE
         for learner, tol in RUNS
     ]
-    results = common.Results("rakoto_gaps", args, len(plan))
-    with results.working():
-        for key in plan:
-            name, normalize, seed, learner, tol = key
-            results.cell(key, measure, name, normalize, seed, args.data, learner, tol, limit)
+    results = common.Results("rakoto_gaps", args)
+    results.fill([(key, measure, *key[:3], args.data, *key[3:], limit) for key in plan])
     report(results, names, splits)
     bars(results, names, splits)
 

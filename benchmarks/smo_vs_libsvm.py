@@ -25,7 +25,7 @@ def measure(data, n, name, C, quick):
     gap = np.inf
     for tol in TOLS:
         machine = common.svc(K, y, C, tol)
-        gap = common.svc_gap(stack, y, C, machine)
+        gap = common.rival_gap(stack, y, C, np.ones(1), common.svc_coef(machine, n))
         if gap <= GAP:
             break
     _, ours = common.fit(stack, y, C=C, tol=GAP, learner="uniform")
@@ -53,17 +53,15 @@ def main():
     args = common.arguments(__doc__)
     sizes = {120: "ionosphere", 300: "adult_a6a"} if args.quick else SETS
     plan = [(n, name, C) for n, name in sizes.items() for C in (1.0, 10.0, 100.0)]
-    results = common.Results("smo_vs_libsvm", args, len(plan))
-    with results.working():
-        for n, name, C in plan:
-            results.cell((n, C), measure, args.data, n, name, C, args.quick)
+    results = common.Results("smo_vs_libsvm", args)
+    results.fill([((n, C), measure, args.data, n, name, C, args.quick) for n, name, C in plan])
     header = ["n", "C", "support", "SVC tol", "SVC gap", "SVC ms", "our gap", "our ms", "ratio"]
     cells = [c for n, _, C in plan if (c := results.get(n, C))]
     rows = [
         [
             *(c["n"], c["C"], c["support"]),
-            *(c["svc_tol"], c["svc_gap"], 1e3 * c["svc"]["median"]),
-            *(c["our_gap"], 1e3 * c["ours"]["median"], c["ratio"]),
+            *(c["svc_tol"], c["svc_gap"], common.ms(c["svc"])),
+            *(c["our_gap"], common.ms(c["ours"]), c["ratio"]),
         ]
         for c in cells
     ]

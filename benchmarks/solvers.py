@@ -1,18 +1,113 @@
-"""Other ways to the same optimum, as good as they can be made in a few lines.
+"""Ours and others' ways to the same optimum, the others as good as a few lines can make them.
 
     min_d J(d) = max_α Σα − ½ max_m αᵀY K_m Y α        0 ≤ α ≤ C, yᵀα = 0, d on the simplex
 
-Each returns weights, coefficients v = y∘α and what it took, for the caller to certify.
+Rivals return weights, coefficients v = y∘α and what it took, for ``objective`` to certify.
 """
 
-import time
+from __future__ import annotations
 
-import common
+import contextlib
+import importlib.util
+import signal
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
+from datasets import Skipped
+from objective import judge
 from scipy import sparse
 from scipy.optimize import linprog
+from sklearn import config_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVC
 
+import kernelweave as kw
 from kernelweave.problems.losses import lower
+
+
+def need(package: str) -> None:
+    """Skip the cell where an optional package is not installed."""
+    if importlib.util.find_spec(package) is None:
+        raise Skipped(f"{package} is not installed")
+
+
+# ---- ours --------------------------------------------------------------------------------------
+
+
+class TimeUp(Exception):
+    """A fit took longer than it may."""
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Raise ``TimeUp`` in the block after so many seconds, where the system has alarms."""
+    if seconds is None or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def ring(*_: Any) -> None:
+        raise TimeUp
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def fit(
+    stack: kw.KernelStack,
+    y: np.ndarray,
+    *,
+    C: float,
+    tol: float,
+    limit: float | None = None,
+    **options: Any,
+) -> tuple[kw.Solution | None, dict[str, Any]]:
+    """``learn``, and a record of how it went; no solution where time ran out."""
+    began = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            with time_limit(limit):
+                solution = kw.learn(stack, y, C=C, tol=tol, **options)
+        except TimeUp:
+            return None, {"status": "timeout", "seconds": time.perf_counter() - began, "gap": None}
+    seconds = time.perf_counter() - began
+    judged = judge(stack, y, C, solution)
+    return solution, {
+        "status": solution.status,
+        "seconds": seconds,
+        **judged,
+        "own_gap": solution.gap,
+        "reached": judged["gap"] <= tol,
+        "warned": any(issubclass(w.category, ConvergenceWarning) for w in caught),
+        "solves": solution.n_svm_solves,
+        "iterations": solution.n_iter,
+        "m": stack.m,
+        "n": stack.n,
+    }
+
+
+# ---- scikit-learn ------------------------------------------------------------------------------
+
+
+def svc(K: np.ndarray, y: np.ndarray, C: float, tol: float = 1e-3) -> SVC:
+    """scikit-learn's machine on a given kernel, spared the look for NaN as a stack is."""
+    with config_context(assume_finite=True):
+        return SVC(kernel="precomputed", C=C, tol=tol, cache_size=1000).fit(K, y)
+
+
+def svc_coef(machine: SVC, n: int) -> np.ndarray:
+    """v = y∘α over all rows."""
+    coef = np.zeros(n)
+    coef[machine.support_] = machine.dual_coef_[0]
+    return coef
 
 
 def cutting_planes(K, y, C, tol, svc_tol, patience=np.inf):
@@ -27,7 +122,7 @@ def cutting_planes(K, y, C, tol, svc_tol, patience=np.inf):
     weights, best, cuts, sums, alphas = np.full(m, 1 / m), (np.inf, None, None), [], [], []
     while time.perf_counter() - began < patience or not cuts:
         combined = np.tensordot(weights, K, 1)
-        v = common.svc_coef(common.svc(combined, y, C, svc_tol), n)
+        v = svc_coef(svc(combined, y, C, svc_tol), n)
         f = combined @ v
         primal = qp.primal_value(f, qp.best_bias(f), v @ f)
         if primal < best[0]:
@@ -46,6 +141,9 @@ def cutting_planes(K, y, C, tol, svc_tol, patience=np.inf):
     return best[1], best[2], proof / proof.sum() @ np.array(alphas), len(cuts)
 
 
+# ---- conic solvers -----------------------------------------------------------------------------
+
+
 def factors(K, relative=1e-11):
     """L_m with K_m = L_m L_mᵀ, of low rank where the kernel is."""
     found = []
@@ -58,6 +156,7 @@ def factors(K, relative=1e-11):
 
 def dual_cone_program(L, y, C, tol):
     """min ½u² − Σα  s.t.  ‖L_mᵀ(y∘α)‖ ≤ u for every m, 0 ≤ α ≤ C, yᵀα = 0."""
+    need("clarabel")
     import clarabel
 
     n, m = len(y), len(L)
@@ -91,6 +190,7 @@ def block(B, y):
 
 def primal_cone_program(L, y, C, tol):
     """min ½u² + CΣξ  s.t.  Σ‖w_m‖ ≤ u, y_i(Σ L_m[i]·w_m + b) ≥ 1 − ξ_i, ξ ≥ 0."""
+    need("clarabel")
     import clarabel
 
     n, m = len(y), len(L)
@@ -136,17 +236,3 @@ def _clarabel(P, q, A, b, cones, sizes, tol):
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tol
     cones = cones + [clarabel.SecondOrderConeT(int(size)) for size in sizes]
     return clarabel.DefaultSolver(P, q, A, b, cones, settings).solve()
-
-
-def conic_gap(stack, y, C, weights, coef, model):
-    """Certified gap of a cone program's point: the better of its own f and that of its α."""
-    from kernelweave import duality_gap
-
-    qp = lower(y, stack.n, C, "hinge")
-    f = stack.combine(weights) @ coef
-    bias = qp.best_bias(f)
-    judged = duality_gap(stack, y, weights, coef, bias, C=C, dual_alpha=y * coef)
-    primals = [judged.primal, qp.improve(f, float(coef @ f))[2]]
-    if model is not None:
-        primals.append(qp.improve(*model)[2])
-    return (min(primals) - judged.dual) / min(primals)

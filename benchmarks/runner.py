@@ -1,0 +1,329 @@
+"""How experiments run: options, times taken in turns, and cells kept as soon as they are known."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import importlib.metadata
+import json
+import math
+import multiprocessing
+import os
+import pathlib
+import platform
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import threadpoolctl
+from datasets import Skipped, matrices, rakoto_bank
+from report import short
+from solvers import fit
+
+import kernelweave as kw
+
+HERE = pathlib.Path(__file__).resolve().parent
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "highspy", "clarabel", "scs")
+BAR = 20  # characters of a full progress bar
+
+
+def arguments(doc: str | None, **extra: dict[str, Any]) -> argparse.Namespace:
+    """Options that every experiment has, and ``extra`` ones: name=dict(type=…, default=…)."""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data",
+        default=os.environ.get("KERNELWEAVE_DATA"),
+        help="folder of the data sets (or set KERNELWEAVE_DATA)",
+    )
+    parser.add_argument("--quick", action="store_true", help="a small run, to see that it works")
+    parser.add_argument("--fresh", action="store_true", help="forget the results of earlier runs")
+    parser.add_argument("--report", action="store_true", help="only print what is known already")
+    for name, options in extra.items():
+        parser.add_argument(f"--{name}", **options)
+    return parser.parse_args()
+
+
+# ---- timing ------------------------------------------------------------------------------------
+
+
+def warm_up() -> None:
+    """Compile, or load from the cache, all that is going to be timed."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([-1.0, 1.0], 15)
+    X = rng.standard_normal((30, 3)) + 0.5 * y[:, None]
+    stack = kw.KernelStack(matrices(rakoto_bank(X).stack))
+    for learner in ("uniform", "simple", "silp", "alternate", "newton"):
+        for C in (1.0, 100.0):
+            fit(stack, y, C=C, tol=1e-4, learner=learner, max_iter=20)
+    fit(stack.select([0]), y, C=1.0, tol=1e-3, learner="uniform")
+
+
+def race(
+    runners: dict[str, Callable[[], Any]], seconds: float = 2.0, least: int = 3, most: int = 30
+) -> dict[str, dict[str, float]]:
+    """Median, quartiles and least of the times of each runner.
+
+    They take turns, so that all meet the same disturbances, after a round that does not count:
+    until each ran ``least`` times and all together ``seconds``, at most ``most`` times.
+    """
+    times: dict[str, list[float]] = {name: [] for name in runners}
+    for runner in runners.values():
+        runner()
+    began = time.perf_counter()
+    while True:
+        for name, runner in runners.items():
+            start = time.perf_counter()
+            runner()
+            times[name].append(time.perf_counter() - start)
+        rounds = len(next(iter(times.values())))
+        if rounds >= most or (rounds >= least and time.perf_counter() - began > seconds):
+            break
+    return {name: spread(t) for name, t in times.items()}
+
+
+def spread(times: Iterable[float]) -> dict[str, float]:
+    """Median, quartiles and least of repeated times."""
+    t = np.array(list(times))
+    low, median, high = (float(q) for q in np.quantile(t, (0.25, 0.5, 0.75)))
+    return {"median": median, "low": low, "high": high, "min": float(t.min()), "repeats": t.size}
+
+
+# ---- results -----------------------------------------------------------------------------------
+
+
+class Results:
+    """Cells by key, in ``results/NAME.json``; written after every cell, so nothing is lost.
+
+    A quick run writes to ``NAME.quick.json``. Each cell says how long it took and which run made
+    it, each run its command, versions, processor and thread counts. A cell that was skipped for
+    want of data or of a package has a reason, and is tried again by the next run.
+    """
+
+    def __init__(self, name: str, args: argparse.Namespace, total: int = 0) -> None:
+        self.quick, self.report_only, self.total = args.quick, args.report, total
+        self.path = HERE / "results" / f"{name}{'.quick' if args.quick else ''}.json"
+        self.runs: list[dict[str, Any]] = []
+        self.cells: dict[str, dict[str, Any]] = {}
+        self.skipped: dict[str, str] = {}
+        self.bars: list[dict[str, Any]] = []
+        if self.path.exists() and not args.fresh:
+            known = json.loads(self.path.read_text(encoding="utf-8"))
+            self.runs, self.cells, self.bars = known["runs"], known["cells"], known["bars"]
+        self.bars = self.bars if args.report else []
+        self.done, self.computed, self.began = 0, 0, time.perf_counter()
+        self.current: dict[str, Any] | None = None
+
+    def fill(self, plan: Iterable[tuple[Any, ...]], processes: int = 1) -> None:
+        """Fill the cells of a plan, a list of (key, compute, *args), in so many processes.
+
+        With several, ``compute`` is a function of a module and times are those of a busy machine.
+        """
+        jobs = [(_name(key), compute, rest) for key, compute, *rest in plan]
+        self.total = len(jobs)
+        missing = [job for job in jobs if job[0] not in self.cells and not self.report_only]
+        self.done = len(jobs) - len(missing)
+        if not missing:
+            return
+        with self.working():
+            if processes == 1:
+                for name, compute, rest in missing:
+                    self.cell([name], compute, *rest)
+                return
+            self._begin()
+            context = multiprocessing.get_context("spawn")
+            with context.Pool(min(processes, len(missing)), _worker) as pool:
+                self._say(f"{len(missing)} cells in {processes} processes")
+                for name, record, reason in pool.imap_unordered(_work, missing):
+                    self.done += 1
+                    self._keep(name, record, reason)
+                    self._say(name)
+
+    def cell(self, key: Iterable[Any], compute: Callable[..., dict[str, Any]], *args: Any) -> None:
+        """Fill a cell with ``compute(*args)`` unless an earlier run did."""
+        name = _name(key)
+        if name not in self.cells and not self.report_only:
+            self._begin()
+            self._say(name)
+            self._keep(*_work((name, compute, args)))
+        self.done += 1
+
+    def get(self, *key: Any) -> dict[str, Any] | None:
+        """A cell, None where it is missing."""
+        return self.cells.get(_name(key))
+
+    @contextlib.contextmanager
+    def working(self) -> Iterator[None]:
+        """Cells are filled in this block; Ctrl-C ends it and goes on to the report."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            print("\ninterrupted; the same command goes on from here", file=sys.stderr)
+        else:
+            if self.current and sys.stderr.isatty():
+                print("\r\x1b[K", end="", file=sys.stderr)
+        for reason in sorted(set(self.skipped.values())):
+            count = sum(r == reason for r in self.skipped.values())
+            print(f"skipped {count} of {self.total or '?'} cells: {reason}", file=sys.stderr)
+
+    def bar(self, text: str, measured: Any, met: bool | None) -> None:
+        """Say whether a bar is met; None where it was not measured in full, as in a quick run."""
+        met = None if met is None or self.quick else bool(met)
+        word = {True: "met", False: "MISSED", None: "not measured"}[met]
+        if not self.report_only:
+            self.bars.append({"bar": text, "measured": measured, "met": met})
+            self.save()
+        print(f"- {word}: {text} (measured: {short(measured)})")
+
+    def save(self) -> None:
+        """Write it all, at once or not at all: a cell a line."""
+        parts = {"runs": self.runs, "bars": self.bars, "cells": self.cells, "skipped": self.skipped}
+        lines = [f"{json.dumps(key)}: {_lines(_plain(part))}" for key, part in parts.items()]
+        self.path.parent.mkdir(exist_ok=True)
+        scratch = self.path.with_suffix(".tmp")
+        scratch.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+        os.replace(scratch, self.path)
+
+    def _begin(self) -> None:
+        """Describe the run and compile, before its first cell."""
+        if self.current is not None:
+            return
+        self.current = environment()
+        if any(run["commit"] != self.current["commit"] for run in self.runs):
+            print("some cells are of other versions; --fresh starts over", file=sys.stderr)
+        self.runs.append(self.current)
+        warm_up()
+        self.began = time.perf_counter()
+
+    def _keep(self, name: str, record: dict[str, Any] | None, reason: str | None) -> None:
+        if record is None:
+            self.skipped[name] = reason or "no reason given"
+        else:
+            self.cells[name] = {**record, "run": len(self.runs) - 1}
+        self.computed += 1
+        self.save()
+
+    def _say(self, name: str) -> None:
+        spent = time.perf_counter() - self.began
+        left = spent / self.computed * (self.total - self.done) if self.computed else math.nan
+        rest = f", about {left:.0f} s left" if self.total and self.computed else ""
+        full = round(BAR * min(self.done / self.total, 1.0)) if self.total else 0
+        place = f"{'█' * full}{'░' * (BAR - full)} {self.done}/{self.total or '?'} "
+        start, end = ("\r\x1b[K", "") if sys.stderr.isatty() else ("", "\n")
+        print(f"{start}{place}{name} ({spent:.0f} s{rest})", end=end, file=sys.stderr, flush=True)
+
+
+def _name(key: Iterable[Any]) -> str:
+    return "/".join(str(part) for part in key)
+
+
+def _work(job: tuple[str, Callable[..., dict[str, Any]], Iterable[Any]]) -> tuple[Any, ...]:
+    """(name, record, reason): a cell, or why there is none."""
+    name, compute, args = job
+    began = time.perf_counter()
+    try:
+        record = compute(*args)
+    except Skipped as reason:
+        return name, None, str(reason)
+    return name, {**record, "took": time.perf_counter() - began}, None
+
+
+def _worker() -> None:
+    """Start a process that leaves Ctrl-C to its parent and has compiled what it runs."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warm_up()
+
+
+# ---- what the figures depend on ----------------------------------------------------------------
+
+
+def environment() -> dict[str, Any]:
+    """Command, versions, processor and threads of this run; also said on stderr."""
+    loads = os.getloadavg() if hasattr(os, "getloadavg") else (0.0,)
+    if loads[0] > 0.5:
+        print(f"others use this machine (load {loads[0]:.1f}): times are noise", file=sys.stderr)
+    found = {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "options": _options(sys.argv[1:]),
+        "kernelweave": kw.__version__,
+        "commit": _git("rev-parse", "--short=12", "HEAD")
+        + ("+" if _git("status", "--porcelain", "--untracked-files=no", "src") else ""),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "versions": {name: _version(name) for name in PACKAGES},
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "load": loads[0],
+        "threads": sorted(
+            {
+                f"{p['user_api']} {p['internal_api']}: {p['num_threads']}"
+                for p in threadpoolctl.threadpool_info()
+            }
+            | {f"numba: {os.environ['NUMBA_NUM_THREADS']}"}
+        ),
+    }
+    print(
+        f"kernelweave {found['kernelweave']} ({found['commit']}), {found['processor']}, "
+        f"{found['cores']} cores; threads: {', '.join(found['threads'])}",
+        file=sys.stderr,
+    )
+    return found
+
+
+def _options(words: list[str]) -> list[str]:
+    """The options that decide what is measured: not where the data are, nor --fresh."""
+    kept, previous = [], ""
+    for word in words:
+        if previous != "--data" and word != "--fresh" and not word.startswith("--data"):
+            kept.append(word)
+        previous = word
+    return kept
+
+
+def _git(*command: str) -> str:
+    try:
+        return subprocess.run(
+            ["git", "-C", str(HERE.parent), *command], capture_output=True, text=True, check=True
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def _plain(x: Any) -> Any:
+    """``x`` in types that JSON knows; numbers that are not finite become null."""
+    if isinstance(x, dict):
+        return {str(key): _plain(value) for key, value in x.items()}
+    if isinstance(x, list | tuple | np.ndarray):
+        return [_plain(value) for value in x]
+    if isinstance(x, np.generic):
+        x = x.item()
+    return None if isinstance(x, float) and not math.isfinite(x) else x
+
+
+def _lines(part: Any) -> str:
+    """JSON of a list or a dictionary, an item a line."""
+    if isinstance(part, dict):
+        items = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in part.items()]
+        return "{\n" + ",\n".join(items) + "\n}" if items else "{}"
+    return "[\n" + ",\n".join(json.dumps(value) for value in part) + "\n]" if part else "[]"

@@ -1,0 +1,176 @@
+"""The benchmark harness, on experiments of its own: no data set, no timing."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+BENCHMARKS = pathlib.Path(__file__).resolve().parents[1] / "benchmarks"
+pytestmark = pytest.mark.skipif(not BENCHMARKS.exists(), reason="benchmarks are not distributed")
+
+EXPERIMENT = """\"\"\"What is a square.
+
+Whole numbers only.
+\"\"\"
+
+import common
+
+SHOWS = "euclid, table 1"
+
+
+def square(k, stop):
+    if k == stop:
+        raise KeyboardInterrupt
+    if k == 2:
+        raise common.Skipped("two is missing")
+    return {"square": k * k}
+
+
+def main():
+    number = {"type": int, "default": -1}
+    args = common.arguments(__doc__, stop=number, processes={**number, "default": 1})
+    results = common.Results("toy", args)
+    results.fill([((k, "squared"), square, k, args.stop) for k in range(4)], args.processes)
+    known = [k for k in range(4) if results.get(k, "squared")]
+    common.table(["k", "k²"], [[k, results.get(k, "squared")["square"]] for k in known])
+    results.bar("three squares", len(known), len(known) == 3)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.fixture(scope="module")
+def report():
+    spec = importlib.util.spec_from_file_location("benchmark_report", BENCHMARKS / "report.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The harness with one experiment."""
+    folder = tmp_path_factory.mktemp("project") / "benchmarks"
+    folder.mkdir()
+    shared = ["common", "datasets", "objective", "report", "run", "runner", "solvers"]
+    for name in shared:
+        shutil.copy(BENCHMARKS / f"{name}.py", folder)
+    shutil.copy(BENCHMARKS / "README.md", folder)
+    (folder / "toy.py").write_text(EXPERIMENT, encoding="utf-8")
+    return folder
+
+
+def run(folder, *command):
+    return subprocess.run(
+        [sys.executable, str(folder / command[0]), *command[1:]],
+        capture_output=True,
+        encoding="utf-8",
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+    )
+
+
+def test_an_interrupted_run_goes_on_and_its_page_tells_all(folder):
+    run(folder, "toy.py", "--stop", "3", "--data", "somewhere")
+    kept = json.loads((folder / "results" / "toy.json").read_text(encoding="utf-8"))
+    assert set(kept["cells"]) == {"0/squared", "1/squared"}
+    assert kept["skipped"] == {"2/squared": "two is missing"}
+    assert kept["runs"][0]["options"] == ["--stop", "3"]
+
+    done = run(folder, "run.py")
+    assert done.returncode == 0, done.stderr
+    now = json.loads((folder / "results" / "toy.json").read_text(encoding="utf-8"))
+    assert {key: cell["run"] for key, cell in now["cells"].items()} == {
+        "0/squared": 0,
+        "1/squared": 0,
+        "3/squared": 1,
+    }
+    run_record = now["runs"][-1]
+    assert {"date", "commit", "versions", "processor", "cores", "threads"} <= set(run_record)
+    assert "numba: 1" in run_record["threads"]
+    assert "threads: " in done.stderr and "numba: 1" in done.stderr
+
+    page = (folder.parent / "docs" / "results" / "toy.md").read_text(encoding="utf-8")
+    for text in (
+        "# What is a square\n",
+        "euclid, table 1",
+        "`python benchmarks/toy.py`",
+        run_record["date"][:10],
+        "| 3 |  9 |",
+        "- met: three squares (measured: 3)",
+        "- 2/squared: two is missing",
+    ):
+        assert text in page
+    index = (folder.parent / "docs" / "results" / "README.md").read_text(encoding="utf-8")
+    assert "[What is a square](toy.md)" in index and "1 of 1" in index
+    assert "`python benchmarks/toy.py`" in (folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_several_processes_find_the_same(folder):
+    done = run(folder, "toy.py", "--quick", "--fresh", "--processes", "2")
+    assert "| 3 |  9 |" in done.stdout
+    kept = json.loads((folder / "results" / "toy.quick.json").read_text(encoding="utf-8"))
+    assert {key: cell["square"] for key, cell in kept["cells"].items()} == {
+        f"{k}/squared": k * k for k in (0, 1, 3)
+    }
+    assert kept["skipped"] == {"2/squared": "two is missing"}
+
+
+def test_a_failing_experiment_is_reported_and_stops_no_other(folder):
+    (folder / "broken.py").write_text(
+        '"""What breaks."""\n\n\ndef main():\n    raise ValueError\n\n\nmain()\n', encoding="utf-8"
+    )
+    try:
+        done = run(folder, "run.py", "--quick")
+    finally:
+        (folder / "broken.py").unlink()
+    assert done.returncode == 1
+    assert "FAILED" in done.stdout
+    assert (folder.parent / "build" / "results" / "toy.md").exists()
+
+
+def test_every_experiment_says_what_it_asks(report):
+    found = report.experiments()
+    assert {"rakoto_gaps", "gai_table1", "newton_speed", "figures"} <= set(found)
+    assert not {"common", "runner", "report", "run"} & set(found)
+    for experiment in found.values():
+        assert experiment.title != experiment.name
+
+
+class Silent:
+    def bar(self, text, measured, met):
+        self.measured, self.met = measured, met
+
+
+def test_comparison_with_a_paper(report, capsys):
+    ours = np.array([79.0, 81.0, 80.0, 80.0])  # mean 80, standard error √(2/3)/2
+    error = np.sqrt(2.0 / 3.0) / 2.0
+    comparison = report.Comparison("set")
+    comparison.add(("paper's error",), ours, 81.2, 0.5)
+    comparison.add(("ours for both",), ours, 81.2)
+    comparison.add(("too far",), ours, 81.3, 0.1)
+    comparison.add(("as printed",), np.full(3, 70.04), 70.0, 0.0)
+    comparison.add(("not measured",), [], 50.0, 1.0)
+    first, second, third, fourth = comparison.pairs
+    assert first.allowed == pytest.approx(2.0 * np.sqrt(error**2 + 0.25))
+    assert second.allowed == pytest.approx(2.0 * np.sqrt(2.0) * error)
+    assert [pair.agrees for pair in (first, second, third, fourth)] == [True, False, False, True]
+    results = Silent()
+    comparison.show(results, wanted=4)
+    assert results.measured == "2 of 4, 50 %" and results.met is False
+    assert "too far" in capsys.readouterr().out
+    comparison.show(results, wanted=5)
+    assert results.met is None
+
+
+def test_times_show_their_spread(report):
+    assert report.ms({"median": 0.0021, "low": 0.002, "high": 0.0024}) == "2.1 (2–2.4)"
+    assert report.ms({"median": 0.002, "low": 0.002, "high": 0.002}) == "2"
