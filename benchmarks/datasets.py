@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import kernelweave as kw
+from kernelweave import datasets
 
 FILES = {"liver": "liver_bupa", "credit": "credit_crx"}
 WIDTHS = (0.5, 1, 2, 5, 7, 10, 12, 15, 17, 20)
@@ -36,15 +36,11 @@ class Split:
 @lru_cache(maxsize=4)
 def load(name: str, data: str | None) -> tuple[np.ndarray, np.ndarray]:
     """Features and ±1 labels of a data set, as they came."""
-    if data is None:
-        raise Skipped("no data folder: give --data FOLDER or set KERNELWEAVE_DATA")
-    import pandas as pd
-
-    path = pathlib.Path(data) / f"{FILES.get(name, name)}.csv.gz"
-    if not path.exists():
-        raise Skipped(f"no file {path.name} in the data folder")
-    table = pd.read_csv(path)
-    return table.drop(columns="y").to_numpy(float), table["y"].to_numpy(float)
+    try:
+        found = datasets.load(FILES.get(name, name), data)
+    except FileNotFoundError as error:
+        raise Skipped(f"{error} Here, --data FOLDER does so.") from None
+    return found.X.astype(float), found.y.astype(float)
 
 
 def standardise(X: np.ndarray, *others: np.ndarray) -> list[np.ndarray]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import report
-from .datasets import ViewData, breast_cancer
+from .datasets import DataSet, breast_cancer
 from .estimators import MKLClassifier
 from .kernels.bank import KernelBank
 from .kernels.default import default_kernels
@@ -51,7 +51,7 @@ def run(seed: int = 0, splits: int = 10) -> None:
 
 
 def _compare(
-    data: ViewData, bank: KernelBank, seed: int, splits: int
+    data: DataSet, bank: KernelBank, seed: int, splits: int
 ) -> dict[str, tuple[float, float]]:
     """Mean and standard error of the accuracy of three ways to weight the bank's kernels."""
     rng = np.random.default_rng(seed)
@@ -73,7 +73,7 @@ def _compare(
     }
 
 
-def _best_single(data: ViewData, rows: NDArray[np.intp], rng: np.random.Generator) -> KernelBank:
+def _best_single(data: DataSet, rows: NDArray[np.intp], rng: np.random.Generator) -> KernelBank:
     """The kernel on one view that does best when parts of these rows are held out in turn."""
     banks = [
         KernelBank([kernel], {view: columns}, scale="standard")
@@ -103,7 +103,7 @@ def _counts(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
     return np.unique(y, return_counts=True)
 
 
-def _properties(data: ViewData, columns: list[int]) -> list[str]:
+def _properties(data: DataSet, columns: list[int]) -> list[str]:
     """What the columns measure: "mean radius", "radius error" and "worst radius" are one."""
     words = [data.columns[j].replace("mean ", "").replace("worst ", "") for j in columns]
     return list(dict.fromkeys(word.replace(" error", "") for word in words))
