@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from .kernels.functions import Linear as Linear
     from .kernels.functions import Polynomial as Polynomial
     from .kernels.functions import Precomputed as Precomputed
+    from .kernels.graphs import Diffusion as Diffusion
+    from .kernels.graphs import Graph as Graph
+    from .kernels.maps import EmpiricalKernelMap as EmpiricalKernelMap
+    from .kernels.sequences import SmithWaterman as SmithWaterman
     from .kernels.stack import KernelStack as KernelStack
+    from .kernels.text import BagOfWords as BagOfWords
+    from .kernels.text import LatentConcepts as LatentConcepts
     from .mkl import learn as learn
     from .parametric import learn_parameters as learn_parameters
     from .path import regularization_path as regularization_path
@@ -31,17 +37,23 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 _HOME = {
+    "BagOfWords": "kernels.text",
     "Certificate": "certificate",
+    "Diffusion": "kernels.graphs",
+    "EmpiricalKernelMap": "kernels.maps",
     "FittedBank": "kernels.bank",
     "Gaussian": "kernels.functions",
     "GaussianWidths": "kernels.differentiable",
+    "Graph": "kernels.graphs",
     "KernelBank": "kernels.bank",
     "KernelStack": "kernels.stack",
     "Laplacian": "kernels.functions",
+    "LatentConcepts": "kernels.text",
     "Linear": "kernels.functions",
     "MKLClassifier": "estimators",
     "Polynomial": "kernels.functions",
     "Precomputed": "kernels.functions",
+    "SmithWaterman": "kernels.sequences",
     "Solution": "solution",
     "duality_gap": "certificate",
     "enclosing_ball": "solvers.enclosing_ball",

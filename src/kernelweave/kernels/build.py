@@ -116,7 +116,7 @@ class _Builder:
             error.add_note(f"The kernel was {member.name!r}.")
             raise
         if not kernel.known_psd:
-            out[...] = check_gram(out, f"kernel {member.name!r}")
+            out[...] = check_gram(out, f"kernel {member.name!r}", advice=kernel.advice)
         normalizer = learn(self.rule, out, member.name)
         if isinstance(normalizer, str):
             self._drop(number, normalizer)

@@ -17,9 +17,11 @@ class Kernel(Params):
     """k(x, z), by its parameters; a bank evaluates it on the rows of a view.
 
     ``known_psd``: positive semidefinite by construction, so that its matrices need no check.
+    ``advice``: what to do where the check of one that is not fails.
     """
 
     known_psd: ClassVar[bool] = True
+    advice: ClassVar[str] = ""
 
     @property
     def numeric(self) -> bool:

@@ -58,14 +58,14 @@ class Precomputed(Kernel):
         self.K = K
         self.check = check
         self.indefinite = indefinite
-        self.labels = _labels(K)
+        self.labels = frame_labels(K, "Precomputed")
         self._check()
 
     def set_params(self, **params: Any) -> Precomputed:
         """Set ``K`` or how it is checked; a matrix is checked as the constructor does."""
         super().set_params(**params)
         if "K" in params:
-            self.labels = _labels(self.K)
+            self.labels = frame_labels(self.K, "Precomputed")
         if params:
             self._check()
         return self
@@ -99,30 +99,7 @@ class Precomputed(Kernel):
         return self.K[numbers, numbers]
 
     def _numbers(self, rows: Rows) -> NDArray[np.intp]:
-        """The row numbers in X, each an integer from 0 to n_all − 1."""
-        raw = rows.raw
-        if raw.shape[1] != 1:
-            raise ValueError(
-                f"{self.label()} takes one column of row numbers; view {rows.view.name!r} has "
-                f"{raw.shape[1]} columns. For all rows, X is np.arange(len(K)).reshape(-1, 1), not "
-                "K; beside other columns, use (name, Precomputed(K), column)."
-            )
-        given = raw[:, 0]
-        if given.dtype.kind != "f":
-            raise ValueError(f"{self.label()}: row numbers must be numbers; found {given[0]!r}.")
-        for wrong, why in (
-            (~np.isfinite(given), "finite"),
-            (given != np.floor(given), "whole numbers"),
-            (given < 0, "non-negative"),
-            (given >= len(self.K), f"below {len(self.K)}, the size of the matrix"),
-        ):
-            if wrong.any():
-                found = float(given[np.argmax(wrong)])
-                raise ValueError(
-                    f"{self.label()}: row numbers must be {why}; found {found:g} in "
-                    f"row {int(np.argmax(wrong))} of X."
-                )
-        return given.astype(np.intp)
+        return row_numbers(rows, len(self.K), self.label())
 
     def __sklearn_clone__(self) -> Precomputed:
         return copy.copy(self)
@@ -133,6 +110,33 @@ class Precomputed(Kernel):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.K.flags.writeable = False
+
+
+def row_numbers(rows: Rows, size: int, who: str) -> NDArray[np.intp]:
+    """The one column of these rows, each an integer from 0 to size − 1; ``who`` asks for them."""
+    raw = rows.raw
+    if raw.shape[1] != 1:
+        raise ValueError(
+            f"{who} takes one column of row numbers; view {rows.view.name!r} has {raw.shape[1]} "
+            "columns. For all rows, X is np.arange(len(K)).reshape(-1, 1), not K; beside other "
+            "columns, use (name, kernel, column)."
+        )
+    given = raw[:, 0]
+    if given.dtype.kind != "f":
+        raise ValueError(f"{who}: row numbers must be numbers; found {given[0]!r}.")
+    for wrong, why in (
+        (~np.isfinite(given), "finite"),
+        (given != np.floor(given), "whole numbers"),
+        (given < 0, "non-negative"),
+        (given >= size, f"below {size}, the size of the matrix"),
+    ):
+        if wrong.any():
+            found = float(given[np.argmax(wrong)])
+            raise ValueError(
+                f"{who}: row numbers must be {why}; found {found:g} in row "
+                f"{int(np.argmax(wrong))} of X."
+            )
+    return given.astype(np.intp)
 
 
 def check_same_rows(kernels: Iterable[tuple[str, Kernel]]) -> None:
@@ -157,15 +161,15 @@ def check_same_rows(kernels: Iterable[tuple[str, Kernel]]) -> None:
             )
 
 
-def _labels(K: Any) -> tuple[str, ...] | None:
+def frame_labels(K: Any, who: str) -> tuple[str, ...] | None:
     """Labels of a data frame's rows and columns; as text, since files make text of numbers."""
     if not (hasattr(K, "index") and hasattr(K, "columns")):
         return None
     rows, columns = tuple(map(str, K.index)), tuple(map(str, K.columns))
     if rows != columns:
         raise ValueError(
-            "Precomputed: rows and columns of the data frame must have the same labels in the "
-            f"same order; found rows {_first(rows)} and columns {_first(columns)}. After "
+            f"{who}: rows and columns of the data frame must have the same labels in the same "
+            f"order; found rows {_first(rows)} and columns {_first(columns)}. After "
             "read_csv(…, index_col=0), K.loc[K.columns] puts them in order; K.to_numpy() has none."
         )
     return None if rows == tuple(map(str, range(len(rows)))) else rows

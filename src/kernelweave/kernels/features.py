@@ -1,0 +1,51 @@
+"""Kernels that are inner products of features learnt on the training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .kernel import Kernel
+from .rows import Pair, Rows
+from .table import FloatArray
+
+
+class FeatureKernel(Kernel):
+    """k(x, z) = φ(x)ᵀφ(z); ``features(rows)`` is φ of each row, dense or sparse.
+
+    ``features`` is any hashable callable: what it returns is kept with the rows.
+    """
+
+    def __init__(self, features: Callable[[Rows], Any]) -> None:
+        self.features = features
+
+    @property
+    def numeric(self) -> bool:
+        """The features read the columns as they came."""
+        return False
+
+    def fill(self, pair: Pair, out: FloatArray) -> None:
+        """Inner products of all pairs."""
+        inner_products(self._of(pair.a), self._of(pair.b), out)
+
+    def diagonal(self, rows: Rows) -> FloatArray:
+        """|φ(x)|²."""
+        phi = self._of(rows)
+        if hasattr(phi, "toarray"):
+            return np.asarray(phi.multiply(phi).sum(axis=1), dtype=np.float64).ravel()
+        return np.einsum("ij,ij->i", phi, phi)
+
+    def _of(self, rows: Rows) -> Any:
+        return rows.remember(self.features, lambda: self.features(rows))
+
+
+def inner_products(a: Any, b: Any, out: FloatArray) -> None:
+    """Products a bᵀ into ``out``; exactly symmetric where a is b."""
+    if hasattr(a, "toarray"):
+        a.sort_indices()  # the sums of k(x, z) and k(z, x) then have one order
+        b.sort_indices()
+        np.copyto(out, (a @ b.T).toarray())
+    else:
+        np.matmul(a, b.T, out=out)

@@ -1,0 +1,288 @@
+"""Smith-Waterman similarity: the score of the best local alignment of two sequences.
+
+    s(x, z) = max over pairs of segments and their alignments of
+              Σ substitution(x_i, z_j) − Σ over gaps (gap_open + length · gap_extend)
+
+[Smith and Waterman 1981], with affine gaps by Gotoh's recursion. It is symmetric but in general
+not positive semidefinite: the empirical kernel map makes a kernel of it [lanckriet2004, §6.2.2].
+
+One sequence is aligned with ``LANES`` others at a time, in lockstep: the inner loop runs over these
+and vectorises, which the recursion along a single pair does not allow. Sequences are sorted by
+length, so that little of a group is padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._jit import jit
+from . import _passes
+from ._checks import count_threads
+from .blosum62 import LETTERS, blosum62
+from .kernel import Kernel, check_number
+from .rows import Pair, Rows
+from .table import FloatArray, shown
+
+LANES = 32
+_EXACT = 2.0**24  # whole numbers up to here are exact in float32
+
+
+class SmithWaterman(Kernel):
+    """Best local alignment score of two sequences, as a similarity for ``EmpiricalKernelMap``.
+
+    X is one column of strings. A bank takes it as a kernel only where its matrix happens to be
+    positive semidefinite; ``EmpiricalKernelMap(SmithWaterman())`` always is.
+
+    Parameters
+    ----------
+    substitution : None, data frame, or (letters, matrix)
+        Symmetric scores of letter against letter; None for BLOSUM62, on amino acids.
+    gap_open, gap_extend : non-negative float
+        A gap of k letters costs gap_open + k·gap_extend; 11 and 1 are BLAST's for BLOSUM62.
+    """
+
+    known_psd = False
+    advice = "EmpiricalKernelMap(SmithWaterman()) is, for any scores."
+
+    def __init__(
+        self, substitution: Any = None, gap_open: float = 11.0, gap_extend: float = 1.0
+    ) -> None:
+        self.substitution = substitution
+        self.gap_open = gap_open
+        self.gap_extend = gap_extend
+
+    @property
+    def numeric(self) -> bool:
+        """It reads strings."""
+        return False
+
+    def label(self) -> str:
+        """By the cost of gaps, and whether the scores are one's own."""
+        own = "" if self.substitution is None else "own scores, "
+        return f"SmithWaterman({own}gaps {self.gap_open:g} + {self.gap_extend:g}·length)"
+
+    def validate(self) -> None:
+        """Raise ValueError for scores or costs that make no alignment."""
+        _Scores.read(self.substitution, self.gap_open, self.gap_extend)
+
+    def fill(self, pair: Pair, out: FloatArray) -> None:
+        """Scores of all pairs, each once where rows meet themselves."""
+        np.copyto(out, self._scores(_strings(pair.a), None if pair.same else _strings(pair.b)))
+
+    def diagonal(self, rows: Rows) -> FloatArray:
+        """The score of each sequence with itself."""
+        return np.array([self._scores([one], None)[0, 0] for one in _strings(rows)])
+
+    def _scores(self, a: list[Any], b: list[Any] | None) -> FloatArray:
+        return smith_waterman(
+            a,
+            b,
+            substitution=self.substitution,
+            gap_open=self.gap_open,
+            gap_extend=self.gap_extend,
+        )
+
+
+def smith_waterman(
+    a: Sequence[str],
+    b: Sequence[str] | None = None,
+    *,
+    substitution: Any = None,
+    gap_open: float = 11.0,
+    gap_extend: float = 1.0,
+    n_jobs: int | None = None,
+) -> FloatArray:
+    """Best local alignment scores of the sequences ``a`` with ``b``, or with each other.
+
+    An array (len(a), len(b)). With ``b`` None each pair is aligned once. ``n_jobs`` threads: None
+    for one, −1 for one on each core. See ``SmithWaterman`` for the other parameters.
+    """
+    scores = _Scores.read(substitution, gap_open, gap_extend)
+    left = _encode(a, scores.letters, "a")
+    right = left if b is None else _encode(b, scores.letters, "b")
+    dtype = scores.dtype(left, right)
+    rows, groups = _by_length(left), _Groups.of(right, len(scores.letters))
+    padded = np.full((len(scores.letters), len(scores.letters) + 1), -np.inf, dtype)
+    padded[:, :-1] = scores.matrix
+    costs = dtype.type(scores.gap_open + scores.gap_extend), dtype.type(scores.gap_extend)
+    zero = dtype.type(0.0)
+    found = np.empty((len(left), LANES * len(groups.codes)), dtype)
+
+    def work(start: int, stop: int) -> None:
+        longest = max(len(left[row]) for row in rows[start:stop])
+        room = np.empty((2, longest, LANES), dtype)
+        small = np.empty((len(scores.letters) + 3, LANES), dtype)
+        for place in range(start, stop):
+            first = place // LANES if b is None else 0  # earlier groups: pairs seen from there
+            for group in range(first, len(groups.codes)):
+                best = found[place, LANES * group : LANES * (group + 1)]
+                _align(
+                    left[rows[place]], groups.codes[group], padded, *costs, zero, room, small, best
+                )
+
+    _passes.run(work, len(left), _passes.WORTH_THREADS, count_threads(n_jobs))
+    result = np.empty((len(left), len(right)))
+    result[rows[:, None], groups.order] = found[:, : len(right)]
+    if b is None:
+        upper = np.empty((len(left), len(left)), dtype=bool)
+        upper[rows[:, None], rows] = np.arange(len(left))[:, None] <= np.arange(len(left))
+        result = np.where(upper, result, result.T)
+    return result
+
+
+@jit
+def _align(
+    a: Any, b: Any, scores: Any, first: Any, more: Any, zero: Any, room: Any, small: Any, best: Any
+) -> None:
+    """Best scores of ``a`` with each of ``LANES`` sequences, the columns of ``b``.
+
+    H[i], E[i]: best score of alignments that end at a_i and the present letter of b, and of those
+    among them that end in a gap in a. F is E's counterpart for gaps in b.
+    """
+    H, E = room[0], room[1]
+    profile, F, diagonal = small[3:], small[0], small[1]
+    for i in range(len(a)):
+        for k in range(LANES):
+            H[i, k] = zero
+            E[i, k] = zero
+    for k in range(LANES):
+        best[k] = zero
+    for j in range(len(b)):
+        for letter in range(len(scores)):
+            for k in range(LANES):
+                profile[letter, k] = scores[letter, b[j, k]]
+        for k in range(LANES):
+            F[k] = zero
+            diagonal[k] = zero
+        for i in range(len(a)):
+            letter = a[i]
+            for k in range(LANES):
+                h = diagonal[k] + profile[letter, k]
+                e = E[i, k]
+                f = F[k]
+                h = h if h > e else e
+                h = h if h > f else f
+                h = h if h > zero else zero
+                diagonal[k] = H[i, k]
+                H[i, k] = h
+                best[k] = h if h > best[k] else best[k]
+                h = h - first
+                e = e - more
+                f = f - more
+                E[i, k] = e if e > h else h
+                F[k] = f if f > h else h
+
+
+class _Groups(NamedTuple):
+    """Sequences by length, ``LANES`` to a group, letter by letter side by side."""
+
+    order: NDArray[np.intp]
+    codes: list[NDArray[np.uint8]]
+
+    @classmethod
+    def of(cls, sequences: list[NDArray[np.uint8]], blank: int) -> _Groups:
+        order = _by_length(sequences)
+        codes = []
+        for start in range(0, len(order), LANES):
+            members = [sequences[place] for place in order[start : start + LANES]]
+            group = np.full((len(members[-1]), LANES), blank, dtype=np.uint8)
+            for lane, sequence in enumerate(members):
+                group[: len(sequence), lane] = sequence
+            codes.append(group)
+        return cls(order, codes)
+
+
+class _Scores(NamedTuple):
+    letters: str
+    matrix: FloatArray
+    gap_open: float
+    gap_extend: float
+
+    @classmethod
+    def read(cls, substitution: Any, gap_open: Any, gap_extend: Any) -> _Scores:
+        opened = check_number("SmithWaterman", "gap_open", gap_open, positive=False)
+        extended = check_number("SmithWaterman", "gap_extend", gap_extend, positive=False)
+        if substitution is None:
+            return cls(LETTERS, blosum62(), opened, extended)
+        if hasattr(substitution, "index") and hasattr(substitution, "columns"):
+            letters, columns = [*map(str, substitution.index)], [*map(str, substitution.columns)]
+            if letters != columns:
+                raise ValueError("substitution: rows and columns must have the same letters.")
+            given = substitution.to_numpy()
+        elif isinstance(substitution, tuple) and len(substitution) == 2:
+            letters, given = [*map(str, substitution[0])], np.asarray(substitution[1])
+        else:
+            raise TypeError(
+                "substitution must be None, a data frame or a pair (letters, matrix); found "
+                f"{shown(substitution)}."
+            )
+        return cls("".join(letters), _check_scores(letters, given), opened, extended)
+
+    def dtype(self, a: list[NDArray[np.uint8]], b: list[NDArray[np.uint8]]) -> np.dtype[Any]:
+        """float32 where all scores are whole numbers that it holds exactly, else float64."""
+        whole = np.array_equal(self.matrix, np.round(self.matrix))
+        whole = whole and float(self.gap_open).is_integer() and float(self.gap_extend).is_integer()
+        longest = min(max(map(len, a)), max(map(len, b)))
+        size = max(np.abs(self.matrix).max() * longest, self.gap_open + self.gap_extend)
+        return np.dtype(np.float32 if whole and size < _EXACT else np.float64)
+
+
+def _check_scores(letters: list[str], given: NDArray[Any]) -> FloatArray:
+    size = len(letters)
+    if not 0 < size < 255 or any(len(letter) != 1 for letter in letters):
+        raise ValueError(f"substitution: letters are single characters; found {letters[:5]}.")
+    if len(set(letters)) < size:
+        raise ValueError("substitution: a letter stands twice.")
+    matrix = np.asarray(given, dtype=np.float64)
+    if matrix.shape != (size, size):
+        raise ValueError(f"substitution: {size} letters, but a matrix of shape {matrix.shape}.")
+    if not np.isfinite(matrix).all():
+        raise ValueError("substitution: scores must be finite.")
+    if not np.array_equal(matrix, matrix.T):
+        raise ValueError("substitution: scores must be symmetric.")
+    return matrix
+
+
+def _by_length(sequences: list[NDArray[np.uint8]]) -> NDArray[np.intp]:
+    return np.argsort([len(sequence) for sequence in sequences], kind="stable")
+
+
+def _encode(sequences: Any, letters: str, name: str) -> list[NDArray[np.uint8]]:
+    """Each sequence as places of its letters."""
+    if isinstance(sequences, str):
+        raise TypeError(f"{name} must be a list of sequences; found one string.")
+    place = {letter: code for code, letter in enumerate(letters)}
+    encoded = []
+    for row, sequence in enumerate(sequences):
+        if not isinstance(sequence, str):
+            raise TypeError(
+                f"SmithWaterman: sequence {row} is no string but {shown(sequence)}; leave rows "
+                "without a sequence out."
+            )
+        if not sequence:
+            raise ValueError(f"SmithWaterman: sequence {row} is empty; leave it out.")
+        try:
+            encoded.append(np.array([place[letter] for letter in sequence], dtype=np.uint8))
+        except KeyError as error:
+            raise ValueError(
+                f"SmithWaterman: sequence {row} has the letter {error}, which has no scores; "
+                f"known are {letters}. Replace it (by X, for an unknown amino acid; upper() where "
+                "letters are small), or give scores of your own."
+            ) from None
+    if not encoded:
+        raise ValueError(f"{name} must hold at least one sequence; found none.")
+    return encoded
+
+
+def _strings(rows: Rows) -> list[Any]:
+    raw = rows.raw
+    if raw.shape[1] != 1:
+        raise ValueError(
+            f"SmithWaterman takes one column of sequences; view {rows.view.name!r} has "
+            f"{raw.shape[1]} columns. Use (name, kernel, column)."
+        )
+    return [str(value) if isinstance(value, str) else value for value in raw[:, 0]]

@@ -1,0 +1,220 @@
+"""Kernels between texts: words in common, and concepts in common.
+
+    bag of words      k(x, z) = Σ_w φ_w(x) φ_w(z)
+    latent concepts   k(x, z) = Σ_c P(c|x) P(c|z)
+
+φ_w(x) says how often word w stands in x, weighted; concepts c come from probabilistic latent
+semantic analysis [lanckriet2004, §6.2.1]. Vocabulary, weights and concepts are learnt on the
+training texts; new texts are read with these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from .features import FeatureKernel, inner_products
+from .kernel import Kernel, check_number
+from .plsa import ConceptModel, plsa
+from .rows import Rows
+from .table import FloatArray, shown
+
+_KNOWN = {"counts": "CountVectorizer", "tfidf": "TfidfVectorizer"}
+
+
+class BagOfWords(Kernel):
+    """k(x, z) = φ(x)ᵀφ(z), φ the weighted word counts of a text.
+
+    X holds strings; several columns of a view are read as one text.
+
+    Parameters
+    ----------
+    vectorizer : "tfidf", "counts" or a scikit-learn vectorizer
+        Words weighted by how rare they are among the training texts, at length 1; plain counts; or
+        an object such as ``TfidfVectorizer(stop_words="english", min_df=2)``, whose parameters a
+        grid search reaches as ``vectorizer__min_df``.
+    """
+
+    def __init__(self, vectorizer: Any = "tfidf") -> None:
+        self.vectorizer = vectorizer
+
+    @property
+    def numeric(self) -> bool:
+        """It reads texts."""
+        return False
+
+    def label(self) -> str:
+        """By the weights of words."""
+        return f"BagOfWords({_told(self.vectorizer)})"
+
+    def validate(self) -> None:
+        """Raise ValueError or TypeError for what is no vectorizer."""
+        _check_vectorizer(self.vectorizer, "BagOfWords")
+
+    def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
+        """The kernel with the vocabulary of these rows."""
+        words = _Words(self.vectorizer)
+        rows.remember(words, lambda: words.fit(_texts(rows, "BagOfWords")))
+        return [("", FeatureKernel(words))]
+
+
+class LatentConcepts(Kernel):
+    """k(x, z) = Σ_c P(c|x) P(c|z), concepts c by probabilistic latent semantic analysis.
+
+    X holds strings; several columns of a view are read as one text. P(c|x) is found for every
+    text in the same way, from its own words and the P(w|c) learnt on the training texts, so that
+    a text has one place whether it was trained on or not.
+
+    Parameters
+    ----------
+    n_concepts : positive int
+    vectorizer : "counts", or a scikit-learn vectorizer with non-negative values
+    max_iter, tol, random_state
+        Of the training, see ``kernelweave.kernels.plsa.plsa``.
+    """
+
+    def __init__(
+        self,
+        n_concepts: int = 100,
+        vectorizer: Any = "counts",
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        random_state: int | None = 0,
+    ) -> None:
+        self.n_concepts = n_concepts
+        self.vectorizer = vectorizer
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    @property
+    def numeric(self) -> bool:
+        """It reads texts."""
+        return False
+
+    def label(self) -> str:
+        """By the number of concepts."""
+        return f"LatentConcepts({self.n_concepts})"
+
+    def validate(self) -> None:
+        """Raise ValueError or TypeError for parameters that cannot be learnt with."""
+        _check_vectorizer(self.vectorizer, "LatentConcepts")
+        for name in ("n_concepts", "max_iter"):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+                raise ValueError(
+                    f"LatentConcepts: {name} must be a positive integer; found {shown(value)}."
+                )
+        check_number("LatentConcepts", "tol", self.tol, positive=True)
+
+    def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
+        """The kernel with the vocabulary and the concepts of these rows."""
+        words = _Words(self.vectorizer)
+        counts = words.fit(_texts(rows, "LatentConcepts"))
+        model = plsa(
+            counts,
+            self.n_concepts,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            random_state=self.random_state,
+        )
+        return [("", FeatureKernel(_Concepts(words, model)))]
+
+
+class _Words:
+    """Word counts of texts, weighted, by a vectorizer of its own."""
+
+    def __init__(self, vectorizer: Any) -> None:
+        self.vectorizer = _make(vectorizer)
+
+    def fit(self, texts: list[str]) -> Any:
+        return self.vectorizer.fit_transform(texts)
+
+    def __call__(self, rows: Rows) -> Any:
+        return self.vectorizer.transform(_texts(rows, "BagOfWords"))
+
+
+class _Concepts:
+    """P(c|x) of texts."""
+
+    def __init__(self, words: _Words, model: ConceptModel) -> None:
+        self.words = words
+        self.model = model
+
+    def __call__(self, rows: Rows) -> FloatArray:
+        return self.model.fold_in(self.words(rows))[0]
+
+
+def bag_of_words_kernel(texts: Iterable[str], vectorizer: Any = "tfidf") -> FloatArray:
+    """Inner products of the weighted word counts of texts, the vocabulary learnt on all of them."""
+    _check_vectorizer(vectorizer, "bag_of_words_kernel")
+    phi = _make(vectorizer).fit_transform(_check_texts(list(texts), "bag_of_words_kernel"))
+    K = np.empty((phi.shape[0], phi.shape[0]))
+    inner_products(phi, phi, K)
+    return K
+
+
+def latent_concept_kernel(
+    texts: Iterable[str],
+    n_concepts: int = 100,
+    vectorizer: Any = "counts",
+    *,
+    max_iter: int = 100,
+    tol: float = 1e-4,
+    random_state: int | None = 0,
+) -> FloatArray:
+    """Inner products of the concept memberships of texts, the concepts learnt on all of them."""
+    _check_vectorizer(vectorizer, "latent_concept_kernel")
+    counts = _make(vectorizer).fit_transform(_check_texts(list(texts), "latent_concept_kernel"))
+    model = plsa(counts, n_concepts, max_iter=max_iter, tol=tol, random_state=random_state)
+    phi = model.fold_in(counts)[0]
+    K = np.empty((len(phi), len(phi)))
+    inner_products(phi, phi, K)
+    return K
+
+
+def _texts(rows: Rows, who: str) -> list[str]:
+    raw = rows.raw
+    columns = [_check_texts(raw[:, j].tolist(), who) for j in range(raw.shape[1])]
+    return ["\n".join(parts) for parts in zip(*columns, strict=True)]
+
+
+def _check_texts(texts: list[Any], who: str) -> list[str]:
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(
+                f"{who}: text {row} is no string but {shown(text)}; where texts are missing, put "
+                "an empty string."
+            )
+    return texts
+
+
+def _check_vectorizer(vectorizer: Any, who: str) -> None:
+    if isinstance(vectorizer, str):
+        if vectorizer not in _KNOWN:
+            raise ValueError(
+                f"{who}: vectorizer must be one of {[*_KNOWN]} or a scikit-learn vectorizer; found "
+                f"{vectorizer!r}."
+            )
+    elif isinstance(vectorizer, type) or not hasattr(vectorizer, "fit_transform"):
+        raise TypeError(
+            f"{who}: vectorizer must be one of {[*_KNOWN]} or a scikit-learn vectorizer, an object "
+            f"with fit_transform and transform; found {shown(vectorizer)}."
+        )
+
+
+def _make(vectorizer: Any) -> Any:
+    """A vectorizer of one's own."""
+    from sklearn.base import clone
+    from sklearn.feature_extraction import text
+
+    if isinstance(vectorizer, str):
+        return getattr(text, _KNOWN[vectorizer])()
+    return clone(vectorizer)
+
+
+def _told(vectorizer: Any) -> str:
+    return vectorizer if isinstance(vectorizer, str) else shown(vectorizer)
