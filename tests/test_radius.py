@@ -24,6 +24,7 @@ from kernelweave import (
 from kernelweave import radius_theory as theory
 from kernelweave.learners.radius import Radius
 from kernelweave.learners.radius_bound import RadiusBound
+from kernelweave.solvers.centring import centred
 from kernelweave.solvers.radius import Balls
 
 METHODS = ["newton", "gradient"]
@@ -67,7 +68,7 @@ def central_difference(f, x: np.ndarray, step: float) -> np.ndarray:
 def test_gradient_of_the_radius(cancer):
     stack = KernelStack(cancer[0][:8], check=False)
     e = np.linspace(1.0, 2.0, 8)
-    balls = Balls(stack, np.ones(8))
+    balls = Balls(centred(stack), np.ones(8))
     slopes = balls.slopes(balls.around(e, 1e-13).beta)
     by_hand = central_difference(lambda x: balls.around(x, 1e-13).radius2, e, 1e-4)
     np.testing.assert_allclose(slopes, by_hand, rtol=1e-6)

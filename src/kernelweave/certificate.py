@@ -16,6 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .checks import check_nonnegative
+from .checks import check_vector as check_vector
 from .formulation import make_problem
 from .kernels.stack import KernelStack
 from .problems.dual_qp import DualQP, relative_gap
@@ -108,24 +110,9 @@ def _best_multiple(qp: DualQP, v: Array, support: float) -> tuple[Array, float]:
     return t * v, t * t * support
 
 
-def check_vector(name: str, x: ArrayLike, size: int) -> Array:
-    """``x`` as ``size`` finite floats."""
-    try:
-        vector = np.asarray(x, dtype=float)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must hold numbers, found {type(x).__name__}") from None
-    if vector.shape != (size,):
-        raise ValueError(f"{name} must have shape ({size},), found {vector.shape}")
-    if not np.isfinite(vector).all():
-        raise ValueError(f"{name} must be finite, found NaN or infinity")
-    return vector
-
-
 def check_weights(weights: ArrayLike, m: int, weight_set: WeightSet) -> Array:
     """``weights`` as ``m`` floats that lie in the weight set."""
-    d = check_vector("weights", weights, m)
-    if d.min() < 0.0:
-        raise ValueError(f"weights must be nonnegative, found {d.min():g}")
+    d = check_nonnegative("weights", weights, m)
     if not weight_set.contains(d, slack=1e-8):
         size = norm(d / weight_set.scale, weight_set.norm)
         raise ValueError(

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .certificate import check_vector
+from .checks import check_number as check_number
+from .checks import check_vector
 from .formulation import Problem, make_problem
 from .kernels.stack import KernelStack
 from .learners import make_learner
 from .learners.base import Learner
 from .learners.uniform import Uniform
-from .problems.dual_qp import relative_gap
 from .problems.weight_sets import norm
 from .solution import Solution
 from .solvers.oracle import Oracle
@@ -144,7 +144,7 @@ def learn(
         bias=best.bias,
         primal=best.primal,
         dual=oracle.dual,
-        gap=relative_gap(best.primal, oracle.dual),
+        gap=oracle.gap,
         C=float(costs) if costs.ndim == 0 else costs,
         status="optimal" if oracle.reached(tol) else status,
         n_iter=len(progress.gaps),
@@ -194,9 +194,8 @@ def _starting_weights(
     start: Solution | ArrayLike | None, problem: Problem, equal_traces: bool
 ) -> Array:
     """Unit weights to begin with; ``equal_traces``: by default those of kernels of equal trace."""
-    weight_set = problem.weight_set
-    if start is None and equal_traces:
-        traces = problem.stack.traces()
+    weight_set, traces = problem.weight_set, problem.stack.traces()
+    if start is None and equal_traces and traces.any():
         start = np.divide(1.0, traces, out=np.zeros(traces.size), where=traces > 0.0)
     if start is None:
         return weight_set.uniform()
@@ -216,15 +215,6 @@ def _starting_weights(
     if not size > 0.0:
         raise ValueError("start holds only zero weights; leave it out to start uniformly")
     return e / size
-
-
-def check_number(name: str, x: object, kind: type) -> None:
-    """Complain unless ``x`` is a positive number of that kind."""
-    kinds = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
-    if isinstance(x, bool) or not isinstance(x, kinds):
-        raise TypeError(f"{name} must be a positive {kind.__name__}, found {x!r}")
-    if not 0 < x < np.inf:
-        raise ValueError(f"{name} must be positive, found {x!r}")
 
 
 def _warn(message: str) -> None:

@@ -15,6 +15,7 @@ several starts may be tried.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,14 +25,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .checks import check_number
 from .kernels.differentiable import DifferentiableKernel, Expansion
 from .kernels.stack import KernelStack
 from .mkl import learn
 from .problems.dual_qp import DualQP
 from .problems.losses import lower
 from .solution import Solution
+from .solvers.centring import PointsCoincide, centre
 from .solvers.curvature import hessian_factor
-from .solvers.enclosing_ball import enclosing_ball
+from .solvers.enclosing_ball import smallest_ball
 
 Array = NDArray[np.float64]
 
@@ -75,7 +78,11 @@ class ParametricSolution:
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Decision values of new rows."""
-        Z = np.asarray(X, dtype=float)
+        Z = _check_rows(X)
+        if Z.shape[1] != self.X.shape[1]:
+            raise ValueError(
+                f"X has {Z.shape[1]} features, but the kernels were learnt on {self.X.shape[1]}"
+            )
         return self.solution.decision_function([k.cross(Z, self.X) for k in self.kernels])
 
 
@@ -127,14 +134,16 @@ def learn_parameters(
         raise ValueError(f"criterion must be one of {sorted(LEARNERS)}, found {criterion!r}")
     if method not in ("newton", "gradient"):
         raise ValueError(f"method must be 'newton' or 'gradient', found {method!r}")
-    if n_starts < 1 or max_iter < 1:
-        raise ValueError("n_starts and max_iter must be at least 1")
-    rows = np.ascontiguousarray(X, dtype=float)
-    if rows.ndim != 2:
-        raise ValueError(f"X must be a table of numbers, found shape {rows.shape}")
-    if not np.isfinite(rows).all():
-        raise ValueError("X must be finite, found NaN or infinity")
-    many = list(kernels) if isinstance(kernels, Sequence) else [kernels]
+    if weight_norm is None and criterion != "radius":
+        raise ValueError(f"weight_norm=None needs criterion='radius', found {criterion!r}")
+    if isinstance(C, str):
+        raise TypeError(f"C must be a positive number, which is not learnt here, found {C!r}")
+    check_number("tol", tol, float)
+    check_number("max_iter", max_iter, int)
+    check_number("n_starts", n_starts, int)
+    if not isinstance(random_state, int | np.integer | None):
+        raise TypeError(f"random_state must be None or a whole number, found {random_state!r}")
+    rows, many = _check_rows(X), _check_kernels(kernels)
     task = _Task(rows, y, many, C, criterion, loss, weight_norm, tol)
     rng = np.random.default_rng(random_state)
     first = np.concatenate([kernel.parameters(rows) for kernel in many])
@@ -150,6 +159,36 @@ def learn_parameters(
         runs=[run[0].value for run in runs],
         X=rows,
     )
+
+
+def _check_rows(X: ArrayLike) -> Array:
+    """Rows of finite numbers."""
+    try:
+        rows = np.ascontiguousarray(X, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"X must hold numbers, found {type(X).__name__}") from None
+    if np.ndim(X) != 2 or rows.size == 0:
+        raise ValueError(f"X must be a table of numbers, found shape {np.shape(X)}")
+    if not np.isfinite(rows).all():
+        raise ValueError("X must be finite, found NaN or infinity")
+    return rows
+
+
+def _check_kernels(
+    kernels: DifferentiableKernel | Sequence[DifferentiableKernel],
+) -> list[DifferentiableKernel]:
+    """One or more kernels that know their derivatives."""
+    many: list[Any] = list(kernels) if isinstance(kernels, list | tuple) else [kernels]
+    if not many:
+        raise ValueError("kernels must hold at least one kernel, found an empty list")
+    for place, kernel in enumerate(many):
+        if isinstance(kernel, type) or not isinstance(kernel, DifferentiableKernel):
+            name = "kernels" if kernel is kernels else f"kernels[{place}]"
+            raise TypeError(
+                f"{name} must be a kernel that knows its derivatives, such as GaussianWidths(1.0), "
+                f"found {kernel!r}"
+            )
+    return many
 
 
 class _Task:
@@ -186,18 +225,19 @@ class _Task:
     def evaluate(self, t: Array, start: Solution | None) -> _State:
         """F(t), from the weights and machine of a neighbour."""
         expansions = [kernel.expand(self.X) for kernel in self.kernels_at(t)]
-        stack = KernelStack(np.stack([e.matrix for e in expansions]), check=False)
+        stack = KernelStack(np.stack([e.matrix for e in expansions]), check=start is None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the certificate says how far it came
             solution = learn(
                 stack, self.y, learner=LEARNERS[self.criterion], start=start, **self.options
             )
-        return _State(self, t, expansions, solution, stack.combine(solution.weights))
+        K, *_ = centre(stack.combine(solution.weights))
+        return _State(self, t, expansions, solution, K)
 
 
 @dataclass(frozen=True)
 class _State:
-    """F at t: value, gradient and Hessian."""
+    """F at t: value, gradient and Hessian; K is centred, since Σv = 0."""
 
     task: _Task
     t: Array
@@ -214,7 +254,7 @@ class _State:
         """β and R² of the combined kernel; for the margin criterion a ball that never changes."""
         if self.task.criterion == "margin":
             return np.zeros(self.K.shape[0]), 1.0
-        ball = enclosing_ball(self.K, self.task.tol)
+        ball = smallest_ball(self.K, self.task.tol)
         return ball.beta, ball.radius2
 
     @cached_property
@@ -314,9 +354,10 @@ def _descend(
         if share <= tol:
             return now, history, max(share, 0.0), "optimal"
         for _ in range(20):
-            new = task.evaluate(now.t + step, now.solution)
-            if new.value <= now.value - 1e-4 * fall:
-                break
+            with contextlib.suppress(PointsCoincide):  # a step too far, then
+                new = task.evaluate(now.t + step, now.solution)
+                if new.value <= now.value - 1e-4 * fall:
+                    break
             step, fall = 0.3 * step, 0.3 * fall
         else:
             return now, history, share, "stopped"

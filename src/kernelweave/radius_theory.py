@@ -7,7 +7,7 @@
 
 all subject to y_i(f(x_i) + b) ≥ 1 − ξ_i, ξ ≥ 0, f in the space of K_θ = Σ_m θ_m K_m. They are
 written for reference and comparison, one machine and one ball a call; the learners ``radius`` and
-``radius_bound`` minimise the first two.
+``radius_bound`` minimise the first two. Kernels under which all points coincide count as zero.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .certificate import Certificate, check_vector
+from .certificate import Certificate
+from .checks import check_nonnegative, check_number, check_vector
 from .kernels.stack import KernelStack
 from .problems.dual_qp import DualQP
 from .problems.losses import lower
 from .problems.weight_sets import WeightSet
 from .solvers import smo
+from .solvers.centring import Centred, centred
 from .solvers.projected_gradient import projected_gradient
 from .solvers.radius import Balls, KernelBall
 
@@ -40,8 +42,9 @@ def rkl(
     tol: float = 1e-8,
 ) -> float:
     """g(θ) of [gai2010, eq. 16]: the SVM objective of K_θ/R²(θ), to relative gap ``tol``."""
-    stack = _as_stack(K)
-    return _machine(_ball(stack, weights, tol).unit_kernel, lower(y, stack.n, C, loss), tol)
+    kernels = _kernels(K)
+    qp = lower(y, kernels.stack.n, C, loss)
+    return _machine(_ball(kernels, weights, tol).unit_kernel, qp, tol)
 
 
 def kl_c(
@@ -57,9 +60,10 @@ def kl_c(
 
     R² is that of K_θ, or with ``ridge_in_ball`` that of K_θ + I/C, whose hard margin this is.
     """
-    stack = _as_stack(K)
-    ball = _ball(stack, weights, tol, 1.0 / C if ridge_in_ball else 0.0)
-    return ball.radius2 * _machine(ball.K, lower(y, stack.n, C, "squared_hinge"), tol)
+    kernels = _kernels(K)
+    qp = lower(y, kernels.stack.n, C, "squared_hinge")
+    ball = _ball(kernels, weights, tol, qp.ridge if ridge_in_ball else 0.0)
+    return ball.radius2 * _machine(ball.K, qp, tol)
 
 
 def margin_and_radius(
@@ -70,12 +74,15 @@ def margin_and_radius(
     In terms of our squared hinge it is the SVM at cost 2C/Σ_j θ_j R²(k_j). With all R²(k_j) equal
     and Σθ fixed it is the margin criterion.
     """
-    stack = _as_stack(K)
-    theta = check_vector("weights", weights, stack.m)
+    kernels = _kernels(K)
+    check_number("tol", tol, float)
+    theta = kernels.weights("weights", weights)
     used = np.flatnonzero(theta)
-    radii = [_ball(stack, row, tol).radius2 for row in np.eye(stack.m)[used]]
+    radii = [_ball(kernels, row, tol).radius2 for row in np.eye(theta.size)[used]]
+    lower(y, kernels.stack.n, C, "squared_hinge")  # a look at y and C
     cost = 2.0 * C / float(theta[used] @ np.array(radii))
-    return _machine(stack.combine(theta), lower(y, stack.n, cost, "squared_hinge"), tol)
+    qp = lower(y, kernels.stack.n, cost, "squared_hinge")
+    return _machine(kernels.stack.combine(theta), qp, tol)
 
 
 def penalised_radius(
@@ -91,18 +98,22 @@ def penalised_radius(
 
     The slacks enter as Σξ; with the Σξ² of the paper proposition 4 would not hold.
     """
-    stack = _as_stack(K)
-    ball = _ball(stack, weights, tol)
-    return _machine(ball.K, lower(y, stack.n, C2, "hinge"), tol) + C1 * ball.radius2
+    kernels = _kernels(K)
+    check_number("C1", C1, float)
+    check_number("C2", C2, float)
+    qp = lower(y, kernels.stack.n, C2, "hinge")
+    ball = _ball(kernels, weights, tol)
+    return _machine(ball.K, qp, tol) + C1 * ball.radius2
 
 
 def penalised_radius_constants(
     K: ArrayLike | KernelStack, y: ArrayLike, weights: ArrayLike, *, C: float, tol: float = 1e-8
 ) -> tuple[float, float]:
     """C₁ = ‖w‖²/(2R²) and C₂ = C/R²: the θ that solves (9) solves (23) too [proposition 4]."""
-    stack = _as_stack(K)
-    ball = _ball(stack, weights, tol)
-    qp = lower(y, stack.n, C / ball.radius2, "hinge")
+    kernels = _kernels(K)
+    check_number("C", C, float)
+    ball = _ball(kernels, weights, tol)
+    qp = lower(y, kernels.stack.n, C / ball.radius2, "hinge")
     inner = smo.solve(ball.K, qp, None, tol)
     return 0.5 * float(inner.v @ inner.f) / ball.radius2, C / ball.radius2
 
@@ -121,12 +132,17 @@ def minimise_penalised_radius(
 
     It ends when the gradient promises a relative fall of less than ``tol``, as far as θ ≥ 0 allows.
     """
-    stack = _as_stack(K)
+    kernels = _kernels(K)
+    stack = kernels.stack
+    for name, number in {"C1": C1, "C2": C2, "tol": tol}.items():
+        check_number(name, number, float)
+    check_number("max_iter", max_iter, int)
     qp = lower(y, stack.n, C2, "hinge")
     cone = WeightSet(np.ones(stack.m), bounded=False)
-    balls = Balls(stack, cone.scale)
-    units = 1.0 / stack.traces()
-    theta = units if start is None else check_vector("start", start, stack.m)
+    balls = Balls(kernels, cone.scale)
+    seen = kernels.spreads > 0.0
+    units = np.divide(1.0, kernels.spreads, out=np.zeros(stack.m), where=seen)
+    theta = kernels.weights("start", units if start is None else start)
     last: list[Array | None] = [None]
 
     def evaluate(x: Array) -> _Value:
@@ -138,7 +154,8 @@ def minimise_penalised_radius(
         slope = C1 * balls.slopes(ball.beta) - 0.5 * stack.quad_forms(inner.v)
         return _Value(value, units * slope)
 
-    for count, (x, now) in enumerate(projected_gradient(evaluate, cone.project, theta / units)):
+    steps = projected_gradient(evaluate, cone.project, theta * kernels.spreads, 1e-15)
+    for count, (x, now) in enumerate(steps):
         theta = units * x
         outside = float(np.minimum(now.gradient, 0.0).min()) * max(float(x.max()), 1.0)
         within = float(np.abs(now.gradient * x).max())
@@ -154,39 +171,42 @@ def radius_gap(
     coef: ArrayLike,
     bias: float,
     *,
-    C: float,
+    C: ArrayLike,
     dual_alpha: ArrayLike,
     center: ArrayLike | None = None,
     loss: str = "hinge",
+    ridge: float = 0.0,
     tol: float = 1e-8,
 ) -> Certificate:
     """Certify a model of [gai2010, eq. 9] from the data alone, as ``duality_gap`` does for MKL.
 
     primal = ½R²(θ)‖w‖² + loss of the model as given; dual = l(v) − ½ max_m q_m/c_m(β) with
     v = y∘dual_alpha and β = ``center``, by default that of the ball at θ (see
-    ``kernelweave.learners.radius``). No weights have a g(θ) below the dual value.
+    ``kernelweave.learners.radius``). No weights have a g(θ) below the dual value. ``C``, ``loss``
+    and ``ridge`` are those of ``learn``.
     """
-    stack = _as_stack(K)
-    qp = lower(y, stack.n, C, loss)
-    ball = _ball(stack, weights, tol)
-    w = check_vector("coef", coef, stack.n)
-    f = ball.K @ w
-    primal = qp.primal_value(f, float(bias), ball.radius2 * max(float(w @ f), 0.0))
-    v = qp.feasible(qp.linear * check_vector("dual_alpha", dual_alpha, stack.n))
-    q = stack.quad_forms(v)
+    kernels = _kernels(K)
+    n = kernels.stack.n
+    qp = lower(y, n, C, loss, ridge)
+    ball = _ball(kernels, weights, tol)
+    w = check_vector("coef", coef, n)
+    b = float(check_vector("bias", np.atleast_1d(bias), 1)[0])
+    f = kernels.values(kernels.weights("weights", weights), ball.K @ w, w)
+    primal = qp.primal_value(f, b, ball.radius2 * max(float(w @ f), 0.0))
+    v = qp.feasible(qp.linear * check_vector("dual_alpha", dual_alpha, n))
     beta = ball.beta
     if center is not None:
-        beta = np.maximum(check_vector("center", center, stack.n), 0.0)
-        beta /= beta.sum()
-    slopes = Balls(stack, np.ones(stack.m)).slopes(beta)
-    seen = q > 1e-13 * float(v @ v) * stack.traces()  # the rest is rounding
-    with np.errstate(divide="ignore"):
-        worst = float((q[seen] / slopes[seen]).max(initial=0.0))
-    return Certificate(primal, qp.dual_value(v, worst))
+        beta = check_nonnegative("center", center, n)
+        if not beta.any():
+            raise ValueError("center must be positive for some point, found zeros")
+        beta = beta / beta.sum()
+    balls = Balls(kernels, np.ones(kernels.stack.m))
+    q = np.maximum(kernels.stack.quad_forms(v), 0.0)
+    return Certificate(primal, balls.lower_bound(qp.dual_linear(v), q, v, balls.slopes(beta)))
 
 
 def estimation_error_bound(
-    n: int, margin: float, radius: float, pseudodimension: float, delta: float
+    n: float, margin: float, radius: float, pseudodimension: float, delta: float
 ) -> float:
     """Bound of the gap between expected and empirical error of an SVM with a learnt kernel.
 
@@ -194,16 +214,28 @@ def estimation_error_bound(
 
     [gai2010, §2.2], with probability 1 − δ for kernels of pseudodimension d, among which linear
     combinations of d kernels, whose margin is γ and whose ball has a radius of at most R. It
-    exceeds 1, and says nothing, unless n is of the order of 10⁶(R/γ)².
+    exceeds 1, and says nothing, unless n is of the order of 10⁶(R/γ)². Where one of the first
+    three logarithms is negative there are fewer points than it is about, and it is refused.
     """
     d = pseudodimension
-    if not min(n, margin, radius, d, delta) > 0:
-        raise ValueError("n, margin, radius, pseudodimension and delta must be positive")
+    for name, x in {"n": n, "margin": margin, "radius": radius, "pseudodimension": d}.items():
+        check_number(name, x, float)
+    check_number("delta", delta, float)
+    if not delta < 1.0:
+        raise ValueError(f"delta must be a probability between 0 and 1, found {delta!r}")
     ratio = (radius / margin) ** 2
-    family = d * math.log(128.0 * math.e * n**3 * ratio / d)
-    machine = 256.0 * ratio * math.log(math.e * n / (8.0 * math.sqrt(ratio)))
-    machine *= math.log(128.0 * n * ratio)
-    return math.sqrt(max(8.0 / n * (2.0 + family + machine - math.log(delta)), 0.0))
+    logs = [
+        math.log(128.0 * math.e * n**3 * ratio / d),
+        math.log(math.e * n / (8.0 * math.sqrt(ratio))),
+        math.log(128.0 * n * ratio),
+    ]
+    if min(logs) < 0.0:
+        raise ValueError(
+            f"n={n!r} points are too few for margin {margin!r}, radius {radius!r} and "
+            f"pseudodimension {d!r}: the bound needs enγ ≥ 8R, 128nR² ≥ γ² and 128en³R² ≥ γ²d"
+        )
+    inside = 2.0 + d * logs[0] + 256.0 * ratio * logs[1] * logs[2] - math.log(delta)
+    return math.sqrt(8.0 / n * inside)
 
 
 @dataclass(frozen=True)
@@ -212,14 +244,15 @@ class _Value:
     gradient: Array
 
 
-def _as_stack(K: ArrayLike | KernelStack) -> KernelStack:
-    return K if isinstance(K, KernelStack) else KernelStack(K)
+def _kernels(K: ArrayLike | KernelStack) -> Centred:
+    return centred(K if isinstance(K, KernelStack) else KernelStack(K))
 
 
-def _ball(stack: KernelStack, weights: ArrayLike, tol: float, ridge: float = 0.0) -> KernelBall:
+def _ball(kernels: Centred, weights: ArrayLike, tol: float, ridge: float = 0.0) -> KernelBall:
     """The combined kernel and its enclosing ball."""
-    theta = check_vector("weights", weights, stack.m)
-    return Balls(stack, np.ones(stack.m)).around(theta, tol, ridge)
+    check_number("tol", tol, float)
+    theta = kernels.weights("weights", weights)
+    return Balls(kernels, np.ones(theta.size)).around(theta, tol, ridge)
 
 
 def _machine(K: Array, qp: DualQP, tol: float) -> float:

@@ -9,7 +9,7 @@ what has to be positive.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,6 +36,7 @@ class Expansion(Protocol):
         ...
 
 
+@runtime_checkable
 class DifferentiableKernel(Protocol):
     """A positive semidefinite kernel with parameters t."""
 
@@ -74,7 +75,10 @@ class GaussianWidths(Params):
 
     def parameters(self, X: Array) -> Array:
         """Logarithms of the widths, one or one a feature of X."""
-        widths = np.atleast_1d(np.asarray(self.width, dtype=float))
+        try:
+            widths = np.atleast_1d(np.asarray(self.width, dtype=float))
+        except (TypeError, ValueError):
+            raise TypeError(f"width must hold numbers, found {self.width!r}") from None
         if not (widths.ndim == 1 and (widths > 0.0).all() and np.isfinite(widths).all()):
             raise ValueError(f"width must be positive, found {self.width!r}")
         if self.per_feature and widths.size == 1:

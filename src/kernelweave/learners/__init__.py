@@ -1,8 +1,12 @@
-"""Learners: how the kernel weights move."""
+"""Learners: how the kernel weights move.
+
+Each class is here under its own name and loads on use: ``from kernelweave.learners import Radius``.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 from .base import Learner
 
@@ -27,11 +31,22 @@ def make_learner(learner: str | Learner) -> Learner:
             raise ValueError(
                 f"learner must be one of {list(NAMES)} or an object, found {learner!r}"
             )
-        module, _, cls = _BY_NAME[name].partition(".")
-        made: Learner = getattr(import_module(f".{module}", __name__), cls)()
+        made: Learner = _load(_BY_NAME[name])()
         return made
     if isinstance(learner, type) or not isinstance(learner, Learner):
         raise TypeError(
             f"learner must be one of {list(NAMES)} or a learner object, found {learner!r}"
         )
     return learner
+
+
+def _load(path: str) -> Any:
+    module, _, cls = path.partition(".")
+    return getattr(import_module(f".{module}", __name__), cls)
+
+
+def __getattr__(name: str) -> Any:
+    for path in _BY_NAME.values():
+        if path.endswith(f".{name}"):
+            return _load(path)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

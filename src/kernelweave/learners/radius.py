@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from ..params import Params
+from ..solvers.centring import centred
 from ..solvers.curvature import hessian_factor
 from ..solvers.cuts import inner_tol
 from ..solvers.master import solve_master
@@ -60,6 +61,7 @@ class Radius(Params):
         if self.method not in ("newton", "gradient"):
             raise ValueError(f"method must be 'newton' or 'gradient', found {self.method!r}")
         task = _Task(oracle, tol)
+        e = task.start(e)
         yield from _newton(task, e) if self.method == "newton" else _gradient(task, e)
 
 
@@ -67,12 +69,10 @@ class Radius(Params):
 class _State:
     """A machine at weights ``point.e`` of unit radius.
 
-    ``q`` are all vᵀK_m v, ``slopes`` are ∂R²/∂e = c(β); ``gradient`` is ∂g/∂x at the x that was
-    evaluated.
+    ``slopes`` are ∂R²/∂e = c(β); ``gradient`` is ∂g/∂x at the x that was evaluated.
     """
 
     point: Point
-    q: Array
     beta: Array
     slopes: Array
     gradient: Array
@@ -89,14 +89,26 @@ class _State:
 
 
 class _Task:
-    """Evaluates g, warm-started, and keeps the oracle's bounds those of the radius problem."""
+    """Evaluates g, warm-started, and keeps the oracle's bounds those of the radius problem.
+
+    From here on the oracle sees the kernels centred where a constant part hides the rest.
+    """
 
     def __init__(self, oracle: Oracle, tol: float) -> None:
         self.oracle, self.tol = oracle, tol
-        self.balls = Balls(oracle.stack, oracle.weight_set.scale)
-        self.sizes = oracle.weight_set.scale * oracle.stack.traces()
-        self.dual, self.dual_v = -np.inf, oracle.dual_v
-        self.dual_beta = np.full(oracle.stack.n, 1.0 / oracle.stack.n)
+        self.kernels = centred(oracle.stack)
+        oracle.stack = self.kernels.stack
+        self.balls = Balls(self.kernels, oracle.weight_set.scale)
+        self.dual, self.dual_v = 0.0, np.zeros(oracle.stack.n)
+        self.even = np.full(oracle.stack.n, 1.0 / oracle.stack.n)
+        self.dual_beta = self.even
+
+    def start(self, e: Array) -> Array:
+        """Weights to begin with: none for kernels that tell no points apart."""
+        e = self.kernels.weights("start", e)
+        if self.oracle.qp.is_hard:  # other weights, where these do not separate the classes
+            e = np.where(self.balls.sizes > 0.0, self.oracle.solve(e, 0.1).e, 0.0)
+        return e
 
     def evaluate(self, e: Array, close: float, units: Array | float = 1.0) -> _State:
         """The machine and ball at ``e``, both to relative gap ``close``.
@@ -107,59 +119,56 @@ class _Task:
         unit = e / ball.radius2
         point = self.oracle.solve(unit, close, ball.unit_kernel)
         slopes = self.balls.slopes(ball.beta)
-        rounding = 1e-13 * float(point.v @ point.v) * self.sizes  # all that a constant kernel has
-        q = np.where(point.q > rounding, point.q, 0.0)
-        pull = float(unit @ q) / float(slopes @ unit)
-        gradient = 0.5 * (pull * slopes - q) * units / ball.radius2
-        return _State(point, q, ball.beta, slopes, gradient)
-
-    def ratios(self, q: Array, slopes: Array) -> Array:
-        """q_m/c_m; kernels that tell no points apart have neither and do not count."""
-        floor = 1e-14 * self.sizes
-        return np.divide(q, np.maximum(slopes, floor), out=np.zeros_like(q), where=self.sizes > 0.0)
+        pull = float(unit @ point.q) / float(slopes @ unit)
+        gradient = 0.5 * (pull * slopes - point.q) * units / ball.radius2
+        return _State(point, ball.beta, slopes, gradient)
 
     def bound(self, linear: float, q: Array, v: Array, slopes: Array, beta: Array) -> None:
         """Keep the lower bound l(v) − ½ max q/c(β) if it is the best.
 
-        Lower bounds of l and of the slopes c, and upper ones of q, will do.
+        β gives way a little to equal shares, so that no slope is zero: it may be where kernel m
+        tells apart neither the points on the sphere nor the support vectors. c is concave.
         """
-        value = linear - 0.5 * float(self.ratios(q, slopes).max())
+        share = 1e-2 * self.tol
+        slopes = (1.0 - share) * slopes + share * self.balls.sizes / beta.size
+        value = self.balls.lower_bound(linear, q, v, slopes)
         if value > self.dual:
-            self.dual, self.dual_v, self.dual_beta = value, v, beta
-
-    def bound_by(self, state: _State) -> None:
-        """The lower bound of one machine and its ball."""
-        point = state.point
-        self.bound(point.linear, state.q, point.v, state.slopes, state.beta)
+            self.dual, self.dual_v = value, v
+            self.dual_beta = (1.0 - share) * beta + share * self.even
 
     def settle(self, state: _State) -> None:
         """Report ``state`` on the norm that was asked for, with the best bound."""
         point, weight_set = state.point, self.oracle.weight_set
         size = float(np.linalg.norm(point.e, weight_set.norm)) if weight_set.bounded else 1.0
-        same = replace(point, e=point.e / size, v=point.v * size)
-        self.oracle.settle(same, min(self.dual, point.primal), self.dual_v)
-        fall = max(point.value - self.dual, 0.0) / max(abs(point.primal), 1e-12)
+        bias = self.kernels.bias(weight_set.scale * point.e, point)
+        same = replace(point, e=point.e / size, v=point.v * size, bias=bias)
+        self.oracle.settle(same, self.dual, self.dual_v)
+        fall = max(point.value - self.dual, 0.0) / abs(point.primal)
         self.oracle.extras.update(radius=size**-0.5, stationarity=fall, center=self.dual_beta)
 
 
 def _gradient(task: _Task, e: Array) -> Iterator[None]:
-    """[gai2010, §5] on x = c∘e, c the slopes of R² at the start.
+    """[gai2010, §5] on x = c∘e, c the slopes of R² at the start, finished by cutting planes.
 
     By proposition 3 the kernels may be scaled at will; these scales make the path independent of
     those they came in, and g better conditioned than equal traces do.
     """
-    close = max(1e-2 * task.tol, 1e-13)  # Armijo's rule compares values of equal precision
-    c = task.balls.slopes(task.balls.around(e, 1e-3).beta)
-    units = task.ratios(np.ones(e.size), c)
+    close = max(0.1 * task.tol**2, 1e-13)  # the bound errs by the root of it
+    bundle = _Bundle(task)
+    c = bundle.units(task.balls.slopes(task.balls.around(e, close).beta))
+    units = np.zeros(e.size)
+    units[bundle.usable] = 1.0 / c
     steps = projected_gradient(
-        lambda x: task.evaluate(units * x, close, units),
+        lambda x: bundle.keep(task.evaluate(units * x, close, units)),
         task.oracle.weight_set.project,
-        c * e / float(c @ e),
+        np.divide(e, units, out=np.zeros(e.size), where=units > 0.0) / float(c @ e[bundle.usable]),
+        max(1e-2 * task.tol, close),
     )
     for _, state in steps:
-        task.bound_by(state)
-        task.settle(state)
+        center = state
+        task.settle(center)
         yield
+    yield from _cutting_planes(bundle, center)
 
 
 def _newton(task: _Task, e: Array) -> Iterator[None]:
@@ -182,6 +191,11 @@ def _newton(task: _Task, e: Array) -> Iterator[None]:
             bundle.disappointed(promise / abs(center.value))
         task.settle(center)
         yield
+    yield from _cutting_planes(bundle, center)
+
+
+def _cutting_planes(bundle: _Bundle, center: _State) -> Iterator[None]:
+    """Steps by the cuts alone, as far as they have been right so far."""
     reach = 0.1
     while reach > 1e-9:
         e, promise = bundle.plane_step(center, reach)
@@ -192,8 +206,19 @@ def _newton(task: _Task, e: Array) -> Iterator[None]:
         else:
             reach *= 0.5
             bundle.disappointed(promise / abs(center.value))
-        task.settle(center)
+        bundle.task.settle(center)
         yield
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """What the model keeps of a machine and its ball: l, q, v, c and β."""
+
+    linear: float
+    q: Array
+    v: Array
+    slopes: Array
+    beta: Array
 
 
 class _Bundle:
@@ -205,16 +230,21 @@ class _Bundle:
 
     def __init__(self, task: _Task) -> None:
         self.task, self.sharpness = task, 1.0
-        self.usable = np.flatnonzero(task.sizes > 0.0)
-        self.states: list[_State] = []
+        self.usable = np.flatnonzero(task.balls.sizes > 0.0)
+        self.cuts: list[_Cut] = []
 
     def look(self, e: Array, share: float) -> _State:
         """Evaluate at ``e``, as tightly as a step needs that shall lower g by this share."""
         task = self.task
         close = min(inner_tol(task.oracle.gap, task.tol), max(0.1 * share, 0.01 * task.tol))
-        state = task.evaluate(e, max(close * self.sharpness, 1e-12))
-        self.states = [*self.states[1 - _MEMORY :], state]
-        task.bound_by(state)
+        return self.keep(task.evaluate(e, max(close * self.sharpness, 1e-12)))
+
+    def keep(self, state: _State) -> _State:
+        """Add ``state`` to the model."""
+        point = state.point
+        cut = _Cut(point.linear, point.q, point.v, state.slopes, state.beta)
+        self.cuts = [*self.cuts[1 - _MEMORY :], cut]
+        self.task.bound(cut.linear, cut.q, cut.v, cut.slopes, cut.beta)
         return state
 
     def disappointed(self, share: float) -> None:
@@ -222,18 +252,22 @@ class _Bundle:
         if share < self.task.tol:
             self.sharpness *= 0.1
 
+    def units(self, slopes: Array) -> Array:
+        """Slopes of the usable kernels, none of them zero: c of x = c∘e."""
+        return np.maximum(slopes, 1e-14 * self.task.balls.sizes)[self.usable]
+
     def step(self, center: _State, factor: Array | None, delta: float) -> tuple[Array, float]:
         """Next weights from the cuts and the curvature BᵀB, and the fall that the cuts promise.
 
         ``delta`` adds curvature, in units of the largest slope.
         """
-        linear, cuts, c = self._cuts(center)
+        linear, falls, c = self._model(center)
         x = c * center.e[self.usable]
         B = None if factor is None else np.ascontiguousarray(factor[:, self.usable] / c)
-        least = max(delta, 1e-9) * float(cuts[-1].max())
-        x, multipliers = solve_master(linear, cuts, x / x.sum(), least, B)
+        least = max(delta, 1e-9) * float(falls[-1].max())
+        x, multipliers = solve_master(linear, falls, x / x.sum(), least, B)
         self._bound(multipliers, center.slopes, center.beta)
-        return self._proposal(center, x, linear, cuts, c)
+        return self._proposal(center, x, linear, falls, c)
 
     def plane_step(self, center: _State, reach: float) -> tuple[Array, float]:
         """Next weights from cuts of J and of R² alone, no x further than ``reach``.
@@ -241,38 +275,37 @@ class _Bundle:
         min z  s.t.  z ≥ l_k − ½q_k·e,  c_k·e ≤ 1,  e ≥ 0. Without the reach, its multipliers mix
         past machines and past balls into the best lower bound.
         """
-        linear, cuts, c = self._cuts(center)
-        slopes = np.array([state.slopes for state in self.states])
-        _, multipliers, prices = _linear_program(linear, cuts, slopes[:, self.usable] / c)
+        linear, falls, c = self._model(center)
+        slopes = np.array([cut.slopes for cut in self.cuts])
+        _, multipliers, prices = _linear_program(linear, falls, slopes[:, self.usable] / c)
         if prices.sum() > 0.0:
             prices = prices / prices.sum()
-            betas = np.array([state.beta for state in self.states])
+            betas = np.array([cut.beta for cut in self.cuts])
             self._bound(multipliers, prices @ slopes, prices @ betas)
         x = c * center.e[self.usable]
         around = np.column_stack([np.maximum(x - reach, 0.0), x + reach])
-        x, _, _ = _linear_program(linear, cuts, slopes[:, self.usable] / c, around)
-        return self._proposal(center, x, linear, cuts, c)
+        x, _, _ = _linear_program(linear, falls, slopes[:, self.usable] / c, around)
+        return self._proposal(center, x, linear, falls, c)
 
-    def _cuts(self, center: _State) -> tuple[Array, Array, Array]:
+    def _model(self, center: _State) -> tuple[Array, Array, Array]:
         """l_k, ½q_k/c and c."""
-        c = np.maximum(center.slopes, 1e-14 * self.task.sizes)[self.usable]
-        q = np.array([state.q[self.usable] for state in self.states])
-        return np.array([state.point.linear for state in self.states]), 0.5 * q / c, c
+        c = self.units(center.slopes)
+        q = np.array([cut.q[self.usable] for cut in self.cuts])
+        return np.array([cut.linear for cut in self.cuts]), 0.5 * q / c, c
 
     def _bound(self, multipliers: Array, slopes: Array, beta: Array) -> None:
         """The lower bound of mixed machines; c(β) is concave, so that slopes may be mixed too."""
-        points = [state.point for state in self.states]
-        linear = float(multipliers @ np.array([point.linear for point in points]))
-        q = multipliers @ np.array([state.q for state in self.states])
-        v = multipliers @ np.array([point.v for point in points])
+        linear = float(multipliers @ np.array([cut.linear for cut in self.cuts]))
+        q = multipliers @ np.array([cut.q for cut in self.cuts])
+        v = multipliers @ np.array([cut.v for cut in self.cuts])
         self.task.bound(linear, q, v, slopes, beta)
 
     def _proposal(
-        self, center: _State, x: Array, linear: Array, cuts: Array, c: Array
+        self, center: _State, x: Array, linear: Array, falls: Array, c: Array
     ) -> tuple[Array, float]:
         e = np.zeros(center.e.size)
         e[self.usable] = x / c
-        return e, max(center.value - float((linear - cuts @ x).max()), 1e-300)
+        return e, max(center.value - float((linear - falls @ x).max()), 1e-300)
 
 
 def _linear_program(

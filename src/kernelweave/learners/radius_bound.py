@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..params import Params
+from ..solvers.centring import centred
 from ..solvers.oracle import Oracle, Point
 from ..solvers.projected_gradient import projected_gradient
 from ..solvers.radius import Balls
@@ -48,9 +49,16 @@ class RadiusBound(Params):
         norm = oracle.weight_set.norm
         if norm not in (1.0, 2.0):
             raise ValueError(f"learner 'radius_bound' needs weight_norm=1 or 2, found {norm:g}")
-        balls = Balls(oracle.stack, oracle.weight_set.scale)
+        kernels = centred(oracle.stack)
+        kernels.refuse_blind(
+            "under 'radius_bound' the objective falls to zero with all weight on such kernels; "
+            "leave them out"
+        )
+        oracle.stack = kernels.stack
+        scale = oracle.weight_set.scale
+        balls = Balls(kernels, scale)
         ridge = oracle.qp.ridge if self.ridge_in_ball else 0.0
-        close = max(1e-3 * tol, 1e-13)
+        close = max(0.1 * tol**2, 1e-13)  # the gradient errs by the root of it
         project = oracle.weight_set.project
 
         def evaluate(e: Array) -> _State:
@@ -61,9 +69,13 @@ class RadiusBound(Params):
                 gradient -= float(gradient @ e) * e  # along the sphere
             return _State(point, ball.radius2, ball.lower, gradient)
 
-        for weights, state in projected_gradient(evaluate, project, e):
-            best = replace(state.point, primal=state.value)
-            oracle.settle(best, state.lower * state.point.value, state.point.v)
+        if oracle.qp.is_hard:  # other weights, where these do not separate the classes
+            e = oracle.solve(e, 0.1).e
+        for weights, state in projected_gradient(evaluate, project, e, 1e-15):
+            point = state.point
+            bias = kernels.bias(scale * point.e, point)
+            best = replace(point, primal=state.value, bias=bias)
+            oracle.settle(best, state.lower * point.value, point.v)
             oracle.extras.update(
                 radius=state.radius2**0.5,
                 stationarity=_first_order_fall(weights, state.gradient, norm) / state.value,

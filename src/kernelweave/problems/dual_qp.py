@@ -179,11 +179,12 @@ class DualQP:
         return float(inside if below < ends.size else left)
 
 
-def relative_gap(primal: float, dual: float) -> float:
-    """(primal − dual) / max(|primal|, 1e-12); infinite where the primal is.
+def relative_gap(primal: float, dual: float, floor: float = 1e-12) -> float:
+    """(primal − dual) / max(|primal|, floor); infinite where the primal is.
 
     Its size is reported where rounding has put the dual above the primal.
     """
     if not np.isfinite(primal):
         return float(np.inf)
-    return abs(primal - dual) / max(abs(primal), 1e-12)
+    distance = abs(primal - dual)
+    return distance / max(abs(primal), floor) if distance > 0.0 else 0.0

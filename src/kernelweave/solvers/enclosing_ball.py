@@ -14,8 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..checks import check_number, check_vector
+from ..kernels.stack import KernelStack
 from ..problems.dual_qp import DualQP, relative_gap
 from . import smo
+from .centring import centre, warn_lost
 
 Array = NDArray[np.float64]
 
@@ -35,12 +38,15 @@ class Ball:
 
     @property
     def gap(self) -> float:
-        """(radius2 − lower) / radius2."""
-        return relative_gap(self.radius2, self.lower)
+        """(radius2 − lower) / radius2; 0 for a ball without a radius."""
+        return relative_gap(self.radius2, self.lower, 1e-300)
 
 
 def enclosing_ball(K: ArrayLike, tol: float = 1e-6, start: ArrayLike | None = None) -> Ball:
     """The minimum enclosing ball of n points in the feature space of a kernel.
+
+    Neither the scale of the kernel nor a constant added to it matters. Points that coincide up to
+    rounding have a ball of radius 0.
 
     Parameters
     ----------
@@ -51,25 +57,41 @@ def enclosing_ball(K: ArrayLike, tol: float = 1e-6, start: ArrayLike | None = No
     start : array (n,), optional
         β to start from, such as that of a similar kernel; repaired where it is not feasible.
     """
-    matrix = np.require(K, dtype=np.float64, requirements=["C", "A"])
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
-        raise ValueError(f"K must be a square matrix, found shape {matrix.shape}")
-    n = matrix.shape[0]
-    matrix = matrix.view()
-    matrix.flags.writeable = False
-    norms = np.diagonal(matrix)
-    if not np.isfinite(matrix).all():
+    check_number("tol", tol, float)
+    given = np.asarray(K)
+    if given.ndim != 2 or given.shape[0] != given.shape[1] or given.size == 0:
+        raise ValueError(f"K must be a square matrix, found shape {given.shape}")
+    if given.dtype.kind in "fc" and not np.isfinite(given).all():
         raise ValueError("K must be finite, found NaN or infinity")
+    try:
+        matrix = KernelStack(given[None]).combine(np.ones(1))
+    except (TypeError, ValueError) as error:
+        raise type(error)(str(error).replace("K[0]", "K")) from None
+    beta = None if start is None else check_vector("start", start, len(matrix))
+    matrix, _, spread, lost = centre(matrix)
+    if lost:
+        warn_lost("K")
+    if spread == 0.0:
+        return Ball(np.full(len(matrix), 1.0 / len(matrix)), 0.0, 0.0)
+    matrix /= spread
+    matrix.flags.writeable = False
+    ball = smallest_ball(matrix, tol, beta)
+    return Ball(ball.beta, spread * ball.radius2, spread * ball.lower)
+
+
+def smallest_ball(K: Array, tol: float, start: Array | None = None) -> Ball:
+    """``enclosing_ball`` of a kernel that was checked, and centred where that matters."""
+    n = K.shape[0]
+    norms = np.diagonal(K)
     # Σβ = 1 makes β ≤ 1 redundant; with it every slack has a price and the gap is finite.
     qp = DualQP(0.5 * norms, np.zeros(n), np.ones(n), n, total=1.0)
-    beta = np.full(n, 1.0 / n) if start is None else np.asarray(start, dtype=float)
-    ball = _around(matrix, norms, qp.feasible(beta))
+    ball = _around(K, norms, qp.feasible(np.full(n, 1.0 / n) if start is None else start))
     close = tol
     for _ in range(4):  # the solver's gap has another upper bound: ask for less until ours is met
         if ball.gap <= tol:
             break
-        inner = smo.solve(matrix, qp, ball.beta, close, max_steps=_STEPS + _STEPS // 100 * n)
-        ball = _around(matrix, norms, inner.v)
+        inner = smo.solve(K, qp, ball.beta, close, max_steps=_STEPS + _STEPS // 100 * n)
+        ball = _around(K, norms, inner.v)
         close *= 0.1
     return ball
 

@@ -42,9 +42,13 @@ Project = Callable[[Array, Array], Array]  # of x in the norm of D⁻¹, D given
 
 
 def projected_gradient(
-    evaluate: Callable[[Array], State], project: Project, x: Array
+    evaluate: Callable[[Array], State], project: Project, x: Array, precision: float
 ) -> Iterator[tuple[Array, State]]:
-    """Points of falling value with their evaluations, from ``x``; ends where no step falls."""
+    """Points of falling value with their evaluations, from ``x``.
+
+    Ends where no step falls, or promises a relative fall above ``precision``, to which values are
+    known.
+    """
     x = project(x, np.ones(x.size))
     now = evaluate(x)
     yield x, now
@@ -52,7 +56,7 @@ def projected_gradient(
     size = float(np.abs(metric * now.gradient).max())
     step = float(x.max()) / size if size > 0.0 else 0.0
     while step > 0.0:
-        found = _search(evaluate, project, x, now, metric, step)
+        found = _search(evaluate, project, x, now, metric, step, precision)
         if found is None:
             return
         x_new, new, step = found
@@ -76,12 +80,13 @@ def _search(
     now: State,
     metric: Array,
     step: float,
+    precision: float,
 ) -> tuple[Array, State, float] | None:
     """The first point along the arc that falls enough, with its step."""
     for _ in range(30):
         x_new = project(x - step * metric * now.gradient, metric)
         fall = float(now.gradient @ (x - x_new))
-        if not fall > 1e-15 * abs(now.value):
+        if not fall > precision * abs(now.value):
             return None
         new = evaluate(x_new)
         if new.value <= now.value - _ARMIJO * fall:

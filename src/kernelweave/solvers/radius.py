@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ..problems.dual_qp import DualQP
 from . import curvature
-from .enclosing_ball import Ball, enclosing_ball
-from .oracle import Stack
+from .centring import Centred
+from .enclosing_ball import Ball, smallest_ball
 
 Array = NDArray[np.float64]
 
@@ -35,10 +35,16 @@ class KernelBall(Ball):
 
 
 class Balls:
-    """Enclosing balls at weights e, of the kernels s_m K_m, each started from the last."""
+    """Enclosing balls at weights e, of the kernels s_m K_m, each started from the last.
 
-    def __init__(self, stack: Stack, scale: Array) -> None:
-        self.stack, self.scale = stack, scale
+    ``sizes`` are s_m tr K̃_m, zero where all points coincide.
+    """
+
+    def __init__(self, kernels: Centred, scale: Array) -> None:
+        self.stack, self.scale = kernels.stack, scale
+        self.sizes = scale * kernels.spreads
+        # what a sum of products of numbers that large may be wrong by
+        self.rounding = 4.0 * np.finfo(float).eps * scale * self.stack.diagonals().max(axis=1)
         self.beta: Array | None = None
 
     def around(self, e: Array, tol: float, ridge: float = 0.0) -> KernelBall:
@@ -46,9 +52,7 @@ class Balls:
         K = whole = self.stack.combine(self.scale * e)
         if ridge > 0.0:
             whole = K + ridge * np.eye(K.shape[0])
-        ball = enclosing_ball(whole, tol, self.beta)
-        if not ball.radius2 > 0.0:
-            raise ValueError("all points coincide under the kernels: their ball has no radius")
+        ball = smallest_ball(whole, tol, self.beta)
         self.beta = ball.beta
         return KernelBall(ball.beta, ball.radius2, ball.lower, K)
 
@@ -56,6 +60,18 @@ class Balls:
         """All c_m(β). Costs a pass over the kernels, of the rows where β > 0."""
         c = self.stack.diagonals() @ beta - self.stack.quad_forms(beta)
         return np.maximum(self.scale * c, 0.0)
+
+    def lower_bound(self, linear: float, q: Array, v: Array, slopes: Array) -> float:
+        """l(v) − ½ max_m q_m/c_m(β), below which no weights bring the margin over the radius.
+
+        Lower bounds of l and of the slopes c, and upper ones of q, will do: rounding is charged
+        to both. Kernels under which all points coincide have neither and do not count.
+        """
+        seen = self.sizes > 0.0
+        most = (q + self.rounding * float(np.abs(v).sum()) ** 2)[seen]
+        least = np.maximum(slopes - self.rounding, 0.0)[seen]
+        ratios = np.divide(most, least, out=np.full(most.size, np.inf), where=least > 0.0)
+        return linear - 0.5 * float(ratios.max()) if v.any() else linear
 
     def hessian_factor(self, K: Array, beta: Array) -> Array | None:
         """B with 2BᵀB the Hessian of R², from the points on the sphere; K as at ``beta``."""
