@@ -23,7 +23,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from ..params import Params
 from ..solvers.centring import centred
@@ -312,6 +311,8 @@ def _linear_program(
     linear: Array, cuts: Array, balls: Array, limits: Array | None = None
 ) -> tuple[Array, Array, Array]:
     """Min z s.t. z ≥ linear − cuts·x, balls·x ≤ 1, x ≥ 0 or within limits; x and multipliers."""
+    from scipy.optimize import linprog  # loads slowly
+
     unit = float(np.abs(linear).max())
     count, size = cuts.shape
     rows = np.vstack(

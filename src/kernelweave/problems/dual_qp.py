@@ -90,7 +90,7 @@ class DualQP:
         """
         if self.is_hard:
             return self._separate(f, quad)
-        from scipy.optimize import minimize_scalar  # a third of the core's import time
+        from scipy.optimize import minimize_scalar  # loads slowly
 
         def value(scale: float) -> float:
             return self.primal_value(scale * f, self.best_bias(scale * f), scale * scale * quad)
