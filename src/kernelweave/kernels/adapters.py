@@ -35,9 +35,12 @@ class Foreign(Kernel):
         """The matrix of k(x, z), x in ``a``, z in ``b``; ``a is b`` on training rows."""
 
     def fill(self, pair: Pair, out: FloatArray) -> None:
+        """The other library's matrix."""
+        out[...] = self.matrix(pair)
+
+    def matrix(self, pair: Pair) -> NDArray[Any]:
         """The other library's matrix, after a look at its shape and type."""
-        matrix = self._matrix(self._input(pair.a), self._input(pair.b))
-        np.copyto(out, matrix)
+        return self._matrix(self._input(pair.a), self._input(pair.b))
 
     def diagonal(self, rows: Rows) -> FloatArray:
         """k(x, x), read off small blocks of the matrix."""
@@ -45,12 +48,13 @@ class Foreign(Kernel):
         blocks = [
             data[start : start + _DIAGONAL_BLOCK] for start in range(0, len(data), _DIAGONAL_BLOCK)
         ]
-        return np.concatenate([self._matrix(block, block).diagonal() for block in blocks])
+        found = [self._matrix(block, block).diagonal() for block in blocks]
+        return np.concatenate(found).astype(np.float64)
 
     def _input(self, rows: Rows) -> NDArray[Any]:
         return rows.values if self.numeric else rows.raw
 
-    def _matrix(self, a: NDArray[Any], b: NDArray[Any]) -> FloatArray:
+    def _matrix(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
         matrix = np.asarray(self.evaluate(a, b))
         if matrix.shape != (len(a), len(b)):
             raise ValueError(
@@ -59,7 +63,7 @@ class Foreign(Kernel):
             )
         if matrix.dtype.kind not in "biufO":
             raise ValueError(f"{self.label()} returned {matrix.dtype} values; a kernel is real.")
-        return matrix.astype(np.float64)
+        return matrix
 
 
 class PairwiseKernel(Foreign):

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _passes
+from . import _passes, triangle
 from ._checks import count_threads
 from .duplicates import Duplicates
 from .fitted import Member
-from .normalize import learn
-from .psd import check_gram
-from .rows import Pair, Rows, Scratch
+from .normalize import learn_normalizer
+from .rows import Gram, Rows, Scratch
 from .stack import KernelStack
+from .table import FloatArray
 
 Group = tuple[Rows, list[Member]]  # kernels on the same columns, and the training rows there
 
@@ -101,28 +101,22 @@ class _Builder:
         if not hasattr(self._local, "scratch"):
             self._local.scratch = Scratch()
         for rows, slots in tasks[start:stop]:
-            pair = Pair(rows, rows, self._local.scratch)
+            gram = Gram(rows, self._local.scratch)
+            half = gram.scratch("kernel")
             for slot in slots:
-                self._fill_slot(pair, slot)
+                self._fill_slot(gram, half, slot)
 
-    def _fill_slot(self, pair: Pair, slot: int) -> None:
+    def _fill_slot(self, gram: Gram, half: FloatArray, slot: int) -> None:
+        """One kernel in its slot; its lower triangle passes through ``half``."""
         number = self.numbers[slot]
         member = self.members[number]
-        kernel = self._kernel(slot)
-        out = self.K[slot] if self.K.dtype == np.float64 else pair.scratch("cast")
-        try:
-            kernel.fill(pair, out)
-        except Exception as error:
-            error.add_note(f"The kernel was {member.name!r}.")
-            raise
-        if not kernel.known_psd:
-            out[...] = check_gram(out, f"kernel {member.name!r}", advice=kernel.advice)
-        normalizer = learn(self.rule, out, member.name)
+        member.fill(gram, half)
+        n = self.K.shape[1]
+        normalizer = learn_normalizer(self.rule, half, n, member.name)
         if isinstance(normalizer, str):
             self._drop(number, normalizer)
             return
-        normalizer.train(out)
-        if out.dtype != self.K.dtype:
-            self.K[slot] = out
-        self.duplicates.see(slot)
+        normalizer.train(half, n)
+        triangle.unpack(half, self.K[slot])
+        self.duplicates.see(slot, half)
         self.members[number] = member.fitted(normalizer)

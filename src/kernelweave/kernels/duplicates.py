@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import triangle
 from .table import FloatArray
 
 _CHUNK = 64  # rows compared at a time
@@ -22,18 +23,16 @@ class Duplicates:
     def __init__(self, K: NDArray[Any], any_scale: bool = True) -> None:
         self._stack, self._any_scale = K, any_scale
         m, n = K.shape[:2]
-        self._p, self._q = np.random.default_rng(0).uniform(0.5, 1.5, (2, n)).astype(K.dtype)
+        self._p, self._q = np.random.default_rng(0).uniform(0.5, 1.5, (2, n))
         self._signatures = np.empty(m)
         self._traces = np.empty(m)
         self._tolerance = 1e-6 if K.dtype == np.float32 else 1e-12
         self._bins: dict[int, list[int]] = {}
 
-    def see(self, k: int) -> None:
-        """Take the signature of matrix ``k``, best while it is in cache."""
-        K = self._stack[k]
-        diagonal = K.diagonal()
-        self._traces[k] = trace = float(diagonal.sum(dtype=np.float64))
-        self._signatures[k] = float(self._p @ K[0] + self._q @ diagonal) / trace
+    def see(self, k: int, half: FloatArray) -> None:
+        """Take the signature of matrix ``k``, whose lower triangle is ``half``."""
+        self._traces[k], mark = triangle.signature(half, self._p, self._q)
+        self._signatures[k] = mark / self._traces[k]
 
     def find(self, k: int) -> int | None:
         """Which matrix found new before equals ``k`` up to scale, if any; else ``k`` is new."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from . import triangle
 from .adapters import as_kernel
 from .kernel import Kernel
-from .psd import check_gram
-from .rows import Pair, Rows
+from .rows import Gram, Pair, Rows
 from .table import FloatArray
 
 _SMALLEST = 1e-8  # share of the largest eigenvalue; below, an eigenvector is mostly rounding
@@ -66,10 +66,11 @@ class EigenvectorKernels(Kernel):
         ]
 
     def _vectors(self, base: Kernel, rows: Rows) -> list[Kernel]:
-        K: FloatArray = np.empty((len(rows), len(rows)))
-        base.fill(Pair(rows, rows), K)
-        if not base.known_psd:
-            K = check_gram(K, f"kernel {base.label()!r}")
+        gram = Gram(rows)
+        half = gram.scratch("kernel")
+        base.train(gram, half, base.label())
+        K = np.empty((len(rows), len(rows)))
+        triangle.unpack(half, K)
         values, vectors = np.linalg.eigh(K)
         many = len(values) if self.n_components is None else int(self.n_components)
         chosen = np.flatnonzero(values > _SMALLEST * values[-1])[::-1][:many]
@@ -98,13 +99,15 @@ class _Basis:
 class _Eigenvector(Kernel):
     """k(x, z) = v(x) v(z) for one vector of a basis."""
 
+    fills_half = True
+
     def __init__(self, basis: _Basis, place: int) -> None:
         self.basis = basis
         self.place = place
 
     def fill(self, pair: Pair, out: FloatArray) -> None:
-        v = [self.basis(rows)[:, self.place] for rows in (pair.a, pair.b)]
-        np.multiply.outer(v[0], v[1], out=out)
+        u, v = (self.basis(rows)[:, self.place] for rows in (pair.a, pair.b))
+        pair.outer(u, v, out)
 
     def diagonal(self, rows: Rows) -> FloatArray:
         return self.basis(rows)[:, self.place] ** 2

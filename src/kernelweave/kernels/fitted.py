@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .kernel import Kernel
 from .normalize import Normalizer
-from .rows import Pair, Rows, Scratch
+from .rows import Gram, Pair, Rows, Scratch
 from .stack import KernelStack
 from .table import FloatArray, Table, shown
 from .views import View
@@ -35,6 +35,18 @@ class Member:
     normalizer: Normalizer | None = None
     scale: float = 0.0
     dropped: str | None = None
+
+    def fill(self, pair: Pair, out: FloatArray) -> None:
+        """The kernel on a pair, on rows and themselves its lower triangle; errors name it."""
+        assert self.kernel is not None
+        try:
+            if isinstance(pair, Gram):
+                self.kernel.train(pair, out, self.name)
+            else:
+                self.kernel.fill(pair, out)
+        except Exception as error:
+            error.add_note(f"The kernel was {self.name!r}.")
+            raise
 
     def renamed(self, name: str) -> Member:
         """The same kernel under another name."""
@@ -266,7 +278,7 @@ def _matrices(
         pair = Pair(rows, train, scratch)
         for number, member in members:
             assert member.kernel is not None and member.normalizer is not None
-            member.kernel.fill(pair, out)
+            member.fill(pair, out)
             diagonal = partial(member.kernel.diagonal, rows)
             yield number, member.normalizer.cross(out, columns, diagonal)
 

@@ -22,6 +22,8 @@ __all__ = ["Gaussian", "Laplacian", "Linear", "Polynomial", "Precomputed"]
 class _Radial(Kernel):
     """A function of distance over width; 1 on the diagonal."""
 
+    fills_half = True
+
     def __init__(self, width: float = 1.0, relative: bool = False) -> None:
         self.width = width
         self.relative = relative
@@ -105,6 +107,8 @@ class Polynomial(Kernel):
         A negative one would not always give a positive semidefinite kernel.
     """
 
+    fills_half = True
+
     def __init__(self, degree: int = 2, offset: float = 1.0) -> None:
         self.degree = degree
         self.offset = offset
@@ -134,6 +138,8 @@ class Polynomial(Kernel):
 
 class Linear(Kernel):
     """k(x, z) = xᵀz."""
+
+    fills_half = True
 
     def label(self) -> str:
         """Its name; it has no parameters."""

@@ -7,9 +7,11 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..params import Params
-from .rows import Pair, Rows
+from .psd import check_gram
+from .rows import Gram, Pair, Rows
 from .table import FloatArray, shown
 
 
@@ -17,10 +19,13 @@ class Kernel(Params):
     """k(x, z), by its parameters; a bank evaluates it on the rows of a view.
 
     ``known_psd``: positive semidefinite by construction, so that its matrices need no check.
+    ``fills_half``: whether ``fill`` takes a ``Gram``, and then writes the lower triangle; so does a
+    kernel that works entry by entry on what the pair shares.
     ``advice``: what to do where the check of one that is not fails.
     """
 
     known_psd: ClassVar[bool] = True
+    fills_half: ClassVar[bool] = False
     advice: ClassVar[str] = ""
 
     @property
@@ -45,6 +50,22 @@ class Kernel(Params):
     def fill(self, pair: Pair, out: FloatArray) -> None:
         """Write k(x, z) for every pair of rows into ``out``, float64 of the pair's shape."""
         raise NotImplementedError
+
+    def matrix(self, pair: Pair) -> NDArray[Any]:
+        """k(x, z) for every pair of rows, in whatever precision it is computed."""
+        out = pair.scratch("matrix")
+        self.fill(pair, out)
+        return out
+
+    def train(self, gram: Gram, half: FloatArray, name: str) -> None:
+        """Write the lower triangle for rows and themselves; ``name`` is the kernel's in errors."""
+        if self.fills_half:
+            self.fill(gram, half)
+            return
+        matrix = self.matrix(gram.whole())
+        if not self.known_psd:
+            matrix = check_gram(matrix, f"kernel {name!r}", advice=self.advice)
+        gram.put(slice(0, len(matrix)), matrix, half)
 
     def diagonal(self, rows: Rows) -> FloatArray:
         """k(x, x) for every row."""

@@ -14,12 +14,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from . import triangle
 from .table import FloatArray
 
 RULES: dict[str | None, tuple[bool, str | None]] = {
@@ -65,11 +67,15 @@ class Normalizer:
         norms = self.inverse_norms
         return self if norms is None else replace(self, inverse_norms=norms[rows])
 
-    def train(self, K: FloatArray) -> None:
-        """Normalise the training matrix in place."""
-        if self.means is not None:
-            K -= np.add.outer(self.means, self.means)
-        self._scale(K, self.inverse_norms, self.inverse_norms)
+    def train(self, half: FloatArray, n: int) -> None:
+        """Normalise the lower triangle of the training matrix in place."""
+        if self.scale == 1.0 and self.means is None:
+            return
+        shift = np.zeros(n) if self.means is None else self.means
+        if self.inverse_norms is None:
+            triangle.normalize(half, shift, np.ones(n), self.scale)
+        else:
+            triangle.normalize(half, shift, self.inverse_norms, 1.0)
 
     def cross(self, K: FloatArray, rows: Any, diagonal: Callable[[], FloatArray]) -> FloatArray:
         """Normalise in place, and return, a kernel of new rows against training rows.
@@ -81,32 +87,33 @@ class Normalizer:
             means = K.mean(axis=1) - self.means.mean()  # half of the grand mean, as in means
             K = K[:, rows]
             K -= np.add.outer(means, self.means[rows])
-        norms = None if self.inverse_norms is None else _inverse_root(diagonal())
-        self._scale(K, norms, self.inverse_norms)
-        return K
-
-    def _scale(self, K: FloatArray, left: FloatArray | None, right: FloatArray | None) -> None:
-        if left is not None and right is not None:
-            K *= np.multiply.outer(left, right)
+        if self.inverse_norms is not None:
+            K *= np.multiply.outer(_inverse_root(diagonal()), self.inverse_norms)
         elif self.scale != 1.0:
             K *= self.scale
+        return K
 
 
-def learn(normalize: str | None, K: FloatArray, name: str) -> Normalizer | str:
-    """Learn a normalisation on a training matrix; or say, in words, why nothing is left of it."""
+def learn_normalizer(
+    normalize: str | None, half: FloatArray, n: int, name: str
+) -> Normalizer | str:
+    """Learn a normalisation on n training rows; or say, in words, why nothing is left.
+
+    ``half`` is the lower triangle of the training matrix.
+    """
     center, scaling = RULES[normalize]
-    diagonal = K.diagonal()
+    diagonal = triangle.diagonal(half, n)
     trace = float(diagonal.sum())
-    if not np.isfinite(trace):
+    if not math.isfinite(trace):
         raise ValueError(
             f"Kernel {name!r} overflows: its trace on the training rows is {trace}. "
             "Scale the columns it reads, or lower its degree."
         )
-    if not trace > len(K) * _TINY:
+    if not trace > n * _TINY:
         return "its trace is zero on the training rows"
     means = None
     if center:
-        means = K.mean(axis=1)
+        means = triangle.means(half, n)
         means -= 0.5 * means.mean()
         centred = float((diagonal - 2.0 * means).sum())
         if not centred > _NOTHING * trace:
@@ -114,7 +121,7 @@ def learn(normalize: str | None, K: FloatArray, name: str) -> Normalizer | str:
         trace = centred
     if scaling == "sphere":
         return Normalizer(np.nan, None, _inverse_root(diagonal))
-    target = {"trace": len(K) / trace, "unit_trace": 1.0 / trace, None: 1.0}[scaling]
+    target = {"trace": n / trace, "unit_trace": 1.0 / trace, None: 1.0}[scaling]
     return Normalizer(target, means)
 
 

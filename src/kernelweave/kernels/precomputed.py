@@ -14,7 +14,6 @@ from .psd import check_gram
 from .rows import Pair, Rows
 from .table import FloatArray, shown
 
-_CHUNK = 256  # rows of the matrix copied at a time
 _ADVICE = (
     'Precomputed(K, indefinite="clip") sets negative eigenvalues to zero, right where they come '
     "from rounding; check=False takes K as it is."
@@ -48,6 +47,8 @@ class Precomputed(Kernel):
     labels : tuple of str or None
         Those of a data frame; None for an array, or if they are the row numbers.
     """
+
+    fills_half = True
 
     @property
     def numeric(self) -> bool:
@@ -89,9 +90,8 @@ class Precomputed(Kernel):
     def fill(self, pair: Pair, out: FloatArray) -> None:
         """The entries at these row numbers."""
         a, b = self._numbers(pair.a), self._numbers(pair.b)
-        for start in range(0, len(a), _CHUNK):
-            rows = slice(start, start + _CHUNK)
-            np.take(self.K[a[rows]], b, axis=1, out=out[rows], mode="clip")
+        for rows, columns in pair.blocks():
+            pair.put(rows, self.K[a[rows]].take(b[columns], axis=1), out)
 
     def diagonal(self, rows: Rows) -> FloatArray:
         """K[i, i] at these row numbers."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import math
+from collections.abc import Callable, Hashable, Iterator
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from . import triangle
 from .table import FloatArray, Table
 from .views import View
 
 _ENOUGH = 1000  # rows from which a median distance is taken
+_STEP = 256  # rows of a matrix computed at a time
 
 
 class Rows:
@@ -48,19 +51,19 @@ class Rows:
     @cached_property
     def median_distance(self) -> float:
         """Median of |x − z| over pairs of rows that differ (1 if none do)."""
-        return _median(np.sqrt(_apart(self._sample_pair().sq_distances)))
+        return _median(np.sqrt(_apart(self._sample().sq_distances)))
 
     @cached_property
     def median_l1_distance(self) -> float:
         """Median of |x − z|₁ over pairs of rows that differ (1 if none do)."""
-        return _median(_apart(self._sample_pair().l1_distances))
+        return _median(_apart(self._sample().l1_distances))
 
-    def _sample_pair(self) -> Pair:
+    def _sample(self) -> Gram:
         rows = self
         if len(self) > _ENOUGH:
             spread = np.linspace(0, len(self) - 1, _ENOUGH).astype(int)
             rows = Rows(self.table.take(spread), self.view)
-        return Pair(rows, rows)
+        return Gram(rows)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"table": self.table, "view": self.view, "_memory": {}}
@@ -81,19 +84,19 @@ class Scratch:
     def __init__(self) -> None:
         self._arrays: dict[str, FloatArray] = {}
 
-    def __call__(self, use: str, shape: tuple[int, int]) -> FloatArray:
+    def __call__(self, use: str, shape: tuple[int, ...]) -> FloatArray:
         """An uninitialised array of this shape, the same memory for the same use."""
+        size = math.prod(shape)
         flat = self._arrays.get(use)
-        if flat is None or flat.size < shape[0] * shape[1]:
-            flat = self._arrays[use] = np.empty(shape[0] * shape[1])
-        return flat[: shape[0] * shape[1]].reshape(shape)
+        if flat is None or flat.size < size:
+            flat = self._arrays[use] = np.empty(size)
+        return flat[:size].reshape(shape)
 
 
 class Pair:
     """Products and distances between the rows ``a`` and ``b`` of one view, each computed once.
 
-    Between rows and themselves they are exactly symmetric, and distances exactly zero on the
-    diagonal. They live in ``scratch``: a pair is done with when the next one begins.
+    They live in ``scratch``: a pair is done with when the next one begins.
     """
 
     def __init__(self, a: Rows, b: Rows, scratch: Scratch | None = None) -> None:
@@ -103,22 +106,22 @@ class Pair:
 
     @property
     def same(self) -> bool:
-        """Whether these are rows and themselves: the matrix is then square and symmetric."""
+        """Whether these are rows and themselves."""
         return self.a is self.b
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows on either side."""
+    def shape(self) -> tuple[int, ...]:
+        """Of all arrays about this pair: the number of rows on either side."""
         return len(self.a), len(self.b)
 
     def scratch(self, use: str) -> FloatArray:
-        """Room for a matrix of this pair's shape, until the next asks for the same use."""
+        """Room for an array about this pair, until the next asks for the same use."""
         return self._scratch(use, self.shape)
 
     @cached_property
     def products(self) -> FloatArray:
         """xᵀz for every pair."""
-        return _products(self.a.values, self.b.values, self.scratch("products"))
+        return self._products(self.a.values, self.b.values, self.scratch("products"))
 
     @cached_property
     def sq_distances(self) -> FloatArray:
@@ -127,42 +130,108 @@ class Pair:
         One column: differences, squared. More: |x|² + |z|² − 2 xᵀz about the mean of ``b``, so
         that columns far from zero lose no digits.
         """
-        a, b = self.a.values, self.b.values
+        a, b, out = self.a.values, self.b.values, self.scratch("distances")
         if a.shape[1] == 1:
-            distances = np.subtract(a, b.T, out=self.scratch("distances"))
-            return np.multiply(distances, distances, out=distances)
+            self._sq_differences(a[:, 0], b[:, 0], out)
+            return out
         centre = b.mean(axis=0)
         b = b - centre
         a = b if self.same else a - centre
-        distances = _products(a, b, self.scratch("distances"))
-        distances *= -2.0
-        norms = np.einsum("ij,ij->i", a, a), np.einsum("ij,ij->i", b, b)
-        distances += np.add.outer(*norms, out=self.scratch("sums"))
-        np.maximum(distances, 0.0, out=distances)
-        if self.same:
-            np.fill_diagonal(distances, 0.0)
-        return distances
+        self._products(a, b, out)
+        self._sq_distances(np.einsum("ij,ij->i", a, a), np.einsum("ij,ij->i", b, b), out)
+        return out
 
     @cached_property
     def l1_distances(self) -> FloatArray:
         """Σ_j |x_j − z_j| for every pair."""
         from scipy.spatial.distance import cdist
 
-        return cdist(self.a.values, self.b.values, "cityblock")
+        a, b, out = self.a.values, self.b.values, self.scratch("l1 distances")
+        for rows, columns in self.blocks():
+            self.put(rows, cdist(a[rows], b[columns], "cityblock"), out)
+        return out
+
+    def blocks(self) -> Iterator[tuple[slice, slice]]:
+        """Rows of ``a``, some at a time, and the rows of ``b`` that they are compared with."""
+        for start in range(0, len(self.a), _STEP):
+            yield slice(start, start + _STEP), slice(None)
+
+    def put(self, rows: slice, block: FloatArray, out: FloatArray) -> None:
+        """Write what was computed for one of the ``blocks`` into its place."""
+        out[rows] = block
+
+    def outer(self, u: FloatArray, v: FloatArray, out: FloatArray) -> None:
+        """Write u_i v_j for every pair, ``u`` one number a row of ``a``, ``v`` one a row of ``b``."""
+        np.multiply.outer(u, v, out=out)
+
+    def _products(self, a: FloatArray, b: FloatArray, out: FloatArray) -> FloatArray:
+        if a.shape[1] == 1:
+            self.outer(a[:, 0], b[:, 0], out)
+        else:
+            self._matmul(a, b, out)
+        return out
+
+    def _matmul(self, a: FloatArray, b: FloatArray, out: FloatArray) -> None:
+        np.matmul(a, b.T, out=out)
+
+    def _sq_differences(self, u: FloatArray, v: FloatArray, out: FloatArray) -> None:
+        np.subtract.outer(u, v, out=out)
+        np.multiply(out, out, out=out)
+
+    def _sq_distances(self, a: FloatArray, b: FloatArray, out: FloatArray) -> None:
+        """Squared distances in place of products, from squared norms."""
+        out *= -2.0
+        out += np.add.outer(a, b, out=self.scratch("sums"))
+        np.maximum(out, 0.0, out=out)
+        if self.same:
+            np.fill_diagonal(out, 0.0)
 
 
-def _products(a: FloatArray, b: FloatArray, out: FloatArray) -> FloatArray:
-    if a.shape[1] == 1:
-        return np.multiply(a, b.T, out=out)
-    return np.matmul(a, b.T, out=out)  # BLAS mirrors one triangle where a is b
+class Gram(Pair):
+    """Rows and themselves: all arrays are lower triangles (``kernelweave.kernels.triangle``).
+
+    Distances are exactly zero on the diagonal.
+    """
+
+    def __init__(self, rows: Rows, scratch: Scratch | None = None) -> None:
+        super().__init__(rows, rows, scratch)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of pairs."""
+        return (triangle.size(len(self.a)),)
+
+    def blocks(self) -> Iterator[tuple[slice, slice]]:
+        """Some rows at a time, and those up to the last of them."""
+        for start in range(0, len(self.a), _STEP):
+            yield slice(start, start + _STEP), slice(start + _STEP)
+
+    def put(self, rows: slice, block: FloatArray, out: FloatArray) -> None:
+        """Write a block, which reaches as far as the diagonal or farther, into its place."""
+        triangle.pack(np.ascontiguousarray(block), rows.start, out)
+
+    def outer(self, u: FloatArray, v: FloatArray, out: FloatArray) -> None:
+        """Write u_i u_j for every pair; ``v`` equals ``u``."""
+        triangle.products(np.ascontiguousarray(u), out)
+
+    def whole(self) -> Pair:
+        """The same rows, arrays about them as whole matrices."""
+        return Pair(self.a, self.b, self._scratch)
+
+    def _matmul(self, a: FloatArray, b: FloatArray, out: FloatArray) -> None:
+        for rows, columns in self.blocks():
+            self.put(rows, a[rows] @ b[columns].T, out)
+
+    def _sq_differences(self, u: FloatArray, v: FloatArray, out: FloatArray) -> None:
+        triangle.sq_differences(np.ascontiguousarray(u), out)
+
+    def _sq_distances(self, a: FloatArray, b: FloatArray, out: FloatArray) -> None:
+        triangle.sq_distances(a, out)
 
 
 def _apart(distances: FloatArray) -> FloatArray:
-    """Distances above the diagonal, less those between equal rows (zero up to rounding)."""
-    from scipy.spatial.distance import squareform
-
-    above = squareform(distances, checks=False)
-    return above[above > 1e-12 * above.max(initial=0.0)]
+    """Distances between rows that differ: those that are not zero up to rounding."""
+    return distances[distances > 1e-12 * distances.max(initial=0.0)]
 
 
 def _median(distances: FloatArray) -> float:

@@ -1,0 +1,128 @@
+"""Lower triangles of symmetric matrices, row by row: (i, j) with j ≤ i stands at i(i + 1)/2 + j.
+
+A kernel of rows and themselves is computed once for each pair of rows, in half the memory, and
+written out by one pass that normalises it on the way.
+
+A compiled function here calls only compiled functions of this file: the disk cache does not
+notice edits elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._jit import jit
+
+PART = 128  # rows added up by themselves, so that rounding does not grow with their number
+
+
+def size(n: int) -> int:
+    """Entries in the triangle of an n × n matrix."""
+    return n * (n + 1) // 2
+
+
+@jit
+def pack(rows: Any, first: int, out: Any) -> None:
+    """Put the rows ``first``, … of a matrix, as far as its diagonal, into their places."""
+    for i in range(rows.shape[0]):
+        width = first + i + 1
+        source, target = rows[i], out[width * (width - 1) // 2 :]
+        for j in range(width):
+            target[j] = source[j]
+
+
+@jit
+def products(x: Any, out: Any) -> None:
+    """x_i x_j."""
+    for i in range(x.shape[0]):
+        target = out[i * (i + 1) // 2 :]
+        for j in range(i + 1):
+            target[j] = x[i] * x[j]
+
+
+@jit
+def sq_differences(x: Any, out: Any) -> None:
+    """(x_i − x_j)²."""
+    for i in range(x.shape[0]):
+        target = out[i * (i + 1) // 2 :]
+        for j in range(i + 1):
+            target[j] = (x[i] - x[j]) * (x[i] - x[j])
+
+
+@jit
+def sq_distances(norms: Any, out: Any) -> None:
+    """norms_i + norms_j − 2 xᵀz in place of xᵀz, at least zero, and zero on the diagonal."""
+    for i in range(norms.shape[0]):
+        target = out[i * (i + 1) // 2 :]
+        for j in range(i):
+            target[j] = max((norms[i] + norms[j]) - 2.0 * target[j], 0.0)
+        target[i] = 0.0
+
+
+@jit
+def diagonal(triangle: Any, n: int) -> Any:
+    """The n entries (i, i)."""
+    out = np.empty(n)
+    for i in range(n):
+        out[i] = triangle[i * (i + 3) // 2]
+    return out
+
+
+@jit
+def signature(triangle: Any, p: Any, q: Any) -> Any:
+    """Σ_i k_ii, and Σ_i p_i k_i0 + q_i k_ii."""
+    trace = mark = 0.0
+    for i in range(p.shape[0]):
+        trace += triangle[i * (i + 3) // 2]
+        mark += p[i] * triangle[i * (i + 1) // 2] + q[i] * triangle[i * (i + 3) // 2]
+    return trace, mark
+
+
+@jit
+def means(triangle: Any, n: int) -> Any:
+    """The mean of each row of the whole matrix."""
+    total, part = np.zeros(n), np.zeros(n)
+    for first in range(0, n, PART):
+        last = min(first + PART, n)
+        part[:last] = 0.0
+        for i in range(first, last):
+            row = triangle[i * (i + 1) // 2 :]
+            for j in range(i):
+                part[j] += row[j]
+            part[i] += row[: i + 1].sum()
+        total += part
+    return total / n
+
+
+@jit
+def normalize(triangle: Any, shift: Any, factor: Any, scale: float) -> None:
+    """scale · factor_i factor_j (k_ij − shift_i − shift_j) in place of k_ij."""
+    for i in range(shift.shape[0]):
+        row = triangle[i * (i + 1) // 2 :]
+        own_shift, own_factor = shift[i], scale * factor[i]
+        for j in range(i + 1):
+            row[j] = (row[j] - (own_shift + shift[j])) * (own_factor * factor[j])
+
+
+@jit
+def unpack(triangle: Any, out: Any) -> None:
+    """The whole matrix, which may be float32, row by row: memory not in cache is slow elsewhere.
+
+    Four rows at a time, so that right of the diagonal four neighbours in a row of the triangle are
+    read at once.
+    """
+    n = out.shape[0]
+    for i in range(n):
+        source, target = triangle[i * (i + 1) // 2 :], out[i]
+        for j in range(i + 1):
+            target[j] = source[j]
+        for j in range(i - i % 4, i):
+            out[j, i] = source[j]
+        if i % 4 < 3:
+            continue
+        r0, r1, r2, r3 = out[i - 3], out[i - 2], out[i - 1], out[i]
+        for j in range(i + 1, n):
+            source = triangle[j * (j + 1) // 2 + i - 3 :]
+            r0[j], r1[j], r2[j], r3[j] = source[0], source[1], source[2], source[3]
