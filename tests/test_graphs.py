@@ -306,7 +306,7 @@ A = np.array([[0.0, 1.0], [1.0, 0.0]])
             ValueError,
             "Graph: rows and columns of the data frame",
         ),
-        (lambda: diffusion_kernel(A, 0.0), ValueError, "beta must be a positive finite number"),
+        (lambda: diffusion_kernel(A, 0.0), ValueError, "Diffusion: beta must be positive, found 0"),
         (lambda: diffusion_kernel(A, [1.0, np.nan]), ValueError, "found nan"),
         (lambda: KernelBank([Diffusion(A, [])]).fit([[0], [1]]), ValueError, "found none"),
         (lambda: KernelBank([Diffusion(A, unknown="x")]).fit([[0], [1]]), ValueError, "found 'x'"),

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .checks import check_nonnegative
-from .checks import check_vector as check_vector
+from .checks import check_nonnegative, check_vector
 from .formulation import make_problem
 from .kernels.stack import KernelStack
 from .problems.dual_qp import DualQP, relative_gap

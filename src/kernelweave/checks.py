@@ -1,29 +1,45 @@
-"""Looks at arguments that many functions have: numbers and vectors of numbers."""
+"""Looks at arguments that many functions have: numbers, and vectors of them."""
 
 from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 
-def check_number(name: str, x: object, kind: type) -> None:
-    """Complain unless ``x`` is a positive number of that kind."""
-    kinds = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
-    if isinstance(x, bool) or not isinstance(x, kinds):
-        raise TypeError(f"{name} must be a positive {kind.__name__}, found {x!r}")
-    if not 0 < x < np.inf:
-        raise ValueError(f"{name} must be positive, found {x!r}")
+def is_number(x: object) -> TypeGuard[float]:
+    """Whether x is one real number; true and false are none."""
+    return isinstance(x, Real) and not isinstance(x, bool)
 
 
-def check_vector(name: str, x: ArrayLike, size: int) -> NDArray[np.float64]:
-    """``x`` as ``size`` finite floats."""
+def is_whole(x: object) -> TypeGuard[int]:
+    """Whether x is an integer by type; true and false are none."""
+    return isinstance(x, Integral) and not isinstance(x, bool)
+
+
+def check_number(name: str, x: Any, kind: type = float, *, zero: bool = False) -> Any:
+    """``x`` as a finite number of that kind, int or float: positive, or with ``zero`` zero too."""
+    told = f"{name} must be a finite number ≥ 0" if zero else f"{name} must be positive"
+    if not (is_whole(x) if kind is int else is_number(x)):
+        told = told if zero else f"{name} must be a positive {kind.__name__}"
+        raise TypeError(f"{told}, found {shown(x)}")
+    if not (0 < x < np.inf or (zero and x == 0)):
+        raise ValueError(f"{told}, found {x!r}")
+    return kind(x)
+
+
+def check_vector(name: str, x: ArrayLike, size: int, *, finite: bool = True) -> NDArray[np.float64]:
+    """``x`` as ``size`` finite floats, in a fresh C-contiguous array."""
+    refuse_masked(name, x)
     try:
-        vector = np.asarray(x, dtype=float)
+        vector = np.array(x, dtype=np.float64, order="C")
     except (TypeError, ValueError):
         raise TypeError(f"{name} must hold numbers, found {type(x).__name__}") from None
     if vector.shape != (size,):
         raise ValueError(f"{name} must have shape ({size},), found {vector.shape}")
-    if not np.isfinite(vector).all():
+    if finite and not np.isfinite(vector).all():
         raise ValueError(f"{name} must be finite, found NaN or infinity")
     return vector
 
@@ -34,3 +50,17 @@ def check_nonnegative(name: str, x: ArrayLike, size: int) -> NDArray[np.float64]
     if vector.min() < 0.0:
         raise ValueError(f"{name} must be nonnegative, found {vector.min():g}")
     return vector
+
+
+def refuse_masked(name: str, x: object, advice: str = "fill its gaps first") -> None:
+    """Raise ``TypeError`` for a masked array: NumPy would read on behind the mask."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; {advice}")
+
+
+def shown(value: Any, most: int = 60) -> str:
+    """``value`` in an error message: short, and never all numbers of an array."""
+    if getattr(value, "shape", ()) and not isinstance(value, type):
+        return f"{type(value).__name__} of shape {value.shape}"
+    text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 1]}…"

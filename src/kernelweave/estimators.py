@@ -22,14 +22,15 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from .checks import check_number, refuse_masked, shown
 from .formulation import make_dual_qp
 from .kernels.adapters import as_kernel
 from .kernels.bank import FittedBank, KernelBank
 from .kernels.precomputed import Precomputed
-from .kernels.table import FloatArray, Table, shown
+from .kernels.table import FloatArray, Table
 from .learners import make_learner
 from .learners.base import Learner
-from .mkl import check_number, learn
+from .mkl import learn
 from .problems.weight_sets import make_weight_set
 from .solution import Solution
 
@@ -337,6 +338,7 @@ def _takes_strings(kernels: Any) -> bool:
 
 def _two_classes(y: Any) -> tuple[NDArray[Any], FloatArray]:
     """The two classes in ``y``, sorted, and −1 or +1 for each label."""
+    refuse_masked("y", y, "leave rows without a label out of X and y.")
     y = column_or_1d(y, warn=True)
     if y.dtype == object:
         missing = [i for i, label in enumerate(y) if type(label).__name__ in ("NoneType", "NAType")]

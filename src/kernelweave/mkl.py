@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .checks import check_number as check_number
-from .checks import check_vector
+from .checks import check_number, check_vector
 from .formulation import Problem, make_problem
 from .kernels.stack import KernelStack
 from .learners import make_learner

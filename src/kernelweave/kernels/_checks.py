@@ -6,13 +6,15 @@ Every tolerance is relative to the kernel it judges, so kernels of any scale are
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.linalg import eigh, eigvalsh, lapack
 
+from ..checks import is_whole, refuse_masked, shown
 from . import _passes
 from .memory import require_memory
 
@@ -26,7 +28,10 @@ SMALL = 1000  # points up to which LAPACK, whose threads wait for each other, ga
 
 def float_type(dtype: DTypeLike | None) -> np.dtype:
     """float64 (the default) or float32."""
-    kind = np.dtype(np.float64 if dtype is None else dtype)
+    try:
+        kind = np.dtype(np.float64 if dtype is None else dtype)
+    except TypeError:
+        raise ValueError(f"dtype must be float64 or float32, found {shown(dtype)}") from None
     if kind not in ASYMMETRY:
         raise ValueError(f"dtype must be float64 or float32, found {kind}")
     return kind
@@ -36,7 +41,7 @@ def count_threads(n_jobs: int | None) -> int:
     """Threads meant by ``n_jobs``: None is 1, −1 is one for each core this process may use."""
     if n_jobs is None:
         return 1
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer):
+    if not is_whole(n_jobs):
         raise TypeError(f"n_jobs must be None or a whole number, found {n_jobs!r}")
     if n_jobs == -1:
         cores = getattr(os, "sched_getaffinity", None)
@@ -44,14 +49,6 @@ def count_threads(n_jobs: int | None) -> int:
     if n_jobs < 1:
         raise ValueError(f"n_jobs must be None, -1 or at least 1, found {n_jobs}")
     return int(n_jobs)
-
-
-def as_vector(values: ArrayLike, size: int, name: str) -> Array:
-    """A fresh C-contiguous float64 copy of shape (size,)."""
-    vector = np.array(values, dtype=np.float64, order="C")
-    if vector.shape != (size,):
-        raise ValueError(f"{name} must have shape ({size},), found {vector.shape}")
-    return vector
 
 
 def as_places(index: Index | None, size: int, name: str, empty: bool = True) -> NDArray[np.int64]:
@@ -80,7 +77,7 @@ def as_matrices(
     It is K itself where that will do. float32 numbers stay as rough as they were in float64.
     """
     listed = isinstance(K, list | tuple)
-    parts = [_real(A, f"K[{k}]") for k, A in enumerate(K)] if listed else _real(K, "K")  # type: ignore[arg-type]
+    parts = [as_real(A, f"K[{k}]") for k, A in enumerate(K)] if listed else as_real(K, "K")  # type: ignore[arg-type]
     shape = (len(parts), *parts[0].shape) if listed and parts else np.shape(parts)
     if len(shape) == 2 and 0 not in shape:
         raise ValueError(
@@ -110,9 +107,9 @@ def is_rough(A: NDArray) -> bool:
     return A.dtype.kind == "f" and A.dtype.itemsize <= 4
 
 
-def _real(A: Any, name: str) -> NDArray:
-    if isinstance(A, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array; fill its gaps first")
+def as_real(A: Any, name: str) -> NDArray:
+    """A as an array of real numbers."""
+    refuse_masked(name, A)
     array = np.asarray(A)
     if array.dtype.kind not in "fiub":
         raise TypeError(
@@ -121,18 +118,33 @@ def _real(A: Any, name: str) -> NDArray:
     return array
 
 
-def check_entries(K: NDArray, precision: np.dtype, threads: int) -> Array:
-    """Raise ``ValueError`` unless all is finite and symmetric; return max |K_k| for each k."""
+@dataclass(frozen=True)
+class Voice:
+    """How errors speak: what the matrices are called, and what to do about their faults."""
+
+    names: Callable[[int], str] = "K[{}]".format
+    symmetrize: str = "(K + K.transpose(0, 2, 1)) / 2"
+    definite: str = (
+        "KernelStack(K, indefinite='clip') sets negative eigenvalues to zero, or leave this kernel "
+        "out"
+    )
+
+
+def check_entries(
+    K: NDArray, precision: np.dtype, threads: int, voice: Voice
+) -> tuple[Array, Array]:
+    """Raise ``ValueError`` unless all is finite and symmetric; max |K_k| and max |K_k − K_kᵀ|."""
     scales, gaps = np.empty(len(K)), np.empty(len(K))
     K = read_only(K)
     _passes.run(_passes.survey, len(K), K.size, threads, K, scales, gaps)
     bad = np.flatnonzero(np.isinf(scales))
     if len(bad):
         A = K[bad[0]]
+        i, j = np.argwhere(~np.isfinite(A))[0]
         others = f" ({len(bad)} kernels have such)" if len(bad) > 1 else ""
         raise ValueError(
-            f"K[{bad[0]}] has {np.isnan(A).sum()} NaN and {np.isinf(A).sum()} infinite "
-            f"entries{others}"
+            f"{voice.names(bad[0])} has {np.isnan(A).sum()} NaN and {np.isinf(A).sum()} infinite "
+            f"entries, the first at [{i}, {j}]{others}"
         )
     bad = np.flatnonzero(gaps > ASYMMETRY[precision] * scales)
     if len(bad):
@@ -140,14 +152,21 @@ def check_entries(K: NDArray, precision: np.dtype, threads: int) -> Array:
         difference = np.abs(np.subtract(K[k], K[k].T, dtype=np.float64))
         i, j = np.unravel_index(difference.argmax(), difference.shape)
         raise ValueError(
-            f"K[{k}] is not symmetric: entries [{i}, {j}] and [{j}, {i}] differ by {gaps[k]:.3g} "
-            f"(largest entry {scales[k]:.3g}); pass (K + K.transpose(0, 2, 1)) / 2 if that is meant"
+            f"{voice.names(k)} is not symmetric: entries [{i}, {j}] and [{j}, {i}] differ by "
+            f"{gaps[k]:.3g} (largest entry {scales[k]:.3g}); if that is rounding, pass "
+            f"{voice.symmetrize}"
         )
-    return scales
+    return scales, gaps
 
 
 def check_definite(
-    K: NDArray, scales: Array, precision: np.dtype, threads: int, clip: bool, owned: bool
+    K: NDArray,
+    scales: Array,
+    precision: np.dtype,
+    threads: int,
+    clip: bool,
+    owned: bool,
+    voice: Voice,
 ) -> NDArray:
     """Raise ``ValueError`` for negative eigenvalues, or set them to zero in a copy.
 
@@ -157,17 +176,16 @@ def check_definite(
     """
     tolerance = NEGATIVITY[precision]
     require_memory(1, K.shape[1], np.float64)
-    for k in np.flatnonzero(~_have_factors(K, scales, tolerance, threads)):
+    for k in map(int, np.flatnonzero(~_have_factors(K, scales, tolerance, threads))):
         A = np.divide(K[k], scales[k], dtype=np.float64)
         values = eigvalsh(A)
         if values[0] >= -tolerance * np.abs(values).max():
             continue
         if not clip:
             raise ValueError(
-                f"K[{k}] is not positive semidefinite: smallest eigenvalue "
-                f"{values[0] * scales[k]:.3g} (largest {values[-1] * scales[k]:.3g}); "
-                "KernelStack(K, indefinite='clip') sets negative eigenvalues to zero, or leave "
-                "this kernel out"
+                f"{voice.names(k)} is not positive semidefinite: smallest eigenvalue "
+                f"{values[0] * scales[k]:.3g} (largest {values[-1] * scales[k]:.3g})"
+                + (voice.definite and f"; {voice.definite}")
             )
         if not owned:
             require_memory(K.shape[0], K.shape[1], K.dtype)

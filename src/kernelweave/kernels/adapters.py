@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..checks import shown
 from .kernel import Kernel
 from .rows import Pair, Rows
-from .table import FloatArray, shown
+from .table import FloatArray
 
 _DIAGONAL_BLOCK = 32
 _MATRIX = (

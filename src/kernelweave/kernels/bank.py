@@ -6,9 +6,9 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
+from ..checks import shown
 from ..params import Params
+from ._checks import float_type
 from .adapters import as_kernel
 from .build import Group, build
 from .default import default_kernels
@@ -17,7 +17,7 @@ from .kernel import Kernel
 from .normalize import check_rule
 from .precomputed import check_same_rows
 from .rows import Rows
-from .table import Table, shown
+from .table import Table
 from .views import View, find_columns, make_views
 
 __all__ = ["FittedBank", "KernelBank"]
@@ -72,7 +72,11 @@ class KernelBank(Params):
         Warns once if kernels are left out: on views that are constant on these rows, of trace
         zero, or equal to an earlier kernel up to scale.
         """
-        rule, dtype, standardize = check_rule(self.normalize), self._dtype(), self._standardize()
+        rule, dtype, standardize = (
+            check_rule(self.normalize),
+            float_type(self.dtype),
+            self._standardize(),
+        )
         table = Table.read(X).take(slice(None))
         groups = [
             _fit_view(view, requests, table, standardize) for view, requests in self._plan(table)
@@ -103,15 +107,6 @@ class KernelBank(Params):
             view = View(table.label(found[0]) if own and len(found) == 1 else name, found)
             plan.setdefault(found, (view, []))[1].append((name, view.name, kernel))
         return iter(plan.values())
-
-    def _dtype(self) -> np.dtype[Any]:
-        try:
-            dtype = np.dtype(self.dtype)
-        except TypeError:
-            dtype = np.dtype(object)
-        if dtype not in (np.float64, np.float32):
-            raise ValueError(f"dtype must be 'float64' or 'float32'; found {shown(self.dtype)}.")
-        return dtype
 
     def _standardize(self) -> bool:
         if self.scale not in ("auto", "standard", None):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
+from ..checks import check_number
 from . import triangle
 from .adapters import as_kernel
 from .kernel import Kernel
@@ -48,14 +48,8 @@ class EigenvectorKernels(Kernel):
     def validate(self) -> None:
         """Raise ValueError for a bad kernel or number of components."""
         as_kernel(self.kernel).validate()
-        count = self.n_components
-        if count is None:
-            return
-        if not isinstance(count, Integral) or isinstance(count, bool) or count < 1:
-            raise ValueError(
-                "EigenvectorKernels: n_components must be a positive integer or None; "
-                f"found {count!r}."
-            )
+        if self.n_components is not None:
+            check_number("EigenvectorKernels: n_components", self.n_components, int)
 
     def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
         """One kernel for each eigenvector, numbered from 1."""

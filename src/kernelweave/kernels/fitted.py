@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..checks import shown
 from .kernel import Kernel
 from .normalize import Normalizer
 from .rows import Gram, Pair, Rows, Scratch
 from .stack import KernelStack
-from .table import FloatArray, Table, shown
+from .table import FloatArray, Table
 from .views import View
 
 _BLOCK = 2**21  # entries of a matrix of new rows against training rows held at a time

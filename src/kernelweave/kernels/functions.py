@@ -6,12 +6,12 @@ distances or inner products.
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from .kernel import Kernel, check_number
+from ..checks import check_number, is_number
+from .kernel import Kernel
 from .precomputed import Precomputed
 from .rows import Pair, Rows
 from .table import FloatArray
@@ -33,7 +33,7 @@ class _Radial(Kernel):
         return f"{type(self).__name__}(width={_short(self.width)}{unit})"
 
     def validate(self) -> None:
-        width = check_number(type(self).__name__, "width", self.width, positive=True)
+        width = check_number(f"{type(self).__name__}: width", self.width)
         if width * width < np.finfo(np.float64).tiny:
             raise ValueError(f"{self.label()}: width {width!r} is too small to divide by.")
 
@@ -120,10 +120,8 @@ class Polynomial(Kernel):
 
     def validate(self) -> None:
         """Raise ValueError unless degree and offset make a positive semidefinite kernel."""
-        degree = self.degree
-        if not isinstance(degree, Integral) or isinstance(degree, bool) or degree < 1:
-            raise ValueError(f"Polynomial: degree must be a positive integer; found {degree!r}.")
-        check_number("Polynomial", "offset", self.offset, positive=False)
+        check_number("Polynomial: degree", self.degree, int)
+        check_number("Polynomial: offset", self.offset, zero=True)
 
     def fill(self, pair: Pair, out: FloatArray) -> None:
         """Products plus offset, multiplied up in place."""
@@ -166,4 +164,4 @@ def _power(base: FloatArray, degree: int, out: FloatArray | None = None) -> Floa
 
 
 def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, int | float | np.number) else repr(value)
+    return f"{value:g}" if is_number(value) else repr(value)

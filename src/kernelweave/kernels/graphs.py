@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..checks import check_number, shown
 from .features import inner_products
-from .kernel import Kernel, check_number
+from .kernel import Kernel
 from .memory import require_memory
 from .precomputed import frame_labels, row_numbers
 from .rows import Pair, Rows
-from .table import FloatArray, shown
+from .table import FloatArray
 
 _NOTHING = float(np.finfo(np.float64).eps) / 16  # of exp(−βλ), against the largest, 1
 
@@ -278,7 +279,7 @@ def _features(values: FloatArray, vectors: FloatArray, beta: float) -> FloatArra
 
 def _betas(beta: Any) -> list[float]:
     several = beta if isinstance(beta, Sequence | np.ndarray) and np.ndim(beta) == 1 else [beta]
-    return [check_number("Diffusion", "beta", one, positive=True) for one in several]
+    return [check_number("Diffusion: beta", one) for one in several]
 
 
 def _names(rows: Rows, who: str) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from ..params import Params
 from .psd import check_gram
 from .rows import Gram, Pair, Rows
-from .table import FloatArray, shown
+from .table import FloatArray
 
 
 class Kernel(Params):
@@ -84,17 +83,3 @@ def _equal(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return np.array_equal(a, b)
     return bool(a == b)
-
-
-def check_number(owner: str, name: str, value: Any, *, positive: bool) -> float:
-    """``value`` as a float: finite, and positive or non-negative."""
-    kind = "positive" if positive else "non-negative"
-    if (
-        not isinstance(value, Real)
-        or isinstance(value, bool)
-        or not np.isfinite(float(value))
-        or float(value) < 0
-        or (positive and float(value) == 0)
-    ):
-        raise ValueError(f"{owner}: {name} must be a {kind} finite number; found {shown(value)}.")
-    return float(value)

@@ -15,14 +15,13 @@ the length of the document. New documents are folded in until that bound says so
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from .._jit import jit, ordered_jit
-from .kernel import check_number
-from .table import FloatArray, shown
+from ..checks import check_number
+from .table import FloatArray
 
 _TINY = 1e-300
 
@@ -54,7 +53,7 @@ class ConceptModel:
         end when it is at most ``tol``. Documents without a known word stay where all begin, at
         equal shares.
         """
-        check_number("fold_in", "tol", tol, positive=True)
+        check_number("fold_in: tol", tol)
         N = _counts(counts)
         if N.shape[1] != len(self.words):
             raise ValueError(
@@ -91,10 +90,9 @@ def plsa(
     random_state : int, generator or None
         For the start; the same number, the same concepts.
     """
-    for name, value in (("n_concepts", n_concepts), ("max_iter", max_iter)):
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"plsa: {name} must be a positive integer; found {shown(value)}.")
-    check_number("plsa", "tol", tol, positive=True)
+    check_number("plsa: n_concepts", n_concepts, int)
+    check_number("plsa: max_iter", max_iter, int)
+    check_number("plsa: tol", tol)
     N = _counts(counts)
     total = float(N.data.sum())
     if not total > 0:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..checks import shown
 from .kernel import Kernel
 from .psd import check_gram
 from .rows import Pair, Rows
-from .table import FloatArray, shown
+from .table import FloatArray
 
 _ADVICE = (
     'Precomputed(K, indefinite="clip") sets negative eigenvalues to zero, right where they come '
@@ -77,7 +78,7 @@ class Precomputed(Kernel):
                 f"Precomputed: indefinite must be 'raise' or 'clip'; found {shown(self.indefinite)}"
             )
         clip = self.indefinite == "clip"
-        K = check_gram(self.K, "Precomputed", psd=self.check, clip=clip, advice=_ADVICE)
+        K = check_gram(self.K, "Precomputed: K", psd=self.check, clip=clip, advice=_ADVICE)
         self.K = K.view()  # the caller's stays writable
         self.K.flags.writeable = False
 

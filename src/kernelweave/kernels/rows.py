@@ -161,7 +161,7 @@ class Pair:
         out[rows] = block
 
     def outer(self, u: FloatArray, v: FloatArray, out: FloatArray) -> None:
-        """Write u_i v_j for every pair, ``u`` one number a row of ``a``, ``v`` one a row of ``b``."""
+        """Write u_i v_j for every pair, u_i of row i of ``a`` and v_j of row j of ``b``."""
         np.multiply.outer(u, v, out=out)
 
     def _products(self, a: FloatArray, b: FloatArray, out: FloatArray) -> FloatArray:

@@ -20,12 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import jit
+from ..checks import check_number, shown
 from . import _passes
 from ._checks import count_threads
 from .blosum62 import LETTERS, blosum62
-from .kernel import Kernel, check_number
+from .kernel import Kernel
 from .rows import Pair, Rows
-from .table import FloatArray, shown
+from .table import FloatArray
 
 LANES = 32
 _EXACT = 2.0**24  # whole numbers up to here are exact in float32
@@ -204,8 +205,8 @@ class _Scores(NamedTuple):
 
     @classmethod
     def read(cls, substitution: Any, gap_open: Any, gap_extend: Any) -> _Scores:
-        opened = check_number("SmithWaterman", "gap_open", gap_open, positive=False)
-        extended = check_number("SmithWaterman", "gap_extend", gap_extend, positive=False)
+        opened = check_number("SmithWaterman: gap_open", gap_open, zero=True)
+        extended = check_number("SmithWaterman: gap_extend", gap_extend, zero=True)
         if substitution is None:
             return cls(LETTERS, blosum62(), opened, extended)
         if hasattr(substitution, "index") and hasattr(substitution, "columns"):

@@ -14,13 +14,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from ..checks import check_vector
 from . import _passes
 from ._checks import (
     Array,
     Index,
+    Voice,
     as_matrices,
     as_places,
-    as_vector,
     check_definite,
     check_entries,
     count_threads,
@@ -72,9 +73,9 @@ class KernelStack:
         threads = count_threads(n_jobs)
         data, owned, precision = as_matrices(K, float_type(dtype))
         if check:
-            scales = check_entries(data, precision, threads)
-            clip = indefinite == "clip"
-            data = check_definite(data, scales, precision, threads, clip, owned)
+            voice, clip = Voice(), indefinite == "clip"
+            scales, _ = check_entries(data, precision, threads, voice)
+            data = check_definite(data, scales, precision, threads, clip, owned, voice)
         self._set(data, n_jobs)
 
     def _set(self, data: NDArray, n_jobs: int | None) -> None:
@@ -134,7 +135,7 @@ class KernelStack:
 
         One kernel of weight 1 is handed out as it is, without a copy, if it is kept in float64.
         """
-        w = as_vector(weights, self.m, "weights")
+        w = check_vector("weights", weights, self.m, finite=False)
         active = np.flatnonzero(w)
         if len(active) == 1 and w[active[0]] == 1.0 and self.dtype == np.float64:
             return self._K[active[0]]
@@ -145,7 +146,7 @@ class KernelStack:
 
     def rows(self, weights: ArrayLike, index: Index) -> Array:
         """Rows ``index`` of Σ_k weights_k K_k, shape (len(index), n)."""
-        w = as_vector(weights, self.m, "weights")
+        w = check_vector("weights", weights, self.m, finite=False)
         active = np.flatnonzero(w)
         begins = as_places(index, self.n, "index") * self.n
         total = self._sums(active * self.n**2, w[active], begins, begins + self.n)
@@ -156,7 +157,7 @@ class KernelStack:
 
         Reads the lower triangle only, and of that the rows where v is not zero.
         """
-        x = as_vector(v, self.n, "v")
+        x = check_vector("v", v, self.n, finite=False)
         chosen = as_places(kernels, self.m, "kernels")
         support = np.flatnonzero(x)
         rows, values = _in_fours(support, x[support])
@@ -173,7 +174,7 @@ class KernelStack:
 
         At the rows where v is not zero, and only there, it is quickest.
         """
-        x = as_vector(v, self.n, "v")
+        x = check_vector("v", v, self.n, finite=False)
         places = as_places(rows, self.n, "rows")
         chosen = as_places(kernels, self.m, "kernels")
         support = np.flatnonzero(x)

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..checks import refuse_masked, shown
+
 FloatArray = NDArray[np.floating[Any]]
 
 _NUMBERS = "biuf"  # NumPy's kinds of real numbers
@@ -36,8 +38,7 @@ class Table:
                 "Sparse data was passed for X, but dense data is required. "
                 "Use '.toarray()' to convert to a dense numpy array."
             )
-        if isinstance(X, np.ma.MaskedArray):
-            raise TypeError("X is a masked array; fill its gaps first.")
+        refuse_masked("X", X)
         names = tuple(X.columns) if hasattr(X, "columns") else None
         data = _as_array(X)
         if data.dtype.kind == "c":
@@ -147,14 +148,6 @@ class Table:
             f"Input X contains NaN or infinity in column {_some(told, quote=False)} among "
             f"{len(self)} rows. Kernels on numbers need finite values: impute or drop them first."
         )
-
-
-def shown(value: Any, most: int = 60) -> str:
-    """``value`` in an error message: short, and never all numbers of an array."""
-    if getattr(value, "shape", ()):
-        return f"{type(value).__name__} of shape {value.shape}"
-    text = repr(value)
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _as_array(X: Any) -> NDArray[Any]:

@@ -11,16 +11,16 @@ training texts; new texts are read with these.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
+from ..checks import check_number, shown
 from .features import FeatureKernel, inner_products
-from .kernel import Kernel, check_number
+from .kernel import Kernel
 from .plsa import ConceptModel, plsa
 from .rows import Rows
-from .table import FloatArray, shown
+from .table import FloatArray
 
 _KNOWN = {"counts": "CountVectorizer", "tfidf": "TfidfVectorizer"}
 
@@ -102,13 +102,9 @@ class LatentConcepts(Kernel):
     def validate(self) -> None:
         """Raise ValueError or TypeError for parameters that cannot be learnt with."""
         _check_vectorizer(self.vectorizer, "LatentConcepts")
-        for name in ("n_concepts", "max_iter"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-                raise ValueError(
-                    f"LatentConcepts: {name} must be a positive integer; found {shown(value)}."
-                )
-        check_number("LatentConcepts", "tol", self.tol, positive=True)
+        check_number("LatentConcepts: n_concepts", self.n_concepts, int)
+        check_number("LatentConcepts: max_iter", self.max_iter, int)
+        check_number("LatentConcepts: tol", self.tol)
 
     def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
         """The kernel with the vocabulary and the concepts of these rows."""

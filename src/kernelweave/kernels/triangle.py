@@ -98,7 +98,7 @@ def means(triangle: Any, n: int) -> Any:
 
 @jit
 def normalize(triangle: Any, shift: Any, factor: Any, scale: float) -> None:
-    """scale · factor_i factor_j (k_ij − shift_i − shift_j) in place of k_ij."""
+    """Write scale · factor_i factor_j (k_ij − shift_i − shift_j) in place of k_ij."""
     for i in range(shift.shape[0]):
         row = triangle[i * (i + 1) // 2 :]
         own_shift, own_factor = shift[i], scale * factor[i]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from .table import FloatArray, Table, shown
+from ..checks import is_whole, shown
+from .table import FloatArray, Table
 
 _NAMED = ("all", "each", "all+each")
 
@@ -67,7 +67,7 @@ def find_columns(columns: Any, table: Table, who: str) -> tuple[int, ...]:
         if any(isinstance(end, str) for end in (columns.start, columns.stop)):
             raise ValueError(f"{who}: slices take positions, not names; found {shown(columns)}.")
         found = list(range(table.n_columns))[columns]
-    elif isinstance(columns, Integral) and not isinstance(columns, bool | np.bool_):
+    elif is_whole(columns):
         found = [_by_position(int(columns), table, who)]
     elif isinstance(columns, Sequence) or hasattr(columns, "__array__"):
         found = _from_list(list(columns), table, who)
@@ -94,7 +94,7 @@ def _from_list(columns: list[Any], table: Table, who: str) -> list[int]:
     for column in columns:
         if isinstance(column, str):
             found.append(_by_name(column, table, who))
-        elif isinstance(column, Integral) and not isinstance(column, bool | np.bool_):
+        elif is_whole(column):
             found.append(_by_position(int(column), table, who))
         else:
             raise TypeError(f"{who}: columns are names or integers; found {shown(column)}.")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..checks import check_number, refuse_masked
 from .dual_qp import DualQP
 
 Array = NDArray[np.float64]
@@ -42,14 +43,13 @@ def lower(y: ArrayLike, n: int, C: ArrayLike, loss: str, ridge: float = 0.0) -> 
     """The dual QP of a named loss for ``n`` kernel rows, after a look at every argument."""
     if not isinstance(loss, str) or loss not in LOSSES:
         raise ValueError(f"loss must be one of {sorted(LOSSES)}, found {loss!r}")
-    if not (_is_number(ridge) and 0.0 <= float(ridge) < np.inf):
-        raise ValueError(f"ridge must be a finite number ≥ 0, found {ridge!r}")
-    labels = check_labels(y, n)
-    return LOSSES[loss](labels, check_C(C, n), float(ridge))
+    ridge = check_number("ridge", ridge, zero=True)
+    return LOSSES[loss](check_labels(y, n), check_C(C, n), ridge)
 
 
 def check_labels(y: ArrayLike, n: int) -> Array:
     """Labels as an array of ±1.0, one for each of ``n`` kernel rows, both present."""
+    refuse_masked("y", y, "leave rows without a label out")
     labels = np.asarray(y)
     if labels.dtype.kind not in "iufb":
         raise ValueError(f"y must hold the numbers -1 and +1, found dtype {labels.dtype}")
@@ -71,6 +71,7 @@ def check_labels(y: ArrayLike, n: int) -> Array:
 
 def check_C(C: ArrayLike, n: int) -> float | Array:
     """C as a positive number (∞ allowed) or as ``n`` of them."""
+    refuse_masked("C", C)
     if C is None or isinstance(C, str | bool):
         raise TypeError(f"C must be a positive number, an array of them or 'learn', found {C!r}")
     try:
@@ -89,7 +90,3 @@ def check_C(C: ArrayLike, n: int) -> float | Array:
     if bound.ndim and np.isinf(bound).any() and np.isfinite(bound).any():
         raise ValueError("C must be finite for all rows or infinite for all, found both")
     return bound if bound.ndim else float(bound)
-
-
-def _is_number(x: object) -> bool:
-    return isinstance(x, int | float | np.integer | np.floating) and not isinstance(x, bool)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..checks import check_number, is_number
+
 Array = NDArray[np.float64]
 
 
@@ -86,7 +88,7 @@ def make_weight_set(
         if traces is not None:
             raise ValueError("a trace constraint goes with weight_norm=1, found None")
         return WeightSet(np.ones(m), bounded=False)
-    if isinstance(norm, bool) or not isinstance(norm, int | float | np.integer | np.floating):
+    if not is_number(norm):
         raise TypeError(f"weight_norm must be a number ≥ 1, found {norm!r}")
     if not norm >= 1.0:
         raise ValueError(f"weight_norm must be a number ≥ 1, found {norm!r}")
@@ -100,8 +102,5 @@ def make_weight_set(
             f"a trace constraint needs kernels of positive trace, but that of K[{empty[0]}] is "
             f"{traces[empty[0]]:g}"
         )
-    if trace is None:
-        trace = float(traces.mean())
-    if not (isinstance(trace, int | float | np.integer | np.floating) and 0.0 < trace < np.inf):
-        raise ValueError(f"trace must be a positive number, found {trace!r}")
-    return WeightSet(float(trace) / traces)
+    total = float(traces.mean()) if trace is None else check_number("trace", trace)
+    return WeightSet(total / traces)
