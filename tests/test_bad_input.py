@@ -73,6 +73,7 @@ LABELS: dict[str, Row] = {
     "empty": ([], ValueError, "y has 0 labels, but the kernels have 8 rows"),
     "column": (GOOD.y[:, None], ValueError, r"y must be one-dimensional, found shape \(8, 1\)"),
     "a number": (1, ValueError, r"y must be one-dimensional, found shape \(\)"),
+    "masked": (np.ma.masked_equal(GOOD.y, 7), TypeError, "y is a masked array; leave rows"),
     "words": (["a"] * 4 + ["b"] * 4, (ValueError, TypeError), "y must .* found dtype <U1"),
     "nothing": (None, (ValueError, TypeError), "y must .* found dtype object"),
     "complex": (GOOD.y * 1j, (ValueError, TypeError), "y must .* found dtype complex128"),
@@ -135,6 +136,8 @@ OPTIONS: dict[str, tuple[dict[str, Any], Error, str]] = {
     "start nan": ({"start": [1.0, 1.0, np.nan]}, ValueError, "start must be finite, found NaN"),
     "start negative": ({"start": [1.0, 1.0, -1.0]}, ValueError, "start must .* found -1"),
     "start zero": ({"start": [0.0, 0.0, 0.0]}, ValueError, "start holds only zero weights"),
+    "start masked": ({"start": np.ma.ones(3)}, TypeError, "start is a masked array"),
+    "C masked": ({"C": np.ma.ones(8)}, TypeError, "C is a masked array"),
     "start word": ({"start": "best"}, TypeError, "start must hold numbers, found str"),
 }
 

@@ -549,6 +549,31 @@ def test_weights_and_rows_are_checked():
     assert not fitted.cross(NEW, [0.0, 0.0]).any()
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_kernel_that_is_not_finite_on_new_rows_is_named(value):
+    def partial(A, B):
+        return np.where(A[:, :1] > 90.0, value, A @ B.T)
+
+    fitted = quiet(KernelBank([Gaussian(1.0), ("mine", partial)], normalize="center+trace"), X)
+    assert np.isfinite(fitted.cross(NEW, [0.5, 0.5])).all()
+    strange = NEW.copy()
+    strange[3, 0] = 99.0
+    for call in (
+        lambda: fitted.cross(strange, [0.5, 0.5]),
+        lambda: fitted.decision(strange, [0.5, 0.5], np.ones(15)),
+        lambda: fitted.cross_stack(strange),
+    ):
+        with np.errstate(invalid="ignore"), pytest.raises(ValueError, match="Kernel 'mine' is not"):
+            call()
+    assert np.isfinite(fitted.cross(strange, [1.0, 0.0])).all()
+
+
+def test_overflow_on_new_rows_is_named():
+    fitted = quiet(KernelBank([Gaussian(1.0), Polynomial(3)]), X)
+    with pytest.raises(ValueError, match=r"Kernel 'Polynomial\(degree=3\) on all' is not finite"):
+        fitted.cross(1e200 * NEW, [0.5, 0.5])
+
+
 @pytest.mark.parametrize("rule", ["trace", "sphere", "center+trace"])
 def test_no_rows_and_no_kernels(rule):
     fitted = quiet(KernelBank([Gaussian(1.0), Linear()], normalize=rule), X)

@@ -364,6 +364,7 @@ def spoilt(value):
         (X, ["a"] * 80, ValueError, "y contains only one class, 'a'"),
         (X, np.arange(80) % 3, ValueError, "Only binary classification is supported.*multiclass"),
         (X, X[:, 0], ValueError, "Unknown label type: continuous"),
+        (X, np.ma.masked_equal(Y, 1), TypeError, "y is a masked array; leave rows without a label"),
         (X, np.column_stack([Y, Y]), ValueError, r"y should be a 1d array.*\(80, 2\)"),
         (X, np.where(Y, np.nan, 1.0), ValueError, "Input y contains NaN"),
         (X, np.where(Y, np.inf, 1.0), ValueError, "Input y contains infinity"),
@@ -417,6 +418,10 @@ def test_bad_parameters(params, error, message):
         {"max_iter": 0},
         {"weight_norm": 0.5},
         {"weight_norm": 2, "C": "learn", "loss": "squared_hinge"},
+        {"weight_norm": 2, "learner": "silp"},
+        {"weight_norm": 3, "learner": "radius_bound"},
+        {"weight_norm": None},
+        {"C": "learn", "learner": "radius", "loss": "squared_hinge"},
     ],
 )
 def test_bad_parameters_are_found_before_kernels_are_computed(params):
@@ -441,6 +446,19 @@ def test_bad_data_at_prediction():
     for method in ("predict", "decision_function", "combined_kernel"):
         with pytest.raises(NotFittedError, match="MKLClassifier instance is not fitted yet"):
             getattr(MKLClassifier(), method)(NEW)
+
+
+def test_a_kernel_that_is_not_finite_at_prediction():
+    """Comparing NaN with zero would make it the first class."""
+
+    def product(A, B):
+        return np.where(np.abs(A).max(axis=1, keepdims=True) > 90.0, np.nan, A @ B.T)
+
+    model, strange = fit(("mine", product)), NEW.copy()
+    strange[0, 0] = 99.0
+    for method in (model.predict, model.decision_function, model.combined_kernel):
+        with pytest.raises(ValueError, match="Kernel 'mine' is not finite"):
+            method(strange)
 
 
 def test_learning_C_with_the_weights():

@@ -349,6 +349,23 @@ def test_float32_matrix_is_judged_as_rounded():
         Precomputed(K.astype(float))
 
 
+def test_float32_function_is_judged_as_rounded():
+    """Where float64 numbers would be refused, as for a matrix."""
+    K = (K_ALL - 1e-6 * np.linalg.norm(K_ALL, 2) * np.eye(20)).astype(np.float32)
+    K[0, 1] *= 1 + 1e-6
+
+    def rough(A, B):
+        return K[np.ix_(A[:, 0].astype(int), B[:, 0].astype(int))]
+
+    rows = np.arange(20).reshape(-1, 1)
+    found = raw(rough, rows).stack.combine([1.0])
+    np.testing.assert_allclose(found, K, rtol=1e-6)
+    assert np.array_equal(found, found.T)
+    for message, fault in (("not symmetric", K), ("not positive semidefinite", (K + K.T) / 2)):
+        with pytest.raises(ValueError, match=message):
+            raw(lambda A, B, K=fault: K.astype(float), rows)
+
+
 def test_a_rounded_matrix_is_clipped():
     correlation = np.corrcoef(X).round(6)
     with pytest.raises(ValueError, match="smallest eigenvalue"):

@@ -405,6 +405,29 @@ def test_float32_cannot_reach_every_tolerance() -> None:
         learn(stack, problem.y, C=10.0, tol=1e-12)
 
 
+@pytest.mark.parametrize("n_jobs", [None, 1])
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda K: K.astype(np.float32),
+        lambda K: list(K.astype(np.float32)),
+        lambda K: KernelStack(K, dtype=np.float32),
+        lambda K: KernelStack(K.astype(np.float32)).restrict(slice(None)).select([0, 2, 1]),
+    ],
+    ids=["array", "list", "stack", "kept in float64"],
+)
+def test_the_rounding_of_kernels_is_that_of_the_numbers(given: Any, n_jobs: int | None) -> None:
+    """However kernels come and whoever works on them: tol is too small for float32 or it is not."""
+    problem = dense(2, n=41, m=3)
+    told = "tol=1e-08 is below the rounding of float32 kernels.*, or float64"
+    with pytest.warns(ConvergenceWarning, match=told):
+        learn(given(problem.K), problem.y, C=10.0, tol=1e-8, n_jobs=n_jobs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        learn(given(problem.K), problem.y, C=10.0, tol=1e-6, n_jobs=n_jobs)
+        learn(problem.K, problem.y, C=10.0, tol=1e-8, n_jobs=n_jobs)
+
+
 # --- continuing ---------------------------------------------------------------------------------
 
 

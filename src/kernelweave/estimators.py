@@ -29,7 +29,7 @@ from .kernels.bank import FittedBank, KernelBank
 from .kernels.precomputed import Precomputed
 from .kernels.table import FloatArray, Table
 from .learners import make_learner
-from .learners.base import Learner
+from .learners.base import Learner, check_supported
 from .mkl import learn
 from .problems.weight_sets import make_weight_set
 from .solution import Solution
@@ -233,6 +233,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         if np.ndim(self.C):
             raise ValueError(f"C must be one number, found {shown(np.asarray(self.C))}")
         make_dual_qp(signs, len(signs), self.C, self.loss)
+        check_supported(learner, self.C, self.weight_norm)
         make_weight_set(1, self.weight_norm)
         if self.C == "learn" and self.weight_norm != 1:
             raise ValueError(f"C='learn' needs weight_norm=1, found {self.weight_norm!r}")

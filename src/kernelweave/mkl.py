@@ -18,7 +18,7 @@ from .checks import check_number, check_vector
 from .formulation import Problem, make_problem
 from .kernels.stack import KernelStack
 from .learners import make_learner
-from .learners.base import Learner
+from .learners.base import Learner, check_supported
 from .learners.uniform import Uniform
 from .problems.weight_sets import norm
 from .solution import Solution
@@ -99,20 +99,14 @@ def learn(
         not reached.
     """
     began = time.perf_counter()
-    if n_jobs is not None:
-        K = (K if isinstance(K, KernelStack) else KernelStack(K, n_jobs=n_jobs)).threaded(n_jobs)
     made = make_learner(learner)
     objective = getattr(made, "objective", "margin")
-    if weight_norm is None and objective != "radius":
-        raise ValueError(
-            "weight_norm=None needs learner='radius': other objectives are not invariant to the "
-            "size of the weights"
-        )
-    if isinstance(C, str) and objective != "margin":
-        raise ValueError(f"C={C!r} goes with the margin criterion, not with {made!r}")
-    problem = make_problem(K, y, C, loss, weight_norm, trace, recenter, ridge)
+    check_supported(made, C, weight_norm)
     check_number("tol", tol, float)
     check_number("max_iter", max_iter, int)
+    stack = K if isinstance(K, KernelStack) else KernelStack(K, n_jobs=n_jobs)
+    stack = stack if n_jobs is None else stack.threaded(n_jobs)
+    problem = make_problem(stack, y, C, loss, weight_norm, trace, recenter, ridge)
 
     e = _starting_weights(start, problem, equal_traces=objective == "radius")
     progress = _Progress(problem, began, verbose)
@@ -161,10 +155,12 @@ def learn(
             f"{solution.status!r} after {solution.n_iter} iterations, {solution.n_svm_solves} SVM "
             f"solves); {_ADVICE[solution.status]}"
         )
-    elif isinstance(K, KernelStack) and tol < np.finfo(K.dtype).eps:
+    elif tol < (rounding := np.finfo(stack.precision).eps):
         _warn(
-            f"tol={tol:g} is below the rounding of {K.dtype} kernels, {np.finfo(K.dtype).eps:.1g}: "
-            "the gap holds for the kernels as rounded; use float64 or a larger tol"
+            f"tol={tol:g} is below the rounding of {stack.precision} kernels, {rounding:.1g}: "
+            "the gap holds for the kernels as rounded; use a larger tol"
+            + ", or float64"
+            * (stack.precision == np.float32)
         )
     return solution
 

@@ -172,6 +172,7 @@ class FittedBank:
         for block, matrices in self._blocks(new, kept, index):
             for number, matrix in matrices:
                 result[slot[number], block] = matrix
+        self._check_finite(result, new, kept, index)
         return result
 
     def compact(self, kernels: ArrayLike, rows: ArrayLike | None = None) -> FittedBank:
@@ -238,7 +239,24 @@ class FittedBank:
             for number, matrix in matrices:
                 matrix *= weights[number]
                 total += matrix
+            self._check_finite(total, new.block(block), np.flatnonzero(weights), index)
             yield block, total
+
+    def _check_finite(
+        self, found: FloatArray, new: Table, numbers: NDArray[np.intp], index: NDArray[np.intp]
+    ) -> None:
+        """Raise ValueError, with the name of the first such kernel, if ``found`` is not finite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(found.sum()):  # one cheap pass; a sum of finite numbers may overflow
+                return
+        for _, matrices in self._blocks(new, numbers, index):
+            for number, matrix in matrices:
+                bad = matrix[~np.isfinite(matrix)]
+                if bad.size:
+                    raise ValueError(
+                        f"Kernel {self.members[number].name!r} is not finite: between these rows "
+                        f"of X and training rows it has {bad.size} values like {bad[0]}."
+                    )
 
     def _blocks(
         self, new: Table, numbers: NDArray[np.intp], index: NDArray[np.intp]

@@ -57,7 +57,7 @@ class KernelStack:
         Threads for large stacks; None is 1, −1 is one for each core.
     """
 
-    __slots__ = ("_K", "_diagonals", "_n_jobs", "_traces")
+    __slots__ = ("_K", "_diagonals", "_n_jobs", "_precision", "_traces")
 
     def __init__(
         self,
@@ -76,19 +76,20 @@ class KernelStack:
             voice, clip = Voice(), indefinite == "clip"
             scales, _ = check_entries(data, precision, threads, voice)
             data = check_definite(data, scales, precision, threads, clip, owned, voice)
-        self._set(data, n_jobs)
+        self._set(data, n_jobs, precision)
 
-    def _set(self, data: NDArray, n_jobs: int | None) -> None:
+    def _set(self, data: NDArray, n_jobs: int | None, precision: np.dtype) -> None:
         # One type for every input (read-only, C order), so that each pass compiles once.
         self._K = read_only(np.require(data, requirements=["C", "A"]))
         self._diagonals: Array | None = None
         self._traces: Array | None = None
         self._n_jobs = n_jobs
+        self._precision = precision
 
     @classmethod
-    def _trusted(cls, data: NDArray, n_jobs: int | None) -> Self:
+    def _trusted(cls, data: NDArray, n_jobs: int | None, precision: np.dtype) -> Self:
         stack = cls.__new__(cls)
-        stack._set(data, n_jobs)
+        stack._set(data, n_jobs, precision)
         return stack
 
     @classmethod
@@ -112,6 +113,11 @@ class KernelStack:
     def dtype(self) -> np.dtype:
         """How the matrices are kept."""
         return self._K.dtype
+
+    @property
+    def precision(self) -> np.dtype:
+        """How precise the numbers are: float32 if they came so, however they are kept."""
+        return self._precision
 
     @property
     def n_jobs(self) -> int | None:
@@ -203,21 +209,21 @@ class KernelStack:
             return self
         out = self.allocate(self.m, len(places), self.dtype)
         self._share(_passes.submatrices, self.m, out.size, self._K, places, out)
-        return self._trusted(out, self.n_jobs)
+        return self._trusted(out, self.n_jobs, self.precision)
 
     def select(self, kernels: Index) -> Self:
         """Some of the kernels on the same points; consecutive ones are shared, not copied."""
         chosen = as_places(kernels, self.m, "kernels", empty=False)
         if np.all(np.diff(chosen) == 1):
-            return self._trusted(self._K[chosen[0] : chosen[-1] + 1], self.n_jobs)
+            return self._trusted(self._K[chosen[0] : chosen[-1] + 1], self.n_jobs, self.precision)
         out = self.allocate(len(chosen), self.n, self.dtype)
         np.take(self._K, chosen, axis=0, out=out, mode="clip")
-        return self._trusted(out, self.n_jobs)
+        return self._trusted(out, self.n_jobs, self.precision)
 
     def threaded(self, n_jobs: int | None) -> Self:
         """The same matrices, worked on by ``n_jobs`` threads."""
         count_threads(n_jobs)
-        return self._trusted(self._K, n_jobs)
+        return self._trusted(self._K, n_jobs, self.precision)
 
     def _sums(
         self,
@@ -241,7 +247,7 @@ class KernelStack:
         _passes.run(work, tasks, reads, count_threads(self.n_jobs), *args)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self)._trusted, (self._K, self._n_jobs)
+        return type(self)._trusted, (self._K, self._n_jobs, self._precision)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(m={self.m}, n={self.n}, dtype={self.dtype})"

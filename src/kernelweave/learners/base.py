@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ class Learner(Protocol):
     """Algorithm knobs only; the problem is in the oracle.
 
     ``patience``, where a learner has it, is the number of iterations without a smaller gap after
-    which it is stopped (200 otherwise).
+    which it is stopped (200 otherwise). ``weight_norms``, where it has them, are those it can do.
 
     ``iterate`` asks the oracle for inner solutions, from unit weights ``e`` on, and offers it dual
     points. It yields once an iteration and returns when it can do no more; whoever drives it
@@ -31,3 +31,19 @@ class Learner(Protocol):
     def iterate(self, oracle: Oracle, e: NDArray[np.float64], tol: float) -> Iterator[None]:
         """Descend from ``e``."""
         ...
+
+
+def check_supported(learner: Learner, C: Any, weight_norm: float | None) -> None:
+    """Complain, before any work, about a problem that ``learner`` does not solve."""
+    objective = getattr(learner, "objective", "margin")
+    if weight_norm is None and objective != "radius":
+        raise ValueError(
+            "weight_norm=None needs learner='radius': other objectives are not invariant to the "
+            "size of the weights"
+        )
+    norms = getattr(learner, "weight_norms", (weight_norm,))
+    if weight_norm not in norms:
+        told = " or ".join(map(str, norms))
+        raise ValueError(f"{learner!r} needs weight_norm={told}, found {weight_norm!r}")
+    if isinstance(C, str) and objective != "margin":
+        raise ValueError(f"C={C!r} goes with the margin criterion, not with {learner!r}")

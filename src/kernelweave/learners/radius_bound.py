@@ -40,6 +40,7 @@ class RadiusBound(Params):
     """
 
     objective: ClassVar[str] = "radius_bound"
+    weight_norms: ClassVar[tuple[int, ...]] = (1, 2)
 
     def __init__(self, ridge_in_ball: bool = False) -> None:
         self.ridge_in_ball = ridge_in_ball
@@ -47,8 +48,6 @@ class RadiusBound(Params):
     def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
         """One SVM and one enclosing ball an evaluation, from unit weights ``e``."""
         norm = oracle.weight_set.norm
-        if norm not in (1.0, 2.0):
-            raise ValueError(f"learner 'radius_bound' needs weight_norm=1 or 2, found {norm:g}")
         kernels = centred(oracle.stack)
         kernels.refuse_blind(
             "under 'radius_bound' the objective falls to zero with all weight on such kernels; "

@@ -32,6 +32,7 @@ class Silp(Params):
         Run SimpleMKL to a gap of 1e-2 first and start the cuts from there [rakoto2007, §4].
     """
 
+    weight_norms = (1,)  # linear programming over the simplex
     patience = sys.maxsize  # cutting planes gain nothing for hundreds of iterations, and then do
 
     def __init__(self, warm_start: bool = False) -> None:
@@ -39,11 +40,6 @@ class Silp(Params):
 
     def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
         """One LP and one SVM an iteration, from unit weights ``e``."""
-        if oracle.weight_set.norm > 1.0:
-            raise ValueError(
-                f"learner 'silp' is linear programming over the simplex: it needs weight_norm=1, "
-                f"found {oracle.weight_set.norm:g}"
-            )
         if self.warm_start:
             for _ in Simple(finish=False).iterate(oracle, e, max(tol, 1e-2)):
                 yield
