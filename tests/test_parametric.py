@@ -42,6 +42,13 @@ def test_derivatives_of_the_kernel(data, kernel):
             np.testing.assert_allclose(at.second(i, j), second[j], atol=1e-8)
 
 
+def test_distances_far_from_zero_lose_no_digits(data):
+    X = data[0][:12]
+    near, far = (GaussianWidths(2.0).expand(rows).matrix for rows in (X, X + 1e6))
+    np.testing.assert_allclose(near, far, atol=1e-9)
+    np.testing.assert_allclose(GaussianWidths(2.0).cross(X + 1e6, X + 1e6), near, atol=1e-9)
+
+
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize("criterion", ["margin", "radius"])
 @pytest.mark.parametrize("kernel", list(KERNELS))

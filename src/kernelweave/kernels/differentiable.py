@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..params import Params
+from .rows import sq_distances
+from .table import FloatArray
 
 Array = NDArray[np.float64]
 
@@ -100,7 +102,7 @@ class GaussianWidths(Params):
     def cross(self, Z: Array, X: Array) -> Array:
         """The kernel between the rows of Z and those of X."""
         widths = np.exp(self.parameters(X))
-        return np.exp(-0.5 * _squares(Z / widths, X / widths))
+        return np.exp(-0.5 * sq_distances(Z / widths, X / widths))
 
 
 class _GaussianExpansion:
@@ -108,8 +110,7 @@ class _GaussianExpansion:
 
     def __init__(self, scaled: Array, count: int) -> None:
         self.scaled, self.count = scaled, count
-        self.squares = _squares(scaled, scaled)
-        np.fill_diagonal(self.squares, 0.0)
+        self.squares = sq_distances(scaled, scaled)
         self.matrix = np.exp(-0.5 * self.squares)
 
     def first(self, i: int) -> Array:
@@ -121,17 +122,8 @@ class _GaussianExpansion:
             return self.matrix * D * (D - 2.0)
         return self.matrix * D * self._distances(j)
 
-    def _distances(self, i: int) -> Array:
+    def _distances(self, i: int) -> FloatArray:
         if self.count == 1:
             return self.squares
         column = self.scaled[:, i]
         return np.square(column[:, None] - column)
-
-
-def _squares(A: Array, B: Array) -> Array:
-    """|a − b|² for all pairs of rows, exactly symmetric where A is B."""
-    products = A @ B.T
-    if A is B:
-        products = 0.5 * (products + products.T)
-    norms = np.square(A).sum(axis=1)[:, None] + np.square(B).sum(axis=1)
-    return np.maximum(norms - 2.0 * products, 0.0)

@@ -41,11 +41,13 @@ class FeatureKernel(Kernel):
         return rows.remember(self.features, lambda: self.features(rows))
 
 
-def inner_products(a: Any, b: Any, out: FloatArray) -> None:
-    """Products a bᵀ into ``out``; exactly symmetric where a is b."""
+def inner_products(a: Any, b: Any, out: FloatArray | None = None) -> FloatArray:
+    """Products a bᵀ, in ``out`` if it is given; exactly symmetric where a is b."""
+    out = np.empty((a.shape[0], b.shape[0])) if out is None else out
     if hasattr(a, "toarray"):
         a.sort_indices()  # the sums of k(x, z) and k(z, x) then have one order
         b.sort_indices()
         np.copyto(out, (a @ b.T).toarray())
     else:
         np.matmul(a, b.T, out=out)
+    return out

@@ -283,13 +283,8 @@ def _betas(beta: Any) -> list[float]:
 
 
 def _names(rows: Rows, who: str) -> list[str]:
-    raw = rows.raw
-    if raw.shape[1] != 1:
-        raise ValueError(
-            f"{who} takes one column of names; view {rows.view.name!r} has {raw.shape[1]} columns. "
-            "Use (name, kernel, column)."
-        )
-    return [_name(value, row, who) for row, value in enumerate(raw[:, 0])]
+    column = rows.only_column(who, "names")
+    return [_name(value, row, who) for row, value in enumerate(column)]
 
 
 def _name(value: Any, row: int, who: str) -> str:

@@ -110,6 +110,4 @@ def empirical_kernel_map(S: ArrayLike) -> FloatArray:
     if not np.isfinite(S).all():
         i, j = np.argwhere(~np.isfinite(S))[0]
         raise ValueError(f"S must be finite; found {S[i, j]} at [{i}, {j}].")
-    K = np.empty((len(S), len(S)))
-    inner_products(S, S, K)
-    return K
+    return inner_products(S, S)

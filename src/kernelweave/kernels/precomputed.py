@@ -19,6 +19,7 @@ _ADVICE = (
     'Precomputed(K, indefinite="clip") sets negative eigenvalues to zero, right where they come '
     "from rounding; check=False takes K as it is."
 )
+_ROWS = "For all rows, X is np.arange(len(K)).reshape(-1, 1), not K. Beside other columns: "
 
 
 class Precomputed(Kernel):
@@ -115,14 +116,7 @@ class Precomputed(Kernel):
 
 def row_numbers(rows: Rows, size: int, who: str) -> NDArray[np.intp]:
     """The one column of these rows, each an integer from 0 to size − 1; ``who`` asks for them."""
-    raw = rows.raw
-    if raw.shape[1] != 1:
-        raise ValueError(
-            f"{who} takes one column of row numbers; view {rows.view.name!r} has {raw.shape[1]} "
-            "columns. For all rows, X is np.arange(len(K)).reshape(-1, 1), not K; beside other "
-            "columns, use (name, kernel, column)."
-        )
-    given = raw[:, 0]
+    given = rows.only_column(who, "row numbers", _ROWS)
     if given.dtype.kind != "f":
         raise ValueError(f"{who}: row numbers must be numbers; found {given[0]!r}.")
     for wrong, why in (

@@ -34,6 +34,15 @@ class Rows:
         """The columns as they came, floats if all of them are numbers."""
         return self.table.raw(self.view.columns)
 
+    def only_column(self, who: str, what: str, advice: str = "") -> NDArray[Any]:
+        """The one column of the view, as it came; ``who`` asks for it as ``what``."""
+        if self.raw.shape[1] != 1:
+            raise ValueError(
+                f"{who} takes one column of {what}; view {self.view.name!r} has "
+                f"{self.raw.shape[1]} columns. {advice}Use (name, kernel, column)."
+            )
+        return self.raw[:, 0]
+
     @cached_property
     def values(self) -> FloatArray:
         """The columns as finite floats, standardised if the view says so."""
@@ -121,25 +130,18 @@ class Pair:
     @cached_property
     def products(self) -> FloatArray:
         """xᵀz for every pair."""
-        return self._products(self.a.values, self.b.values, self.scratch("products"))
+        a, b, out = self.a.values, self.b.values, self.scratch("products")
+        if a.shape[1] == 1:
+            self.outer(a[:, 0], b[:, 0], out)
+        else:
+            np.matmul(a, b.T, out=out)
+        return out
 
     @cached_property
     def sq_distances(self) -> FloatArray:
-        """|x − z|² for every pair.
-
-        One column: differences, squared. More: |x|² + |z|² − 2 xᵀz about the mean of ``b``, so
-        that columns far from zero lose no digits.
-        """
-        a, b, out = self.a.values, self.b.values, self.scratch("distances")
-        if a.shape[1] == 1:
-            self._sq_differences(a[:, 0], b[:, 0], out)
-            return out
-        centre = b.mean(axis=0)
-        b = b - centre
-        a = b if self.same else a - centre
-        self._products(a, b, out)
-        self._sq_distances(np.einsum("ij,ij->i", a, a), np.einsum("ij,ij->i", b, b), out)
-        return out
+        """|x − z|² for every pair."""
+        room = self.scratch("distances"), self.scratch("sums")
+        return sq_distances(self.a.values, self.b.values, *room)
 
     @cached_property
     def l1_distances(self) -> FloatArray:
@@ -164,28 +166,6 @@ class Pair:
         """Write u_i v_j for every pair, u_i of row i of ``a`` and v_j of row j of ``b``."""
         np.multiply.outer(u, v, out=out)
 
-    def _products(self, a: FloatArray, b: FloatArray, out: FloatArray) -> FloatArray:
-        if a.shape[1] == 1:
-            self.outer(a[:, 0], b[:, 0], out)
-        else:
-            self._matmul(a, b, out)
-        return out
-
-    def _matmul(self, a: FloatArray, b: FloatArray, out: FloatArray) -> None:
-        np.matmul(a, b.T, out=out)
-
-    def _sq_differences(self, u: FloatArray, v: FloatArray, out: FloatArray) -> None:
-        np.subtract.outer(u, v, out=out)
-        np.multiply(out, out, out=out)
-
-    def _sq_distances(self, a: FloatArray, b: FloatArray, out: FloatArray) -> None:
-        """Squared distances in place of products, from squared norms."""
-        out *= -2.0
-        out += np.add.outer(a, b, out=self.scratch("sums"))
-        np.maximum(out, 0.0, out=out)
-        if self.same:
-            np.fill_diagonal(out, 0.0)
-
 
 class Gram(Pair):
     """Rows and themselves: all arrays are lower triangles (``kernelweave.kernels.triangle``).
@@ -200,6 +180,23 @@ class Gram(Pair):
     def shape(self) -> tuple[int, ...]:
         """The number of pairs."""
         return (triangle.size(len(self.a)),)
+
+    @cached_property
+    def products(self) -> FloatArray:
+        """xᵀz for every pair."""
+        return self._products(self.a.values, self.scratch("products"))
+
+    @cached_property
+    def sq_distances(self) -> FloatArray:
+        """|x − z|² for every pair, as ``sq_distances`` has it."""
+        x, out = self.a.values, self.scratch("distances")
+        if x.shape[1] == 1:
+            triangle.sq_differences(x[:, 0], out)
+        else:
+            x = x - x.mean(axis=0)
+            self._products(x, out)
+            triangle.sq_distances(np.einsum("ij,ij->i", x, x), out)
+        return out
 
     def blocks(self) -> Iterator[tuple[slice, slice]]:
         """Some rows at a time, and those up to the last of them."""
@@ -218,15 +215,36 @@ class Gram(Pair):
         """The same rows, arrays about them as whole matrices."""
         return Pair(self.a, self.b, self._scratch)
 
-    def _matmul(self, a: FloatArray, b: FloatArray, out: FloatArray) -> None:
-        for rows, columns in self.blocks():
-            self.put(rows, a[rows] @ b[columns].T, out)
+    def _products(self, x: FloatArray, out: FloatArray) -> FloatArray:
+        if x.shape[1] == 1:
+            triangle.products(x[:, 0], out)
+        else:
+            for rows, columns in self.blocks():
+                self.put(rows, x[rows] @ x[columns].T, out)
+        return out
 
-    def _sq_differences(self, u: FloatArray, v: FloatArray, out: FloatArray) -> None:
-        triangle.sq_differences(np.ascontiguousarray(u), out)
 
-    def _sq_distances(self, a: FloatArray, b: FloatArray, out: FloatArray) -> None:
-        triangle.sq_distances(a, out)
+def sq_distances(
+    a: FloatArray, b: FloatArray, out: FloatArray | None = None, room: FloatArray | None = None
+) -> FloatArray:
+    """|x − z|² for x in ``a``, z in ``b``; exactly symmetric and zero on the diagonal if a is b.
+
+    One column: differences, squared. More: |x|² + |z|² − 2 xᵀz about the mean of ``b``, so that
+    columns far from zero lose no digits. ``room`` is for the sums of norms.
+    """
+    if a.shape[1] == 1:
+        out = np.subtract.outer(a[:, 0], b[:, 0], out=out)
+        return np.multiply(out, out, out=out)
+    same, centre = a is b, b.mean(axis=0)
+    b = b - centre
+    a = b if same else a - centre
+    out = np.matmul(a, b.T, out=out)  # BLAS mirrors one triangle where a is b
+    out *= -2.0
+    out += np.add.outer(np.einsum("ij,ij->i", a, a), np.einsum("ij,ij->i", b, b), out=room)
+    np.maximum(out, 0.0, out=out)
+    if same:
+        np.fill_diagonal(out, 0.0)
+    return out
 
 
 def _apart(distances: FloatArray) -> FloatArray:

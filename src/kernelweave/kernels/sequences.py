@@ -280,10 +280,5 @@ def _encode(sequences: Any, letters: str, name: str) -> list[NDArray[np.uint8]]:
 
 
 def _strings(rows: Rows) -> list[Any]:
-    raw = rows.raw
-    if raw.shape[1] != 1:
-        raise ValueError(
-            f"SmithWaterman takes one column of sequences; view {rows.view.name!r} has "
-            f"{raw.shape[1]} columns. Use (name, kernel, column)."
-        )
-    return [str(value) if isinstance(value, str) else value for value in raw[:, 0]]
+    column = rows.only_column("SmithWaterman", "sequences")
+    return [str(value) if isinstance(value, str) else value for value in column]

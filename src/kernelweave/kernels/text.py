@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from ..checks import check_number, shown
 from .features import FeatureKernel, inner_products
 from .kernel import Kernel
@@ -148,9 +146,7 @@ def bag_of_words_kernel(texts: Iterable[str], vectorizer: Any = "tfidf") -> Floa
     """Inner products of the weighted word counts of texts, the vocabulary learnt on all of them."""
     _check_vectorizer(vectorizer, "bag_of_words_kernel")
     phi = _make(vectorizer).fit_transform(_check_texts(list(texts), "bag_of_words_kernel"))
-    K = np.empty((phi.shape[0], phi.shape[0]))
-    inner_products(phi, phi, K)
-    return K
+    return inner_products(phi, phi)
 
 
 def latent_concept_kernel(
@@ -167,9 +163,7 @@ def latent_concept_kernel(
     counts = _make(vectorizer).fit_transform(_check_texts(list(texts), "latent_concept_kernel"))
     model = plsa(counts, n_concepts, max_iter=max_iter, tol=tol, random_state=random_state)
     phi = model.fold_in(counts)[0]
-    K = np.empty((len(phi), len(phi)))
-    inner_products(phi, phi, K)
-    return K
+    return inner_products(phi, phi)
 
 
 def _texts(rows: Rows, who: str) -> list[str]:
