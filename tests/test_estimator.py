@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
@@ -336,129 +336,7 @@ def test_parameters_of_the_bank_that_kernels_stand_for(kernels):
     assert search.fit(X, Y).best_score_ > 0.5
 
 
-# What it refuses
-
-
-def spoilt(value):
-    data = X.copy()
-    data[3, 2] = value
-    return data
-
-
-@pytest.mark.parametrize(
-    ("data", "y", "error", "message"),
-    [
-        (spoilt(np.nan), Y, ValueError, r"Input X contains NaN.*column 'x2' \(1 NaN\)"),
-        (spoilt(np.inf), Y, ValueError, r"Input X.*column 'x2' \(1 infinity\)"),
-        (spoilt(-np.inf), Y, ValueError, r"Input X.*column 'x2' \(1 infinity\)"),
-        (X[:, 0], Y, ValueError, "Expected 2D array, got 1D array"),
-        (X[None], Y, ValueError, "Found array with dim 3"),
-        (3, Y, ValueError, "Expected 2D array, got scalar"),
-        (X[:0], Y[:0], ValueError, r"0 sample\(s\)|at least one|only one class|empty"),
-        (X[:, :0], Y, ValueError, r"0 feature\(s\)"),
-        (X.astype(str), Y, ValueError, "Column 'x0' of X does not hold numbers"),
-        (X + 1j, Y, ValueError, "Complex data not supported"),
-        (X, Y[:-1], ValueError, "X has 80 rows, but y has 79 labels"),
-        (X, None, ValueError, "requires y to be passed, but the target y is None"),
-        (X, np.ones(80), ValueError, "y contains only one class, 1.0; a classifier needs two"),
-        (X, ["a"] * 80, ValueError, "y contains only one class, 'a'"),
-        (X, np.arange(80) % 3, ValueError, "Only binary classification is supported.*multiclass"),
-        (X, X[:, 0], ValueError, "Unknown label type: continuous"),
-        (X, np.ma.masked_equal(Y, 1), TypeError, "y is a masked array; leave rows without a label"),
-        (X, np.column_stack([Y, Y]), ValueError, r"y should be a 1d array.*\(80, 2\)"),
-        (X, np.where(Y, np.nan, 1.0), ValueError, "Input y contains NaN"),
-        (X, np.where(Y, np.inf, 1.0), ValueError, "Input y contains infinity"),
-        (X, np.array([3, "a"] * 40, dtype=object), TypeError, "labels of one type, found int, str"),
-        (X, ["b", None] + ["a"] * 78, ValueError, r"1 labels in y are missing \(None\).*row 1;"),
-        (X, [True, pd.NA] * 40, ValueError, r"40 labels in y are missing \(<NA>\).*row 1;"),
-    ],
-)
-def test_bad_data(data, y, error, message):
-    with pytest.raises(error, match=message):
-        MKLClassifier().fit(data, y)
-
-
-@pytest.mark.parametrize(
-    ("params", "error", "message"),
-    [
-        ({"C": 0.0}, ValueError, "C must be positive, found 0"),
-        ({"C": -1}, ValueError, "C must be positive, found -1"),
-        ({"C": np.nan}, ValueError, "C must be positive, found nan"),
-        ({"C": "1"}, TypeError, "C must be a positive number.*found '1'"),
-        ({"C": [1.0] * 80}, ValueError, r"C must be one number, found ndarray of shape \(80,\)$"),
-        ({"C": None}, TypeError, "C must be a positive number.*found None"),
-        ({"loss": "log"}, ValueError, r"loss must be one of \['hinge'.*found 'log'"),
-        ({"learner": "fast"}, ValueError, r"learner must be one of \['auto'.*found 'fast'"),
-        ({"learner": None}, TypeError, "learner must be .*found None"),
-        ({"weight_norm": 0.5}, ValueError, "weight_norm must be .*found 0.5"),
-        ({"tol": 0.0}, ValueError, "tol must be positive, found 0"),
-        ({"max_iter": 0}, ValueError, "max_iter must be positive, found 0"),
-        ({"max_iter": 1.5}, TypeError, "max_iter must be a positive int, found 1.5"),
-        ({"n_jobs": 0}, ValueError, "n_jobs must be .*found 0"),
-        ({"kernels": []}, ValueError, "kernels: the bank is empty"),
-        ({"kernels": 3}, TypeError, "kernels: an item is a kernel.*found 3"),
-        ({"kernels": Gaussian}, TypeError, r"found the class Gaussian; pass an object"),
-        ({"kernels": "rbff"}, ValueError, "no kernel named 'rbff'; did you mean 'rbf'"),
-        ({"kernels": [("a", Linear(), "age")]}, ValueError, "column 'age' is asked for by name"),
-        ({"kernels": [("a", Linear(), 9)]}, ValueError, "column 9 is out of range"),
-        ({"kernels": KernelBank(views={"a": [0, 9]})}, ValueError, "view 'a': column 9"),
-        ({"kernels": KernelBank(normalize="l2")}, ValueError, "normalize must be .*found 'l2'"),
-        ({"kernels": Gaussian(-1.0)}, ValueError, "width must be positive, found -1"),
-    ],
-)
-def test_bad_parameters(params, error, message):
-    with pytest.raises(error, match=message):
-        fit(**params)
-
-
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"tol": 0.0},
-        {"max_iter": 0},
-        {"weight_norm": 0.5},
-        {"weight_norm": 2, "C": "learn", "loss": "squared_hinge"},
-        {"weight_norm": 2, "learner": "silp"},
-        {"weight_norm": 3, "learner": "radius_bound"},
-        {"weight_norm": None},
-        {"C": "learn", "learner": "radius", "loss": "squared_hinge"},
-    ],
-)
-def test_bad_parameters_are_found_before_kernels_are_computed(params):
-    def kernel(A, B):
-        raise AssertionError("a kernel was computed")
-
-    with pytest.raises(ValueError, match=next(iter(params))):
-        fit(kernel, **params)
-
-
-def test_bad_data_at_prediction():
-    model = fit()
-    for data, message in (
-        (NEW[:, :3], "X has 3 features, but MKLClassifier is expecting 4 features"),
-        (NEW[0], "Expected 2D array, got 1D array"),
-        (spoilt(np.nan), "Input X contains NaN"),
-        (spoilt(np.inf), "Input X contains NaN or infinity"),
-    ):
-        for method in (model.predict, model.decision_function, model.combined_kernel):
-            with pytest.raises(ValueError, match=message):
-                method(data)
-    for method in ("predict", "decision_function", "combined_kernel"):
-        with pytest.raises(NotFittedError, match="MKLClassifier instance is not fitted yet"):
-            getattr(MKLClassifier(), method)(NEW)
-
-
-def test_a_kernel_that_is_not_finite_at_prediction():
-    """Comparing NaN with zero would make it the first class."""
-
-    def product(A, B):
-        return np.where(np.abs(A).max(axis=1, keepdims=True) > 90.0, np.nan, A @ B.T)
-
-    model, strange = fit(("mine", product)), NEW.copy()
-    strange[0, 0] = 99.0
-    for method in (model.predict, model.decision_function, model.combined_kernel):
-        with pytest.raises(ValueError, match="Kernel 'mine' is not finite"):
-            method(strange)
+# What it may learn besides
 
 
 def test_learning_C_with_the_weights():
