@@ -43,6 +43,7 @@ def test_what_is_read_off_a_triangle(n):
     assert np.array_equal(triangle.diagonal(half, n), A.diagonal())
     np.testing.assert_allclose(triangle.means(half, n), A.mean(axis=1), atol=1e-14 * n)
     trace, mark = triangle.signature(half, p, q)
+    assert triangle.trace(half, n) == pytest.approx(trace, rel=1e-12)
     np.testing.assert_allclose(trace, np.trace(A), atol=1e-13 * n)
     np.testing.assert_allclose(mark, p @ A[0] + q @ A.diagonal(), atol=1e-13 * n)
 

@@ -71,14 +71,11 @@ class _Builder:
 
     def leave_out_duplicates(self) -> None:
         """Drop kernels equal to an earlier one up to scale."""
-        for slot, number in enumerate(self.numbers):
-            if self.members[number].dropped is None:
-                twin = self.duplicates.find(slot)
-                if twin is not None:
-                    name = self.members[self.numbers[twin]].name
-                    self._drop(
-                        number, f"it equals {name!r}" + (" up to scale" if self.rule else "")
-                    )
+        live = [s for s, number in enumerate(self.numbers) if self.members[number].dropped is None]
+        scale = " up to scale" if self.rule else ""
+        for slot, twin in self.duplicates.twins(live):
+            name = self.members[self.numbers[twin]].name
+            self._drop(self.numbers[slot], f"it equals {name!r}{scale}")
 
     def close_gaps(self) -> NDArray[np.intp]:
         """Move the last kernels into the slots of dropped ones; the numbers left, by slot."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,24 +29,31 @@ class Duplicates:
         self._signatures = np.empty(m)
         self._traces = np.empty(m)
         self._tolerance = 1e-6 if K.dtype == np.float32 else 1e-12
-        self._bins: dict[int, list[int]] = {}
 
     def see(self, k: int, half: FloatArray) -> None:
         """Take the signature of matrix ``k``, whose lower triangle is ``half``."""
         self._traces[k], mark = triangle.signature(half, self._p, self._q)
         self._signatures[k] = mark / self._traces[k]
 
-    def find(self, k: int) -> int | None:
-        """Which matrix found new before equals ``k`` up to scale, if any; else ``k`` is new."""
+    def twins(self, seen: list[int]) -> Iterator[tuple[int, int]]:
+        """Matrices of those ``seen`` that equal an earlier one up to scale, each with that one."""
+        order = np.array(seen, dtype=np.intp)
+        order = order[np.argsort(self._signatures[order])]
         # entries of K / tr K are at most 1, and there are 2 n of them in a signature
-        width = 100 * self._tolerance * len(self._p)
-        place = round(self._signatures[k] / width)
-        for near in (place - 1, place, place + 1):
-            for j in self._bins.get(near, ()):
-                if self._equal(j, k):
-                    return j
-        self._bins.setdefault(place, []).append(k)
-        return None
+        apart = np.diff(self._signatures[order]) > 100 * self._tolerance * len(self._p)
+        cuts = [0, *(np.flatnonzero(apart) + 1), len(order)]
+        for start, stop in pairwise(cuts):
+            if stop - start > 1:
+                yield from self._compare(sorted(map(int, order[start:stop])))
+
+    def _compare(self, alike: list[int]) -> Iterator[tuple[int, int]]:
+        different: list[int] = []
+        for k in alike:
+            twin = next((j for j in different if self._equal(j, k)), None)
+            if twin is None:
+                different.append(k)
+            else:
+                yield k, twin
 
     def _equal(self, j: int, k: int) -> bool:
         ratio = self._traces[k] / self._traces[j]

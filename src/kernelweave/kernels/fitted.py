@@ -55,7 +55,8 @@ class Member:
 
     def fitted(self, normalizer: Normalizer) -> Member:
         """The kernel with its normalisation."""
-        return replace(self, normalizer=normalizer, scale=normalizer.scale)
+        known = self.name, self.view_name, self.view, self.kernel  # far quicker than replace()
+        return Member(*known, normalizer, normalizer.scale)
 
     def narrow(self, rows: NDArray[np.intp]) -> Member:
         """The same kernel against some of the training rows."""

@@ -72,8 +72,9 @@ def _control_groups(root: Path) -> Iterator[int]:
             continue
         group = top / path.lstrip("/")
         for folder in [group, *group.parents]:
-            most, used = _read(folder / limit).strip(), _read(folder / usage).strip()
-            if most.isdigit() and used.isdigit():
+            most = _read(folder / limit).strip()
+            used = _read(folder / usage).strip() if most.isdigit() else ""
+            if used.isdigit():
                 stat = dict(x.split() for x in _read(folder / "memory.stat").splitlines())
                 yield int(most) - int(used) + int(stat.get(cache, 0))
             if folder == top:

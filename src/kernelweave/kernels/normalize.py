@@ -102,8 +102,7 @@ def learn_normalizer(
     ``half`` is the lower triangle of the training matrix.
     """
     center, scaling = RULES[normalize]
-    diagonal = triangle.diagonal(half, n)
-    trace = float(diagonal.sum())
+    trace = triangle.trace(half, n)
     if not math.isfinite(trace):
         raise ValueError(
             f"Kernel {name!r} overflows: its trace on the training rows is {trace}. "
@@ -115,14 +114,14 @@ def learn_normalizer(
     if center:
         means = triangle.means(half, n)
         means -= 0.5 * means.mean()
-        centred = float((diagonal - 2.0 * means).sum())
+        centred = trace - 2.0 * float(means.sum())
         if not centred > _NOTHING * trace:
             return "it is constant on the training rows: nothing is left after centring"
         trace = centred
     if scaling == "sphere":
-        return Normalizer(np.nan, None, _inverse_root(diagonal))
-    target = {"trace": n / trace, "unit_trace": 1.0 / trace, None: 1.0}[scaling]
-    return Normalizer(target, means)
+        return Normalizer(np.nan, None, _inverse_root(triangle.diagonal(half, n)))
+    target = {"trace": float(n), "unit_trace": 1.0, None: trace}[scaling]
+    return Normalizer(target / trace, means)
 
 
 def _inverse_root(diagonal: FloatArray) -> FloatArray:

@@ -71,6 +71,15 @@ def diagonal(triangle: Any, n: int) -> Any:
 
 
 @jit
+def trace(triangle: Any, n: int) -> float:
+    """Σ_i k_ii."""
+    total = 0.0
+    for i in range(n):
+        total += triangle[i * (i + 3) // 2]
+    return total
+
+
+@jit
 def signature(triangle: Any, p: Any, q: Any) -> Any:
     """Σ_i k_ii, and Σ_i p_i k_i0 + q_i k_ii."""
     trace = mark = 0.0
