@@ -1,7 +1,7 @@
 """Sources of different kinds in one classifier: networks of genes, and words and concepts of texts.
 
-Each source becomes a kernel; MKL weights them. Is the combination better than each source alone, and
-than equal weights? Run it with the data folder in KERNELWEAVE_DATA; it needs two files:
+Each source becomes a kernel; MKL weights them. Is the combination better than each source alone,
+and than equal weights? Run it with the data folder in KERNELWEAVE_DATA; it needs two files:
 
 - yeast_networks.npz: interactions of yeast genes from BioGRID and STRING, and their functional
   classes, as R's package bionetdata has them;
