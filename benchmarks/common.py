@@ -27,7 +27,7 @@ from datasets import (
     standardise,
 )
 from objective import accuracy, certify, judge, rival_gap, sparsity
-from report import Comparison, mean, ms, short, table
+from report import Comparison, mean, ms, short, standard_error, table
 from runner import HERE, Results, arguments, environment, race, spread, warm_up
 from solvers import (
     TimeUp,

@@ -65,6 +65,12 @@ def table(header: list[str], rows: list[list[Any]]) -> None:
         print(markdown(header, rows) + "\n")
 
 
+def standard_error(values: Any) -> float:
+    """Of the mean of these values; 0 for one alone."""
+    v = np.asarray(values, dtype=float)
+    return float(v.std(ddof=1) / math.sqrt(v.size)) if v.size > 1 else 0.0
+
+
 def mean(records: list[dict[str, Any]], field: str) -> float | None:
     """Mean of a field over the records that have it."""
     values = [r[field] for r in records if r.get(field) is not None]

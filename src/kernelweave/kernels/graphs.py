@@ -97,7 +97,9 @@ class Graph:
             values, vectors = np.zeros(len(self)), np.zeros((len(self), len(self)))
             for start, stop in pairwise(cuts):
                 members = order[start:stop]
-                found = eigh(L[members][:, members].toarray(), overwrite_a=True)
+                # divide and conquer: nodes that look alike make many equal eigenvalues, on which
+                # the default driver is slow and loses orthogonality
+                found = eigh(L[members][:, members].toarray(), driver="evd", overwrite_a=True)
                 values[start:stop] = np.maximum(found[0], 0.0)
                 vectors[members, start:stop] = found[1]
             self._spectra[normalized] = values, vectors

@@ -1,0 +1,154 @@
+"""The maximum-determinant criterion for kernels of Gaussian processes.
+
+    D(K) = ½ log det K + ½ yᵀK⁻¹y
+
+is, up to a constant, the relative entropy between a Gaussian process with covariance K and its
+approximation to the posterior at the values y [lanckriet2004, §7]. (There, the second term is
+printed with K in place of K⁻¹; then D falls without bound as K goes to 0, and the problem is not
+the maximum-determinant problem that the text says it is.) D is not convex in K, but convex in
+R = K⁻¹, in which it is linear minus a log-determinant:
+
+    min_{μ ≥ 0}  ½ Σ_i μ_i a_i − ½ log det R(μ),    R(μ) = Σ_i μ_i K_i⁻¹,  a_i = yᵀK_i⁻¹y
+
+learns weights for given kernels, in the inverse. For any positive definite W with
+tr(W K_i⁻¹) ≤ a_i for all i, ½(log det W + n) is a lower bound. W = R⁻¹/s with
+s = max_i tr(R⁻¹K_i⁻¹)/a_i is one, so that at weights with Σ_i μ_i a_i = n, which any weights can be
+scaled to, D exceeds its minimum by at most (n/2) log s.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cho_solve, cholesky, solve_triangular
+
+from .kernels._checks import as_vector
+from .kernels.stack import KernelStack
+
+Array = NDArray[np.float64]
+
+_MOST = 200  # Newton steps
+
+
+@dataclass(frozen=True, eq=False)
+class MaxDeterminant:
+    """Weights of inverse kernels, and what proves them.
+
+    Attributes
+    ----------
+    weights : array (m,)
+        μ ≥ 0, with Σ_i μ_i yᵀK_i⁻¹y = n.
+    K : array (n, n)
+        The kernel learnt: (Σ_i μ_i K_i⁻¹)⁻¹.
+    objective : float
+        D(K).
+    gap : float
+        How much smaller D can be for any other weights, at most.
+    n_iter : int
+    """
+
+    weights: Array
+    K: Array
+    objective: float
+    gap: float
+    n_iter: int
+
+
+def gp_criterion(K: ArrayLike, y: ArrayLike) -> float:
+    """D(K) = ½ log det K + ½ yᵀK⁻¹y; K positive definite, the noise of y included."""
+    matrix = np.asarray(K, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
+        raise ValueError(f"K: a kernel matrix is square; found shape {matrix.shape}.")
+    target = as_vector(y, len(matrix), "y")
+    factor = _factor(matrix, "K")
+    whitened = solve_triangular(factor, target, lower=True)
+    return float(np.log(factor.diagonal()).sum() + 0.5 * whitened @ whitened)
+
+
+def max_determinant(
+    K: ArrayLike | KernelStack, y: ArrayLike, *, noise: float = 0.0, tol: float = 1e-6
+) -> MaxDeterminant:
+    """Weights μ ≥ 0 that minimise D((Σ_i μ_i (K_i + noise·I)⁻¹)⁻¹).
+
+    By Newton's method on t(Σ_i μ_i a_i − log det R(μ)) − Σ_i log μ_i for growing t, which takes
+    m·n³ operations a step.
+
+    Parameters
+    ----------
+    K : array (m, n, n) or KernelStack
+    y : array (n,)
+        Values of the process, not all zero; labels ±1 will do.
+    noise : non-negative float
+        Variance of the noise in y, on the diagonal of each kernel. Needed where kernels are
+        singular.
+    tol : positive float
+        The gap to reach.
+    """
+    stack = K if isinstance(K, KernelStack) else KernelStack(K)
+    n, m = stack.n, stack.m
+    target = as_vector(y, n, "y")
+    if not np.isfinite(target).all() or not target.any():
+        raise ValueError("y must be finite, and not all zero: D has no minimum then.")
+    for name, value, least in (("noise", noise, 0.0), ("tol", tol, 1e-300)):
+        if not (np.isfinite(value) and value >= least):
+            raise ValueError(f"{name} must be a non-negative finite number; found {value!r}.")
+    R = np.empty((m, n, n))
+    for k, one in enumerate(np.eye(m)):
+        A = stack.combine(one) + noise * np.eye(n)
+        R[k] = cho_solve((_factor(A, f"K[{k}]"), True), np.eye(n))
+    a = np.einsum("i,kij,j->k", target, R, target)
+    R *= (n / a)[:, None, None]  # from here on all a_i are n, and the best weights sum to 1
+    mu, steps = _newton(R, tol)
+    factors, gap = _factors(R, mu)
+    kernel = factors[0].T @ factors[0]
+    if not gap <= tol:
+        warnings.warn(
+            f"The gap is {gap:.1e}, not {tol:.1e}: kernels are nearly singular; give more noise.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return MaxDeterminant(mu * n / a, kernel, gp_criterion(kernel, target), gap, steps)
+
+
+def _newton(R: Array, tol: float) -> tuple[Array, int]:
+    """Weights of sum 1 to this gap, or as near as rounding lets them."""
+    m, n = R.shape[:2]
+    mu, t = np.full(m, 1.0 / m), 1.0
+    best, least = mu, np.inf
+    for step in range(_MOST):
+        (_, B), gap = _factors(R, mu)
+        if gap < least:
+            best, least = mu / mu.sum(), gap
+        if least <= tol or t > 1e18:
+            return best, step
+        flat = B.reshape(m, -1)
+        g = t * (n - np.einsum("kii->k", B)) - 1.0 / mu
+        H = t * (flat @ flat.T) + np.diag(mu**-2.0)
+        x = -np.linalg.solve(H, g)
+        decrement = float(np.sqrt(max(0.0, -(g @ x))))
+        mu = mu + (x if decrement < 0.25 else x / (1.0 + decrement))
+        if decrement < 0.5:
+            t *= 10.0
+    return best, _MOST
+
+
+def _factors(R: Array, mu: Array) -> tuple[tuple[Array, Array], float]:
+    """F with FᵀF = R(μ)⁻¹, all F R_i Fᵀ, and the gap of μ scaled to sum 1."""
+    n = R.shape[1]
+    F = solve_triangular(cholesky(np.tensordot(mu, R, 1), lower=True), np.eye(n), lower=True)
+    B = F @ R @ F.T
+    s = float(np.einsum("kii->k", B).max() * mu.sum()) / n
+    return (F, B), max(0.0, 0.5 * n * float(np.log(s)))
+
+
+def _factor(A: Array, name: str) -> Array:
+    try:
+        return cholesky(A, lower=True)
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            f"{name} is not positive definite: its inverse does not exist. Add noise to the "
+            "diagonal."
+        ) from None
