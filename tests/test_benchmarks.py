@@ -61,7 +61,7 @@ def folder(tmp_path_factory):
     """The harness with one experiment."""
     folder = tmp_path_factory.mktemp("project") / "benchmarks"
     folder.mkdir()
-    shared = ["common", "datasets", "objective", "report", "run", "runner", "solvers"]
+    shared = ["common", "conic", "datasets", "objective", "report", "run", "runner", "solvers"]
     for name in shared:
         shutil.copy(BENCHMARKS / f"{name}.py", folder)
     shutil.copy(BENCHMARKS / "README.md", folder)
