@@ -1,8 +1,8 @@
 """All that an experiment needs, under one name; import it before numpy.
 
 It fixes the number of threads at one, for BLAS and for ours, and gathers the parts: ``datasets``,
-``objective`` (what an answer is worth), ``solvers`` (ours and rivals), ``runner`` (timing and
-results) and ``report`` (tables, comparison with papers).
+``objective`` (what an answer is worth), ``solvers`` and ``conic`` (ours and rivals), ``runner``
+(timing and results) and ``report`` (tables, comparison with papers).
 """
 
 import os
@@ -12,6 +12,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["MKL_NUM_THREADS"] = "1"
 os.environ["NUMBA_NUM_THREADS"] = "1"
 
+from conic import FORMS, certified_cone, factors, solve_cone
 from datasets import (
     WIDTHS,
     Skipped,
@@ -31,12 +32,10 @@ from report import Comparison, mean, ms, short, standard_error, table
 from runner import HERE, Results, arguments, environment, race, spread, warm_up
 from solvers import (
     TimeUp,
+    certified_loop,
     cutting_planes,
-    dual_cone_program,
-    factors,
     fit,
     need,
-    primal_cone_program,
     svc,
     svc_coef,
     time_limit,

@@ -107,18 +107,15 @@ class Comparison:
     ) -> None:
         """A cell: our values over the draws, the paper's mean, and its standard error.
 
-        Ours stands for both where the paper gives none. We round as the paper does before
-        comparing.
+        Ours stands for both where the paper gives none. Nothing of ours is rounded.
         """
         values = np.asarray(ours, dtype=float)
         if values.size == 0:
             return
         value = float(values.mean())
         error = float(values.std(ddof=1) / math.sqrt(values.size)) if values.size > 1 else 0.0
-        digits = len(repr(float(paper)).partition(".")[2])
-        difference = round(value, digits) - paper
         allowed = 2.0 * math.hypot(error, error if paper_se is None else paper_se)
-        self.pairs.append(Pair(label, value, error, paper, difference, allowed))
+        self.pairs.append(Pair(label, value, error, paper, value - paper, allowed))
 
     def show(self, results: Any, wanted: int, what: str = "accuracies") -> None:
         """Print all cells, those that disagree again, and the bar; judged if all are there."""
