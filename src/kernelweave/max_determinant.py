@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
-from .kernels._checks import as_vector
+from .checks import check_vector
 from .kernels.stack import KernelStack
 
 Array = NDArray[np.float64]
@@ -62,7 +62,7 @@ def gp_criterion(K: ArrayLike, y: ArrayLike) -> float:
     matrix = np.asarray(K, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise ValueError(f"K: a kernel matrix is square; found shape {matrix.shape}.")
-    target = as_vector(y, len(matrix), "y")
+    target = check_vector("y", y, len(matrix))
     factor = _factor(matrix, "K")
     whitened = solve_triangular(factor, target, lower=True)
     return float(np.log(factor.diagonal()).sum() + 0.5 * whitened @ whitened)
@@ -89,7 +89,7 @@ def max_determinant(
     """
     stack = K if isinstance(K, KernelStack) else KernelStack(K)
     n, m = stack.n, stack.m
-    target = as_vector(y, n, "y")
+    target = check_vector("y", y, n)
     if not np.isfinite(target).all() or not target.any():
         raise ValueError("y must be finite, and not all zero: D has no minimum then.")
     for name, value, least in (("noise", noise, 0.0), ("tol", tol, 1e-300)):
