@@ -328,6 +328,46 @@ def primal_optimum(
     return solve(cp.Problem(cp.Minimize(0.5 * energy + cost), limits))
 
 
+def sdp_optimum(
+    K: np.ndarray,
+    y: np.ndarray,
+    C: float | str,
+    loss: str = "hinge",
+    trace: float | None = None,
+) -> float:
+    """min_d J(d) over signed d with Σ d_m K_m ⪰ 0 and the trace, as [lanckriet2004, eq. 26 or 45].
+
+    Rows with y = 0 have no label. In units of the trace, as the conic solver likes them.
+    """
+    m, n = K.shape[:2]
+    seen = np.flatnonzero(y)
+    sides, traces = y[seen], np.trace(K, axis1=1, axis2=2)
+    learns = isinstance(C, str)
+    if trace is None:
+        trace = float(np.append(traces, n).mean() if learns else traces[traces > 0.0].mean())
+    unit = trace / n  # K = unit · Σ d_m K_m, ω = t / unit
+    d, bias, t = cp.Variable(m), cp.Variable(), cp.Variable()
+    slack, over = cp.Variable(seen.size, nonneg=True), cp.Variable(seen.size, nonneg=True)
+    whole = sum(d[k] * K[k] for k in range(m))
+    G = sum(d[k] * (K[k][np.ix_(seen, seen)] * np.outer(sides, sides)) for k in range(m))
+    total, ridge, cost, right = traces @ d, 0.0, t, 1.0 + slack + bias * sides
+    limits = []
+    if learns:
+        ridge = cp.Variable(nonneg=True)
+        total = total + n * ridge
+    elif loss == "squared_hinge":
+        ridge = 1.0 / (float(C) * unit)
+    elif np.isfinite(C):
+        cost, right = t + 2.0 * float(C) * unit * cp.sum(over), right - over
+    if learns or loss == "squared_hinge" or seen.size < n:
+        limits.append(whole >> 0)
+    column = cp.reshape(right, (seen.size, 1), order="C")
+    corner = cp.reshape(t, (1, 1), order="C")
+    block = cp.bmat([[G + ridge * np.eye(seen.size), column], [column.T, corner]])
+    limits += [total == n, block >> 0]
+    return 0.5 * solve(cp.Problem(cp.Minimize(cost), limits)) / unit
+
+
 def qp_optimum(K: np.ndarray, qp: DualQP) -> float:
     """The dual QP as the package states it: max cᵀv − ½ρ‖v‖² − ½‖Fᵀ fold(v)‖²."""
     v = cp.Variable(qp.linear.size)

@@ -6,7 +6,9 @@
     dual   = cᵀv − ½ρ‖v‖² − ½σ(q),   q_m = vᵀK_m v,             any feasible v
 
 The optimum lies between the two whatever solver found the model; σ is the support function of
-the weight set (max_m q_m on the simplex).
+the weight set: max_m q_m on the simplex, and for signed weights an upper bound of
+
+    max { d·q :  Σ_m d_m K_m ⪰ 0,  Σ_m d_m tr K_m = c }.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .checks import check_nonnegative, check_vector
-from .formulation import make_problem
+from .formulation import Problem, make_problem
 from .kernels.stack import KernelStack
 from .problems.dual_qp import DualQP, relative_gap
 from .problems.weight_sets import WeightSet, norm
+from .solvers.semidefinite import support
+from .solvers.semidefinite_set import SemidefiniteSet
 
 Array = NDArray[np.float64]
 
@@ -52,6 +56,7 @@ def duality_gap(
     trace: float | None = None,
     recenter: bool = False,
     ridge: float = 0.0,
+    signed: bool = False,
 ) -> Certificate:
     """Certify the model f = Σ_m weights_m K_m coef + bias, wherever it comes from.
 
@@ -60,7 +65,7 @@ def duality_gap(
     K : array (m, n, n) or KernelStack
         The kernels.
     y : array (n,)
-        Labels ±1.
+        Labels ±1; 0 for rows without a label.
     weights, coef, bias
         The model, judged exactly as given.
     C, loss, weight_norm, trace, recenter, ridge
@@ -68,33 +73,48 @@ def duality_gap(
     dual_alpha : array (n,), optional
         A point 0 ≤ α ≤ C, yᵀα = 0 that proves the lower bound; it is repaired where it
         violates these. Without it, the one that ``coef`` suggests, at its best scale.
+    signed : bool
+        Whether weights may be negative, as under ``learner="sdp"``: any with Σ_m weights_m K_m ⪰ 0 on
+        all rows and the trace asked for. The bound then takes a small semidefinite programme.
     """
     learnt = ridge if isinstance(C, str) else 0.0
     given = 0.0 if isinstance(C, str) else ridge
-    problem = make_problem(K, y, C, loss, weight_norm, trace, recenter, given)
-    stack, qp, weight_set = problem.stack, problem.qp, problem.weight_set
+    problem = make_problem(K, y, C, loss, weight_norm, trace, recenter, given, signed)
+    qp, whole, rows = problem.qp, problem.whole, problem.rows
     if problem.learns_C:
-        weights = np.append(check_vector("weights", weights, stack.m - 1), learnt)
-    d = check_weights(weights, stack.m, weight_set)
-    w = check_vector("coef", coef, stack.n)
+        weights = np.append(check_vector("weights", weights, whole.m - 1), learnt)
+    d = check_vector("weights", weights, whole.m)
+    w = check_vector("coef", coef, whole.n)
     if np.asarray(bias).dtype.kind not in "iuf":
         raise TypeError(f"bias must be a finite number, found {bias!r}")
     if np.ndim(bias) != 0 or not np.isfinite(bias):
         raise ValueError(f"bias must be a finite number, found {bias!r}")
-    kernel = stack.combine(d)
+    if signed:
+        check_signed_weights(d, problem)
+    else:
+        check_weights(d, whole.m, problem.weight_set)
+    kernel = whole.combine(d)
     f = kernel @ w
     rounding = 0.0
     if qp.is_hard:  # terms of f far larger than f leave it few digits
         rounding = 8.0 * np.finfo(float).eps * float((np.abs(kernel) @ np.abs(w)).max())
-    primal = qp.primal_value(f, float(bias), max(float(w @ f), 0.0), rounding)
+    primal = qp.primal_value(f[rows], float(bias), max(float(w @ f), 0.0), rounding)
     if dual_alpha is None:
-        v = qp.feasible(w)
+        v = qp.feasible(w[rows])
     else:
-        v = qp.feasible(qp.linear * check_vector("dual_alpha", dual_alpha, stack.n))
-    support = weight_set.support(stack.quad_forms(v))
+        v = qp.feasible(qp.linear * check_vector("dual_alpha", dual_alpha, whole.n)[rows])
+    most = _support(problem, problem.stack.quad_forms(v), signed)
     if dual_alpha is None:
-        v, support = _best_multiple(qp, v, support)
-    return Certificate(primal, qp.dual_value(v, support))
+        v, most = _best_multiple(qp, v, most)
+    return Certificate(primal, qp.dual_value(v, most))
+
+
+def _support(problem: Problem, q: Array, signed: bool) -> float:
+    """σ(q), or an upper bound of it."""
+    if not signed:
+        return problem.weight_set.support(q)
+    scale = problem.weight_set.scale
+    return support(SemidefiniteSet(problem.whole, scale), scale * q)
 
 
 def _best_multiple(qp: DualQP, v: Array, support: float) -> tuple[Array, float]:
@@ -118,3 +138,25 @@ def check_weights(weights: ArrayLike, m: int, weight_set: WeightSet) -> Array:
             f"weights must lie in their set (norm at most 1), found norm {size:g}; rescale them"
         )
     return d
+
+
+def check_signed_weights(d: Array, problem: Problem) -> None:
+    """Complain unless the trace is the one asked for and the combined kernel is semidefinite."""
+    whole, scale = problem.whole, problem.weight_set.scale
+    used = scale > 0.0
+    size = float((d[used] / scale[used]).sum())
+    if abs(size - 1.0) > 1e-8:
+        raise ValueError(
+            f"signed weights must give the combined kernel its trace, found {size:g} times that"
+        )
+    if problem.learns_C and d[-1] < 0.0:
+        raise ValueError(f"ridge must be a number ≥ 0, found {d[-1]:g}")
+    if problem.learns_C:
+        d = np.append(d[:-1], 0.0)
+    K = whole.combine(d)
+    least = float(np.linalg.eigvalsh(K)[0])
+    if least < -1e-8 * float(np.trace(K)):
+        raise ValueError(
+            "weights must make the combined kernel positive semidefinite, found an eigenvalue of "
+            f"{least:g} (trace {np.trace(K):g})"
+        )

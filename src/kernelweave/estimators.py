@@ -57,7 +57,8 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         identity's; see ``C_``.
     learner : str or learner object, default="auto"
         How the weights are learnt: a name in ``kernelweave.learners.NAMES``, or an object with
-        knobs of its own, such as ``kernelweave.learners.simple.Simple(small=1e-3)``.
+        knobs of its own, such as ``kernelweave.learners.simple.Simple(small=1e-3)``. Not "sdp",
+        whose signed weights make a kernel of the rows given alone.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         C Σξ or (C/2) Σξ².
     weight_norm : float or None, default=1
@@ -230,6 +231,12 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
     def _check_parameters(self, signs: FloatArray) -> Learner:
         """Complain before kernels are computed; returns the learner."""
         learner = make_learner(self.learner)
+        if getattr(learner, "signed", False):
+            raise ValueError(
+                f"{learner!r} learns signed weights: their kernel is positive semidefinite on the "
+                "rows it is learnt on, and perhaps not beside new ones. Use another learner, or "
+                "kernelweave.learn with the rows to predict among the rows given (y = 0)."
+            )
         if np.ndim(self.C):
             raise ValueError(f"C must be one number, found {shown(np.asarray(self.C))}")
         make_dual_qp(signs, len(signs), self.C, self.loss)

@@ -5,6 +5,9 @@
 over the feasible v of the loss's dual QP. D is the simplex, an ℓp ball, Σ d_m tr K_m = c
 [lanckriet2004, eq. 18], or Σ d_m T(K_m) = c with T(K) = tr K − 1ᵀK1/n [chapelle2008, eq. 1].
 With C = "learn" the identity is one kernel more, and its weight is 1/C [lanckriet2004, eq. 47].
+
+Rows with y = 0 have no label: the machine, J, is over the others, D over all rows
+[lanckriet2004, eq. 17–18]. Signed weights have the trace constraint and Σ_m d_m K_m ⪰ 0.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from .kernels.identity import WithIdentity
 from .kernels.stack import KernelStack
 from .problems.dual_qp import DualQP
-from .problems.losses import lower
+from .problems.losses import check_C, check_labels, lower
 from .problems.weight_sets import WeightSet, make_weight_set
 
 Array = NDArray[np.float64]
@@ -25,12 +28,24 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Problem:
-    """Kernels, dual QP and weight set; ``learns_C`` says that the last kernel is the identity."""
+    """Kernels, dual QP and weight set.
+
+    ``whole`` are the kernels on all rows, ``stack`` on the labelled ``rows``; ``learns_C`` says that
+    the last kernel is the identity.
+    """
 
     stack: KernelStack | WithIdentity
     qp: DualQP
     weight_set: WeightSet
     learns_C: bool
+    whole: KernelStack | WithIdentity
+    rows: NDArray[np.intp]
+
+    def spread(self, values: Array) -> Array:
+        """One value for every row from one for each labelled row, 0 for the others."""
+        everywhere = np.zeros(self.whole.n)
+        everywhere[self.rows] = values
+        return everywhere
 
 
 def make_problem(
@@ -42,20 +57,30 @@ def make_problem(
     trace: float | None,
     recenter: bool,
     ridge: float,
+    signed: bool = False,
 ) -> Problem:
-    """Build the problem; every argument as ``learn`` documents it."""
+    """Build the problem; every argument as ``learn`` documents it, weights ``signed`` or not."""
+    if signed and recenter:
+        raise ValueError("signed weights go with the trace itself: leave recenter=False")
     kernels = K if isinstance(K, KernelStack) else KernelStack(K)
-    qp, learns_C = make_dual_qp(y, kernels.n, C, loss, ridge)
+    labels = check_labels(y, kernels.n, partly=True)
+    rows = np.flatnonzero(labels)
+    if not isinstance(C, str) and np.ndim(C) > 0:
+        C = np.asarray(check_C(C, kernels.n))[rows]
+    qp, learns_C = make_dual_qp(labels[rows], rows.size, C, loss, ridge)
     if learns_C and weight_norm != 1:
         raise ValueError(f"C='learn' needs weight_norm=1, found {weight_norm!r}")
-    stack = WithIdentity(kernels) if learns_C else kernels
+    part = kernels.restrict(rows)
+    whole = WithIdentity(kernels) if learns_C else kernels
+    stack = WithIdentity(part) if learns_C else part
     traces = None
-    if trace is not None or recenter or learns_C:
-        traces = stack.traces()
+    if trace is not None or recenter or learns_C or signed:
+        traces = whole.traces()
         if recenter:
-            whole, traces = traces, traces - stack.quad_forms(np.ones(stack.n)) / stack.n
-            traces[traces <= 1e-12 * whole] = 0.0  # constant kernels, up to rounding
-    return Problem(stack, qp, make_weight_set(stack.m, weight_norm, trace, traces), learns_C)
+            full, traces = traces, traces - whole.quad_forms(np.ones(whole.n)) / whole.n
+            traces[traces <= 1e-12 * full] = 0.0  # constant kernels, up to rounding
+    weight_set = make_weight_set(stack.m, weight_norm, trace, traces, empty=signed)
+    return Problem(stack, qp, weight_set, learns_C, whole, rows)
 
 
 def make_dual_qp(

@@ -59,15 +59,18 @@ def learn(
         Kernel matrices, symmetric and positive semidefinite. An array is validated on every
         call, a stack was validated when it was built.
     y : array (n,)
-        Labels -1 and +1.
+        Labels -1 and +1; 0 for rows without a label. The machine is over the labelled rows, trace
+        and semidefiniteness over all; ``coef`` is 0 for the others, and K @ coef + bias is the
+        transduction [lanckriet2004, eq. 17].
     C : float, array (n,) or "learn"
         Cost of a slack, one for all or, with the hinge, one a row; ``inf`` is the hard margin.
         "learn", with the squared hinge: 1/C is learnt as the weight of the identity, under a
         trace constraint that counts it in; ``Solution.C`` is what was learnt, infinite where no
         ridge helps.
     learner : str or learner object
-        "auto" (Newton), "newton", "simple", "silp", "alternate", "uniform", "radius",
-        "radius_bound", or an object from ``kernelweave.learners`` with knobs of its own.
+        "auto" (Newton), "newton", "simple", "silp", "alternate", "uniform", "sdp", "radius",
+        "radius_bound", or an object from ``kernelweave.learners`` with knobs of its own. "sdp"
+        learns weights of either sign under a trace constraint (see ``trace``).
     loss : "hinge" or "squared_hinge"
         C Σξ or (C/2) Σξ².
     weight_norm : float or None
@@ -78,7 +81,8 @@ def learn(
     start : Solution or array (m,), optional
         Where to continue from: an earlier solution (other C allowed) or kernel weights.
     trace : float, optional
-        Replaces Σd = 1 by Σ d_m tr K_m = trace.
+        Replaces Σd = 1 by Σ d_m tr K_m = trace. Signed weights always have this constraint; the
+        mean trace is its default.
     recenter : bool
         Replaces Σd = 1 by Σ d_m T(K_m) = trace, T(K) = tr K − 1ᵀK1/n the trace that K has once
         centred [chapelle2008, eq. 1]; without ``trace``, the mean of the T(K_m).
@@ -106,23 +110,24 @@ def learn(
     check_number("max_iter", max_iter, int)
     stack = K if isinstance(K, KernelStack) else KernelStack(K, n_jobs=n_jobs)
     stack = stack if n_jobs is None else stack.threaded(n_jobs)
-    problem = make_problem(stack, y, C, loss, weight_norm, trace, recenter, ridge)
+    signed = getattr(made, "signed", False)
+    problem = make_problem(stack, y, C, loss, weight_norm, trace, recenter, ridge, signed)
 
-    e = _starting_weights(start, problem, equal_traces=objective == "radius")
+    e = _starting_weights(start, problem, signed, equal_traces=objective == "radius")
     progress = _Progress(problem, began, verbose)
-    oracle = Oracle(problem.stack, problem.qp, problem.weight_set, progress.tick)
+    whole = problem.whole
+    oracle = Oracle(problem.stack, problem.qp, problem.weight_set, progress.tick, whole)
+    sign, rows = problem.qp.linear, problem.rows
     if isinstance(start, Solution):
-        sign = problem.qp.linear
-        if objective == "margin" and not isinstance(made, Uniform):
-            oracle.resume(e, sign * start.alpha, sign * start.dual_alpha)
+        if objective == "margin" and not signed and not isinstance(made, Uniform):
+            oracle.resume(e, sign * start.alpha[rows], sign * start.dual_alpha[rows])
         else:
-            oracle.warm(sign * start.dual_alpha)
+            oracle.warm(sign * start.dual_alpha[rows])
     if problem.stack.m == 1 and objective == "margin":  # nothing to choose
         made = Uniform()
     status = _drive(made, oracle, e, float(tol), max_iter, progress)
 
     best = oracle.finish(tol)
-    sign = problem.qp.linear
     coef = best.scale * best.v
     weights = problem.weight_set.scale * best.e
     if problem.learns_C:
@@ -131,9 +136,9 @@ def learn(
     costs = np.array(C, dtype=float)
     solution = Solution(
         weights=weights,
-        coef=coef,
-        alpha=sign * coef,
-        dual_alpha=sign * oracle.dual_v,
+        coef=problem.spread(coef),
+        alpha=problem.spread(sign * coef),
+        dual_alpha=problem.spread(sign * oracle.dual_v),
         bias=best.bias,
         primal=best.primal,
         dual=oracle.dual,
@@ -186,7 +191,7 @@ def _drive(
 
 
 def _starting_weights(
-    start: Solution | ArrayLike | None, problem: Problem, equal_traces: bool
+    start: Solution | ArrayLike | None, problem: Problem, signed: bool, equal_traces: bool
 ) -> Array:
     """Unit weights to begin with; ``equal_traces``: by default those of kernels of equal trace."""
     weight_set, traces = problem.weight_set, problem.stack.traces()
@@ -197,18 +202,20 @@ def _starting_weights(
     m, tau = problem.stack.m - problem.learns_C, None
     if isinstance(start, Solution):
         weights = check_vector("start.weights", start.weights, m)
-        check_vector("start.alpha", start.alpha, problem.stack.n)
+        check_vector("start.alpha", start.alpha, problem.whole.n)
         tau = 1.0 / start.C if isinstance(start.C, float) else None
     else:
         weights = check_vector("start", start, m)
-        if weights.min() < 0.0:
-            raise ValueError(f"start must hold weights ≥ 0, found {weights.min():g}")
+    if weights.min() < 0.0 and not signed:
+        raise ValueError(f"start must hold weights ≥ 0, found {weights.min():g}")
     if problem.learns_C:
         weights = np.append(weights, weights.mean() if tau is None else tau)
-    e = weights / weight_set.scale
-    size = norm(e, weight_set.norm)
+    scale = weight_set.scale
+    e = np.divide(weights, scale, out=np.zeros_like(weights), where=scale > 0.0)
+    size = float(e.sum()) if signed else norm(e, weight_set.norm)
     if not size > 0.0:
-        raise ValueError("start holds only zero weights; leave it out to start uniformly")
+        found = "weights of trace ≤ 0" if e.any() else "only zero weights"
+        raise ValueError(f"start holds {found}; leave it out to start uniformly")
     return e / size
 
 

@@ -16,11 +16,13 @@ _BY_NAME = {
     "silp": "silp.Silp",
     "alternate": "alternate.Alternate",
     "newton": "newton.Newton",
+    "sdp": "sdp.Sdp",
     "radius": "radius.Radius",
     "radius_bound": "radius_bound.RadiusBound",
 }
 AUTO = "newton"
 NAMES = ("auto", *_BY_NAME)
+SIGNED = ("sdp",)  # their weights may be negative: for transduction, see TransductiveMKLClassifier
 
 
 def make_learner(learner: str | Learner) -> Learner:

@@ -17,6 +17,8 @@ class Learner(Protocol):
 
     ``patience``, where a learner has it, is the number of iterations without a smaller gap after
     which it is stopped (200 otherwise). ``weight_norms``, where it has them, are those it can do.
+    ``signed`` says that its weights may be negative, in the set of K ⪰ 0 on all rows under a trace
+    constraint; it then brings its own lower bounds, as the oracle's are for weights ≥ 0.
 
     ``iterate`` asks the oracle for inner solutions, from unit weights ``e`` on, and offers it dual
     points. It yields once an iteration and returns when it can do no more; whoever drives it

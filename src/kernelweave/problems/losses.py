@@ -47,9 +47,12 @@ def lower(y: ArrayLike, n: int, C: ArrayLike, loss: str, ridge: float = 0.0) -> 
     return LOSSES[loss](check_labels(y, n), check_C(C, n), ridge)
 
 
-def check_labels(y: ArrayLike, n: int) -> Array:
-    """Labels as an array of ±1.0, one for each of ``n`` kernel rows, both present."""
-    refuse_masked("y", y, "leave rows without a label out")
+def check_labels(y: ArrayLike, n: int, partly: bool = False) -> Array:
+    """Labels as an array of ±1.0, one for each of ``n`` kernel rows, both present.
+
+    ``partly``: 0 is allowed, too, and means that a row has no label.
+    """
+    refuse_masked("y", y, "give rows without a label 0" if partly else "leave rows without a label out")
     labels = np.asarray(y)
     if labels.dtype.kind not in "iufb":
         raise ValueError(f"y must hold the numbers -1 and +1, found dtype {labels.dtype}")
@@ -61,11 +64,15 @@ def check_labels(y: ArrayLike, n: int) -> Array:
     if not np.isfinite(labels).all():
         raise ValueError("y must be finite, found NaN or infinity")
     found = np.unique(labels)
-    if not np.isin(found, (-1.0, 1.0)).all():
+    if not np.isin(found, (-1.0, 0.0, 1.0) if partly else (-1.0, 1.0)).all():
         shown = ", ".join(f"{value:g}" for value in found[:6]) + (", …" if found.size > 6 else "")
-        raise ValueError(f"y must hold the labels -1 and +1 only, found {shown}")
-    if found.size < 2:
-        raise ValueError(f"y holds one class only ({found[0]:+g}); both -1 and +1 are needed")
+        also = " (0: no label)" if partly else ""
+        raise ValueError(f"y must hold the labels -1 and +1 only{also}, found {shown}")
+    classes = found[found != 0.0]
+    if classes.size < 2:
+        which = "no class" if not classes.size else f"one class only ({classes[0]:+g})"
+        also = " beside 0, which means no label" if found.size > classes.size else ""
+        raise ValueError(f"y holds {which}{also}; both -1 and +1 are needed")
     return labels
 
 

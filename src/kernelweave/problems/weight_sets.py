@@ -81,9 +81,16 @@ def norm(x: Array, p: float) -> float:
 
 
 def make_weight_set(
-    m: int, norm: float | None = 1.0, trace: float | None = None, traces: Array | None = None
+    m: int,
+    norm: float | None = 1.0,
+    trace: float | None = None,
+    traces: Array | None = None,
+    empty: bool = False,
 ) -> WeightSet:
-    """The set ‖d‖_p ≤ 1, without a norm d ≥ 0, or with ``trace`` Σ d_m traces_m = trace."""
+    """The set ‖d‖_p ≤ 1, without a norm d ≥ 0, or with ``trace`` Σ d_m traces_m = trace.
+
+    ``empty``: kernels of trace zero are all zero, and get no weight.
+    """
     if norm is None:
         if traces is not None:
             raise ValueError("a trace constraint goes with weight_norm=1, found None")
@@ -96,11 +103,12 @@ def make_weight_set(
         return WeightSet(np.ones(m), float(norm))
     if norm != 1:
         raise ValueError(f"a trace constraint goes with weight_norm=1, found {norm!r}")
-    empty = np.flatnonzero(~(traces > 0.0))
-    if empty.size:
+    positive = traces > 0.0
+    if not positive.all() and not (empty and positive.any()):
+        first = int(np.argmin(positive))
         raise ValueError(
-            f"a trace constraint needs kernels of positive trace, but that of K[{empty[0]}] is "
-            f"{traces[empty[0]]:g}"
+            f"a trace constraint needs kernels of positive trace, but that of K[{first}] is "
+            f"{traces[first]:g}"
         )
-    total = float(traces.mean()) if trace is None else check_number("trace", trace)
-    return WeightSet(total / traces)
+    total = float(traces[positive].mean()) if trace is None else check_number("trace", trace)
+    return WeightSet(np.divide(total, traces, out=np.zeros(traces.size), where=positive))

@@ -97,7 +97,8 @@ class Oracle:
 
     ``best`` is the point with the least primal value so far; ``dual`` the greatest dual value,
     reached by ``dual_v``. ``extras`` are further results, by name, of a learner with an objective
-    of its own; "stationarity" among them has to reach the tolerance too.
+    of its own; "stationarity" among them has to reach the tolerance too. ``whole`` are the kernels
+    on all rows, where the machine is over some of them only.
     """
 
     def __init__(
@@ -106,8 +107,10 @@ class Oracle:
         qp: DualQP,
         weight_set: WeightSet,
         tick: Callable[[], None] | None = None,
+        whole: Stack | None = None,
     ) -> None:
         self.stack, self.qp, self.weight_set, self.tick = stack, qp, weight_set, tick
+        self.whole = stack if whole is None else whole
         self.n_solves = 0
         self.extras: dict[str, Any] = {}
         self.best: Point | None = None
@@ -141,13 +144,14 @@ class Oracle:
         """Whether the gap, and stationarity where a learner reports it, are at most ``tol``."""
         return self.gap <= tol and self.extras.get("stationarity", 0.0) <= tol
 
-    def solve(self, e: Array, tol: float, K: Array | None = None) -> Point:
+    def solve(self, e: Array, tol: float, K: Array | None = None, exact: bool = False) -> Point:
         """The inner solution at unit weights ``e`` to relative gap ``tol``.
 
-        ``K`` is the combined kernel at ``e``, where it is known already.
+        ``K`` is the combined kernel at ``e``, where it is known already; ``exact`` asks for q, not
+        only J, as good as rounding allows.
         """
         K = self.stack.combine(self.weight_set.scale * e) if K is None else K
-        inner = smo.solve(K, self.qp, self._last, tol, self.tick)
+        inner = smo.solve(K, self.qp, self._last, tol, self.tick, exact=exact)
         self.n_solves += 1
         if inner.bounded:
             self._last = inner.v

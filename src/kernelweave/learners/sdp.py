@@ -1,0 +1,88 @@
+"""Weights of either sign by semidefinite programming [lanckriet2004, eq. 25].
+
+    min_d  J(d)    s.t.   K(d) = Σ_m d_m K_m ⪰ 0,   tr K(d) = c
+
+K(d) is over all rows, labelled or not; J, half of the paper's ω_{C,τ}, is over the labelled ones.
+The criteria are losses: hard margin (31), 1-norm (36: hinge), 2-norm (41: squared hinge). With C
+learnt (45) the identity is one kernel more; K(d) does not contain it, its weight τ = 1/C ≥ 0 is
+a constraint of its own, and the trace is that of K(d) + τI.
+
+The paper's programme has n² variables; here it is solved in the m weights. J is smooth inside the
+set: on the joint range of the kernels K(d) is then definite, so that vᵀK_m v is the same for all
+solutions v of the machine, and −½vᵀK_m v is the gradient of J. For any feasible v the minimum is at
+least l(v) − ½σ(q), q_m = vᵀK_m v, with σ the support function of the set; the interior point method
+bounds it by a matrix Z ⪰ 0 (see ``kernelweave.solvers.semidefinite``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..params import Params
+from ..solvers.curvature import hessian_factor
+from ..solvers.oracle import Oracle, Point
+from ..solvers.semidefinite import follow
+from ..solvers.semidefinite_set import SemidefiniteSet
+
+Array = NDArray[np.float64]
+
+_INSIDE = 0.9  # share of the way from the middle to the weights given to start from
+
+
+class Sdp(Params):
+    """Signed weights: a primal-dual interior point method in weight space, one SVM a step.
+
+    The least of all criteria that weights can reach under the trace constraint: never above that
+    of nonnegative weights, which in turn is never above that of one kernel. A signed combination
+    is a kernel on the rows given, and need not be one beside new rows: use it for transduction.
+    """
+
+    signed: ClassVar[bool] = True
+    weight_norms: ClassVar[tuple[float, ...]] = (1,)
+
+    def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
+        """One SVM an iteration, from unit weights ``e`` with K ⪰ 0."""
+        region = SemidefiniteSet(oracle.whole, oracle.weight_set.scale)
+        start = _INSIDE * region.coordinates(e)
+        if region.factor(start) is None:
+            raise ValueError(
+                "start must hold weights under which the combined kernel is positive semidefinite"
+            )
+
+        def look(e: Array, close: float) -> _Look | None:
+            point = oracle.solve(e, close, exact=True)
+            return _Look(oracle, point) if point.e is e and point.primal < np.inf else None
+
+        best: Point | None = None
+        dual, dual_v = oracle.dual, oracle.dual_v
+        for center in follow(region, look, start, tol):
+            point = center.look.point
+            if best is None or point.primal < best.primal:
+                best = point
+            if center.bound > dual:
+                dual, dual_v = center.bound, point.v
+            oracle.settle(best, min(dual, best.primal), dual_v)
+            yield
+
+
+@dataclass(frozen=True)
+class _Look:
+    """J at one point: its tangent l(v) − ½q·e lies below J everywhere."""
+
+    oracle: Oracle
+    point: Point
+
+    @property
+    def value(self) -> float:
+        return self.point.value
+
+    def expand(self) -> tuple[float, Array, Array | None]:
+        point = self.point
+        free, products = self.oracle.products(point)
+        factor = hessian_factor(point.K, self.oracle.qp, free, products, soft=1e-14)
+        return point.linear, -0.5 * point.q, factor
