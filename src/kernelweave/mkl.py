@@ -68,7 +68,8 @@ def learn(
         ridge helps.
     learner : str or learner object
         "auto" (Newton), "newton", "simple", "silp", "alternate", "uniform", "radius",
-        "radius_bound", or an object from ``kernelweave.learners`` with knobs of its own.
+        "radius_bound", or an object with knobs of its own, such as ``Radius("gradient")`` after
+        ``from kernelweave.learners import Radius``.
     loss : "hinge" or "squared_hinge"
         C Σξ or (C/2) Σξ².
     weight_norm : float or None
