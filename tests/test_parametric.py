@@ -161,16 +161,92 @@ def test_a_kernel_of_ones_own(data):
     assert wider.kernels[0].t > -3.0  # the scaling problem: larger is always better
 
 
-def test_refusals(data):
-    X, y = data
-    for options, word in [
-        ({"criterion": "beauty"}, "criterion"),
-        ({"method": "magic"}, "method"),
-        ({"n_starts": 0}, "n_starts"),
-    ]:
-        with pytest.raises(ValueError, match=word):
-            learn_parameters(X, y, GaussianWidths(), **options)
-    with pytest.raises(ValueError, match="positive"):
-        learn_parameters(X, y, GaussianWidths(-1.0))
-    with pytest.raises(ValueError, match="2 widths"):
-        learn_parameters(X, y, GaussianWidths([1.0, 2.0]))
+def test_a_step_too_far_is_shortened(data):
+    """1 + e^(−40t) times a Gaussian: after a step of 1 no digit of the Gaussian is left."""
+
+    class Fading:
+        def __init__(self, t):
+            self.t = t
+
+        def parameters(self, X):
+            return np.array([self.t])
+
+        def with_parameters(self, t):
+            return Fading(float(t[0]))
+
+        def cross(self, Z, X):
+            return 1.0 + np.exp(-40.0 * self.t) * GaussianWidths(np.exp(self.t)).cross(Z, X)
+
+        def expand(self, X):
+            inner, size = GaussianWidths(np.exp(self.t)).expand(X), np.exp(-40.0 * self.t)
+
+            class Expansion:
+                matrix = 1.0 + size * inner.matrix
+
+                def first(self, i):
+                    return size * (inner.first(0) - 40.0 * inner.matrix)
+
+                def second(self, i, j):
+                    return size * (
+                        inner.second(0, 0) - 80.0 * inner.first(0) + 1600.0 * inner.matrix
+                    )
+
+            return Expansion()
+
+    found = learn_parameters(*data, Fading(-2.0), C=1.0)
+    assert found.history.size > 1 and np.all(np.diff(found.history) <= 0.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "word"),
+    [
+        ({"criterion": "beauty"}, ValueError, "criterion must be"),
+        ({"method": "magic"}, ValueError, "method must be"),
+        ({"n_starts": 0}, ValueError, "n_starts must be positive"),
+        ({"n_starts": 1.5}, TypeError, "n_starts must be a positive int"),
+        ({"max_iter": 0}, ValueError, "max_iter must be positive"),
+        ({"tol": 0}, ValueError, "tol must be positive"),
+        ({"tol": np.nan}, ValueError, "tol must be positive"),
+        ({"tol": "tight"}, TypeError, "tol must be a positive float"),
+        ({"C": "learn"}, TypeError, "C must be a positive number"),
+        ({"C": np.nan}, ValueError, "C must be positive"),
+        ({"weight_norm": None, "criterion": "margin"}, ValueError, "needs criterion='radius'"),
+        ({"random_state": "seed", "n_starts": 2}, TypeError, "random_state must be"),
+        ({"kernels": []}, ValueError, "kernels must hold at least one"),
+        ({"kernels": None}, TypeError, "kernels must be a kernel that knows its derivatives"),
+        ({"kernels": GaussianWidths}, TypeError, "kernels must be a kernel"),
+        ({"kernels": [GaussianWidths(), "rbf"]}, TypeError, r"kernels\[1\] must be a kernel"),
+        ({"kernels": GaussianWidths(-1.0)}, ValueError, "width must be positive"),
+        ({"kernels": GaussianWidths("wide")}, TypeError, "width must hold numbers"),
+        ({"kernels": GaussianWidths([1.0, 2.0])}, ValueError, "2 widths"),
+        ({"kernels": GaussianWidths(1e12)}, ValueError, r"coincide under K\[0\]"),
+        ({"X": np.zeros((0, 4))}, ValueError, r"X must be a table .* \(0, 4\)"),
+        ({"X": np.zeros(95)}, ValueError, r"X must be a table .* \(95,\)"),
+        ({"X": [["a"]] * 95}, TypeError, "X must hold numbers"),
+    ],
+)
+def test_refusals(data, options, error, word):
+    given = {"X": data[0], "y": data[1], "kernels": GaussianWidths(), **options}
+    with pytest.raises(error, match=word):
+        learn_parameters(**given)
+
+
+def test_a_kernel_that_is_none(data):
+    class Wrong(GaussianWidths):
+        def with_parameters(self, t):
+            return Wrong(np.exp(t))
+
+        def expand(self, X):
+            inner = super().expand(X)
+            inner.matrix = inner.matrix - 2.0 * np.eye(len(X))
+            return inner
+
+    with pytest.raises(ValueError, match="not positive semidefinite"):
+        learn_parameters(*data, Wrong(2.0))
+
+
+def test_predictions_look_at_their_rows(data):
+    found = learn_parameters(*data, GaussianWidths(2.0), max_iter=1)
+    for X, word in ((np.zeros((2, 3)), "3 features"), (np.full((2, 4), np.nan), "finite")):
+        with pytest.raises(ValueError, match=f"X .*{word}"):
+            found.decision_function(X)

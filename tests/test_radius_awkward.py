@@ -182,6 +182,20 @@ def test_blind_kernels_beside_others():
     assert found[0] == found[-1] == 0.0 and found.any()
 
 
+def test_blind_kernels_where_the_ball_has_a_ridge():
+    """A ridge keeps the objective from falling to zero, so that such kernels may have weights."""
+    problem = dense(0)
+    K = np.concatenate([problem.K, np.ones((1, 30, 30))])
+    options = {"learner": RadiusBound(ridge_in_ball=True), "loss": "squared_hinge", "C": 10.0}
+    solution = learn(K, problem.y, **options)
+    assert solution.status == "optimal"
+    whole = np.tensordot(solution.weights, K, axes=1) + 0.1 * np.eye(30)
+    radius2 = enclosing_ball(whole, tol=1e-8).radius2
+    assert solution.extras["radius"] ** 2 == pytest.approx(radius2, rel=1e-6)
+    with pytest.raises(ValueError, match=r"coincide under K\[0\]: (?!.*start)"):
+        learn(K[-1:], problem.y, **options)
+
+
 def test_weights_on_blind_kernels_alone():
     problem = dense(0)
     K = np.concatenate([problem.K, np.ones((1, 30, 30))])

@@ -111,7 +111,8 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         "n_svm_solves".
     radius_ : float
         Under the learners ``radius`` and ``radius_bound``: the radius of the smallest ball around
-        the training rows in the feature space of the learnt kernel.
+        the training rows in the feature space of the learnt kernel, Σ_m ``weights_``_m k_m; under
+        ``RadiusBound(ridge_in_ball=True)`` of that kernel with its ridge.
     solution_ : Solution
         What ``kernelweave.learn`` returned, over the kernels ``bank_.kept`` and all training rows.
     classes_ : ndarray (2,)

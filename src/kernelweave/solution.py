@@ -41,7 +41,8 @@ class Solution:
         Time spent learning.
     extras : mapping
         What a learner with an objective of its own has to say: under ``radius`` and
-        ``radius_bound`` the "radius" of the enclosing ball and "stationarity"; under ``radius``
+        ``radius_bound`` the "radius" of the enclosing ball at ``weights`` (with the ridge where
+        ``RadiusBound(ridge_in_ball=True)`` says so) and "stationarity"; under ``radius``
         also the "center" β that proves the lower bound together with ``dual_alpha``.
     """
 

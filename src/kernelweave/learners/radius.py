@@ -42,12 +42,14 @@ _PATIENCE = 10  # steps in vain after which cutting planes take over
 class Radius(Params):
     """Minimises the product of squared radius and squared inverse margin, plus the loss.
 
+    Kernels under which all points coincide, up to rounding, get no weight.
+
     Parameters
     ----------
     method : "newton" or "gradient"
         "newton": minimise, where the ball's radius is linearised, the cuts of past machines plus
         the curvature of J and R² (sequential quadratic programming). "gradient": the projected
-        gradient with Armijo's rule of [gai2010, §5].
+        gradient with Armijo's rule of [gai2010, §5], finished by cutting planes where it stalls.
     """
 
     objective: ClassVar[str] = "radius"

@@ -2,9 +2,11 @@
 
     min_θ  R²(θ) J(θ),    J(θ) = min_{w,b,ξ}  ½‖w‖² + (C/2) Σ ξ_i²  =  max_v  l(v) − ½ vᵀK_θ v
 
-J is that of the loss at hand; eq. 10 is the squared hinge, where a ridge of 1/C in the kernel means
-(C/2)·R²Σξ² (the paper has no ½). Unlike ``radius`` this is neither convex nor invariant to scale:
-smaller kernels are always better, so that the weights need a norm, and their size matters.
+J is that of the loss at hand. Eq. 10 is the squared hinge, where a ridge of 1/C in the kernel means
+(C/2)·R²Σξ² (the paper has no ½): ask for it by ``loss="squared_hinge"``, since the hinge, R²CΣξ, is
+the default of ``learn`` and ``MKLClassifier`` here, too. Unlike ``radius`` this is neither convex
+nor invariant to scale: smaller kernels are always better, so that the weights need a norm, and
+their size matters.
 """
 
 from __future__ import annotations
@@ -30,13 +32,16 @@ class RadiusBound(Params):
 
     The duality gap is that of the machine and the ball at the weights found; ``stationarity`` in
     ``Solution.extras`` is the relative fall that is possible to first order: within the simplex,
-    or along a step of length one on the sphere.
+    or along a step of length one on the sphere. Where kernels of low rank give J kinks it may stay
+    above the tolerance, with a warning. "radius" in ``extras``, ``radius_`` of an estimator, is the
+    R of the objective.
 
     Parameters
     ----------
     ridge_in_ball : bool
-        Whether R² is that of the kernel with the ridge 1/C that the squared hinge puts on its
-        diagonal, as where the bound was first proposed. By default it is not, as in eq. 10.
+        Whether R² is that of the kernel with the ridge on its diagonal, 1/C under the squared
+        hinge, as where the bound was first proposed. By default it is not, as in eq. 10. The hinge
+        has no ridge unless ``learn(…, ridge=…)`` adds one.
     """
 
     objective: ClassVar[str] = "radius_bound"
@@ -49,14 +54,17 @@ class RadiusBound(Params):
         """One SVM and one enclosing ball an evaluation, from unit weights ``e``."""
         norm = oracle.weight_set.norm
         kernels = centred(oracle.stack)
-        kernels.refuse_blind(
-            "under 'radius_bound' the objective falls to zero with all weight on such kernels; "
-            "leave them out"
-        )
+        ridge = oracle.qp.ridge if self.ridge_in_ball else 0.0
+        if ridge > 0.0:
+            kernels.weights("start", e)  # complains where no kernel tells points apart
+        else:
+            kernels.refuse_blind(
+                "under 'radius_bound' the objective falls to zero with all weight on such kernels; "
+                "leave them out"
+            )
         oracle.stack = kernels.stack
         scale = oracle.weight_set.scale
         balls = Balls(kernels, scale)
-        ridge = oracle.qp.ridge if self.ridge_in_ball else 0.0
         close = max(0.1 * tol**2, 1e-13)  # the gradient errs by the root of it
         project = oracle.weight_set.project
 
