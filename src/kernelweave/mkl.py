@@ -66,7 +66,7 @@ def learn(
         trace constraint that counts it in; ``Solution.C`` is what was learnt, infinite where no
         ridge helps.
     learner : str or learner object
-        "auto" (Newton), "newton", "simple", "silp", "alternate", "uniform", "radius",
+        "auto" (Newton), "newton", "simple", "silp", "alternate", "qcqp", "uniform", "radius",
         "radius_bound", or an object from ``kernelweave.learners`` with knobs of its own.
     loss : "hinge" or "squared_hinge"
         C Σξ or (C/2) Σξ².

@@ -16,6 +16,7 @@ _BY_NAME = {
     "silp": "silp.Silp",
     "alternate": "alternate.Alternate",
     "newton": "newton.Newton",
+    "qcqp": "qcqp.Qcqp",
     "radius": "radius.Radius",
     "radius_bound": "radius_bound.RadiusBound",
 }
