@@ -268,7 +268,7 @@ def test_inputs_are_left_alone() -> None:
     for array in (K, y, C, start):
         array.flags.writeable = False
     copies = [array.copy() for array in (K, y, C, start)]
-    for learner in ("simple", "silp", "newton", "uniform"):
+    for learner in ("simple", "silp", "newton", "qcqp", "uniform"):
         learn(K, y, C=C, learner=learner, start=start, tol=1e-2)
     for array, before in zip((K, y, C, start), copies, strict=True):
         assert (array == before).all()

@@ -36,13 +36,15 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelweave import KernelStack, Solution, duality_gap, learn
 from kernelweave.learners.alternate import Alternate
 from kernelweave.learners.newton import Newton
+from kernelweave.learners.qcqp import Qcqp
 from kernelweave.learners.silp import Silp
 from kernelweave.learners.simple import Simple
 from kernelweave.learners.uniform import Uniform
 from kernelweave.solvers import oracle as oracle_module
 from kernelweave.solvers.oracle import Oracle
 
-EXACT = ["simple", "silp", "newton"]
+STEPWISE = ["simple", "silp", "newton"]  # one SVM an iteration
+EXACT = [*STEPWISE, "qcqp"]
 
 
 @pytest.fixture(autouse=True)
@@ -324,7 +326,7 @@ def test_decision_function_names_what_it_needs() -> None:
             found.decision_function(wrong)
 
 
-@pytest.mark.parametrize("learner", [*EXACT, "alternate"])
+@pytest.mark.parametrize("learner", [*STEPWISE, "alternate"])
 def test_history(learner: str) -> None:
     problem = rank_one(1, m=12)
     found = learn(problem.K, problem.y, C=1.0, learner=learner, tol=0.05)
@@ -544,6 +546,7 @@ OBJECTS = [
     Silp(warm_start=True),
     Alternate(floor=1e-4),
     Newton(warm_up=2),
+    Qcqp(form="machine", batch=3),
 ]
 
 
@@ -573,6 +576,7 @@ def test_learner_objects_are_their_parameters(learner: Any) -> None:
         ("silp", Silp()),
         ("alternate", Alternate()),
         ("newton", Newton()),
+        ("qcqp", Qcqp()),
     ],
 )
 def test_names_are_objects_with_defaults(name: str, learner: Any) -> None:

@@ -12,7 +12,7 @@ from problems import dense, qcqp_optimum, rank_one, separable
 
 from kernelweave import KernelStack, learn, regularization_path
 
-LEARNERS = ["simple", "silp", "newton"]
+LEARNERS = ["simple", "silp", "newton", "qcqp"]
 
 
 @pytest.fixture(autouse=True)

@@ -291,7 +291,7 @@ def test_stopped_early_it_says_so_and_the_gap_is_true():
 def test_refusals():
     problem = mixed(12)
     for options, message in (
-        ({"weight_norm": 2}, "a trace constraint goes with weight_norm=1"),
+        ({"weight_norm": 2}, "needs weight_norm=1, found 2"),
         ({"recenter": True}, "leave recenter=False"),
         ({"trace": -1.0}, "trace must be a positive number"),
         ({"C": "learn"}, "C='learn' needs loss='squared_hinge'"),

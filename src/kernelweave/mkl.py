@@ -68,10 +68,10 @@ def learn(
         trace constraint that counts it in; ``Solution.C`` is what was learnt, infinite where no
         ridge helps.
     learner : str or learner object
-        "auto" (Newton), "newton", "simple", "silp", "alternate", "uniform", "sdp", "radius",
-        "radius_bound", or an object with knobs of its own, such as ``Radius("gradient")`` after
-        ``from kernelweave.learners import Radius``. "sdp" learns weights of either sign under a
-        trace constraint (see ``trace``).
+        "auto" (Newton), "newton", "simple", "silp", "alternate", "qcqp", "uniform", "sdp",
+        "radius", "radius_bound", or an object with knobs of its own, such as
+        ``Radius("gradient")`` after ``from kernelweave.learners import Radius``. "sdp" learns
+        weights of either sign under a trace constraint (see ``trace``).
     loss : "hinge" or "squared_hinge"
         C Σξ or (C/2) Σξ².
     weight_norm : float or None

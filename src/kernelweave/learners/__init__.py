@@ -17,6 +17,7 @@ _BY_NAME = {
     "alternate": "alternate.Alternate",
     "newton": "newton.Newton",
     "sdp": "sdp.Sdp",
+    "qcqp": "qcqp.Qcqp",
     "radius": "radius.Radius",
     "radius_bound": "radius_bound.RadiusBound",
 }

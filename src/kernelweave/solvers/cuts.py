@@ -39,11 +39,15 @@ class Cuts:
 
     def add(self, point: Point) -> None:
         """Keep one more solution, as the newest, and offer it as a dual point."""
-        self.linear.append(point.linear)
-        self.q.append(point.q)
-        self.v.append(point.v)
+        self.keep(point.v, point.linear, point.q)
+
+    def keep(self, v: Array, linear: float, q: Array) -> None:
+        """The same for any feasible v, with cᵀv − ½ρ‖v‖² and q."""
+        self.linear.append(linear)
+        self.q.append(q)
+        self.v.append(v)
         if self.among is None:
-            self.oracle.offer_dual(point.v, point.q)
+            self.oracle.offer_dual(v, q)
 
     def step_tol(self, promise: float) -> float:
         """How tightly to solve when the step is judged by a fall of J of about ``promise``."""

@@ -1,0 +1,122 @@
+"""The quadratically constrained program over machine and weights [lanckriet2004, th. 17].
+
+    max_{v, t}  cᵀv − ½ρ‖v‖² − ½t     s.t.  t ≥ s_m vᵀK_m v  for every m,  Σv = r,  lo ≤ v ≤ hi
+
+Eq. (33) with a hard margin, (38) with the hinge, (43) with the squared hinge, (47) with C learnt.
+The paper's ω is 2J, and its r_m = tr K_m is in the scale s. The weights are the multipliers of the
+constraints. A conic solver takes all of it at once, on low-rank factors of the kernels
+(``solvers/cone_programs.py``); constraints that v does not come near are left out until it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernels.factors import factor
+from ..params import Params
+from ..solvers.cone_programs import FORMS, in_units
+from ..solvers.conic import load_clarabel
+from ..solvers.cuts import Cuts, descend, inner_tol
+from ..solvers.oracle import Oracle, Point
+
+Array = NDArray[np.float64]
+
+
+class Qcqp(Params):
+    """A conic solver on the whole problem, and cuts where its accuracy falls short of the gap.
+
+    Its time grows with n² times the sum of the ranks in play: for small n, and as a reference.
+
+    Parameters
+    ----------
+    form : "group" or "machine"
+        Which of two programs, each the dual of the other, the solver gets: "machine" is that of
+        the paper, "group" takes about half the time.
+    batch : int
+        Kernels that enter the program at a time, those with the largest vᵀK_m v first.
+    """
+
+    def __init__(self, form: str = "group", batch: int = 10) -> None:
+        self.form = form
+        self.batch = batch
+
+    def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
+        """One program and one SVM an iteration; unit weights ``e`` are for the first SVM alone."""
+        if oracle.weight_set.norm > 1.0:
+            raise ValueError(
+                "learner 'qcqp' finds weights as multipliers, on the simplex: it needs "
+                f"weight_norm=1, found {oracle.weight_set.norm:g}"
+            )
+        if self.form not in FORMS:
+            raise ValueError(f"form must be one of {sorted(FORMS)}, found {self.form!r}")
+        if self.batch < 1:
+            raise ValueError(f"batch must be a positive number of kernels, found {self.batch!r}")
+        load_clarabel()
+        cuts = Cuts(oracle, tol)
+        point = oracle.solve(e, inner_tol(1.0, tol))
+        cuts.add(point)
+        yield
+        program = _Program(oracle, point, tol, self.form)
+        q, top = point.q, -1.0
+        while program.enter(q, top, self.batch):
+            e, v = program.solve()
+            if v is None:  # a hard margin that these kernels alone do not have
+                continue
+            q = oracle.quads(v)
+            top = float(q[program.kernels].max())
+            cuts.keep(v, oracle.qp.dual_linear(v), q)
+            oracle.warm(v)
+            cuts.add(oracle.solve(_clean(e, q, top), 0.1 * tol))
+            yield
+            top *= 1.0 + 0.1 * tol
+        for _ in descend(oracle, cuts, tol):
+            yield
+
+
+class _Program:
+    """The program of some of the kernels, in units that a first machine suggests."""
+
+    def __init__(self, oracle: Oracle, first: Point, tol: float, form: str) -> None:
+        self.oracle, self.tol, self.form = oracle, tol, FORMS[form]
+        self.kernels: list[int] = []
+        self.factors: list[Array] = []
+        sizes = oracle.weight_set.scale * oracle.stack.traces() / oracle.stack.n
+        self.outside = sizes > 0.0
+        largest = float(np.abs(first.v).max()) or np.inf
+        self.unit = min(largest, 1.0 / max(float(sizes.max()), 1e-300))
+        # what the factors leave out may change ½vᵀKv by a hundredth of tol, at the first v
+        whole = oracle.stack.n * max(float(first.v @ first.v), 1e-300)
+        self.least = 0.02 * tol * abs(first.primal) / whole
+
+    def enter(self, q: Array, top: float, batch: int) -> bool:
+        """Take in the kernels with the largest q above ``top``; whether there were any."""
+        price = np.where(self.outside, q, -np.inf)
+        largest = np.argsort(-price, kind="stable")[:batch]
+        entering = largest[price[largest] > top]
+        for k in entering:
+            K = self.oracle.stack.combine(np.eye(1, q.size, k)[0])
+            s = self.oracle.weight_set.scale[k]
+            size = float(np.diagonal(K).max())
+            drop = np.clip(self.least / s, 1e-14 * len(K) * size, 1e-5 * size)
+            self.kernels.append(int(k))
+            self.factors.append(np.sqrt(s) * factor(K, drop))
+        self.outside[entering] = False
+        return entering.size > 0
+
+    def solve(self) -> tuple[Array, Array | None]:
+        """Unit weights of all kernels, and a feasible v; none where the program has no solution."""
+        qp = self.oracle.qp
+        accuracy = float(np.clip(1e-3 * self.tol, 1e-10, 1e-6))
+        shares, v, found = self.form(*in_units(self.factors, qp, self.unit), accuracy)
+        e = np.zeros(self.outside.size)
+        e[self.kernels] = shares
+        return e, qp.feasible(self.unit * v) if found.found else None
+
+
+def _clean(e: Array, q: Array, top: float) -> Array:
+    """Without what an interior point leaves of weights whose constraint, q_m ≤ top, is slack."""
+    e = np.where(e * top < 1e-3 * (top - q), 0.0, e)
+    return e / e.sum()
