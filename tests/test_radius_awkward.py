@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from problems import Problem, awkward, dense, gaussian, gram, labels, points
+from problems import Problem, awkward, dense, gaussian, gram, labels, points, separable
 
 from kernelweave import KernelStack, MKLClassifier, Precomputed, enclosing_ball, learn
 from kernelweave import radius_theory as theory
@@ -133,6 +133,28 @@ def test_kernels_blind_where_it_matters():
             solution = learn(K, y, C=C, learner=Radius(method), tol=1e-4)
             assert solution.status == "optimal"
             assert judge(K, y, solution, C=C).gap <= 1.01e-4
+
+
+@pytest.mark.parametrize("C", [1.0, 100.0])
+@pytest.mark.parametrize("method", ["newton", "gradient"])
+def test_rare_features(method, C):
+    """Both the machine and the ball have many solutions, and most slopes are zero at first."""
+    rng = np.random.default_rng(1)
+    y = labels(rng, 40)
+    K = np.stack([np.outer(b, b) for b in (rng.random((30, 40)) < 0.1).astype(float)])
+    solution = learn(K, y, C=C, learner=Radius(method))
+    assert solution.status == "optimal"
+    assert solution.weights.min() >= 0.0
+    judged = judge(K, y, solution, C=C)
+    assert judged.gap <= 1.01e-3 and judged.dual <= judged.primal
+
+
+def test_hard_margin_with_a_constant():
+    problem = separable(0)
+    K = problem.K + 1e9
+    solution = learn(K, problem.y, C=np.inf, learner="radius")
+    assert solution.status == "optimal"
+    assert judge(K, problem.y, solution, C=np.inf).gap <= 2e-3
 
 
 # --- points that coincide -----------------------------------------------------------------------
