@@ -130,7 +130,7 @@ class _Task:
         β gives way a little to equal shares, so that no slope is zero: it may be where kernel m
         tells apart neither the points on the sphere nor the support vectors. c is concave.
         """
-        share = 1e-2 * self.tol
+        share = 1e-2 * min(self.tol, 1.0)
         slopes = (1.0 - share) * slopes + share * self.balls.sizes / beta.size
         value = self.balls.lower_bound(linear, q, v, slopes)
         if value > self.dual:
@@ -154,7 +154,7 @@ def _gradient(task: _Task, e: Array) -> Iterator[None]:
     By proposition 3 the kernels may be scaled at will; these scales make the path independent of
     those they came in, and g better conditioned than equal traces do.
     """
-    close = max(0.1 * task.tol**2, 1e-13)  # the bound errs by the root of it
+    close = max(0.1 * min(task.tol, 0.1) ** 2, 1e-13)  # the bound errs by the root of it
     bundle = _Bundle(task)
     c = bundle.units(task.balls.slopes(task.balls.around(e, close).beta))
     units = np.zeros(e.size)
