@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from problems import Problem, awkward, dense, gaussian, gram, labels, points
+from problems import Problem, awkward, dense, gaussian, gram, labels, points, separable
 
 from kernelweave import KernelStack, MKLClassifier, Precomputed, enclosing_ball, learn
 from kernelweave import radius_theory as theory
@@ -135,6 +135,28 @@ def test_kernels_blind_where_it_matters():
             assert judge(K, y, solution, C=C).gap <= 1.01e-4
 
 
+@pytest.mark.parametrize("C", [1.0, 100.0])
+@pytest.mark.parametrize("method", ["newton", "gradient"])
+def test_rare_features(method, C):
+    """Both the machine and the ball have many solutions, and most slopes are zero at first."""
+    rng = np.random.default_rng(1)
+    y = labels(rng, 40)
+    K = np.stack([np.outer(b, b) for b in (rng.random((30, 40)) < 0.1).astype(float)])
+    solution = learn(K, y, C=C, learner=Radius(method))
+    assert solution.status == "optimal"
+    assert solution.weights.min() >= 0.0
+    judged = judge(K, y, solution, C=C)
+    assert judged.gap <= 1.01e-3 and judged.dual <= judged.primal
+
+
+def test_hard_margin_with_a_constant():
+    problem = separable(0)
+    K = problem.K + 1e9
+    solution = learn(K, problem.y, C=np.inf, learner="radius")
+    assert solution.status == "optimal"
+    assert judge(K, problem.y, solution, C=np.inf).gap <= 2e-3
+
+
 # --- points that coincide -----------------------------------------------------------------------
 
 BLIND = {
@@ -220,7 +242,7 @@ def test_estimator_on_constant_kernels():
 # --- scales -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1e-30, 1e-14, 1e30])
+@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e-30, 1e-14, 1e30, 1e307])
 def test_gaps_are_relative_at_every_scale(scale):
     K = gaussian(np.random.default_rng(1).standard_normal((40, 3)), 1.0)
     rough, sharp = enclosing_ball(K, tol=1e-3), enclosing_ball(K, tol=1e-10)
@@ -271,6 +293,16 @@ def test_gradient_does_not_see_a_trace_constraint(problem):
         assert other.objective == pytest.approx(plain.objective, rel=1e-5)
         if "trace" in options:
             assert other.weights @ traces == pytest.approx(options["trace"])
+
+
+def test_loose_tolerances():
+    """However loose the tolerance, machines and balls are solved to a per mille."""
+    problem = dense(0)
+    for learner in LEARNERS.values():
+        for tol in (1.0, 5.0, 200.0):
+            found = learn(problem.K, problem.y, learner=learner, tol=tol)
+            assert found.dual <= found.primal
+            assert found.objective <= 2.0 * learn(problem.K, problem.y, learner=learner).objective
 
 
 # --- arguments ----------------------------------------------------------------------------------
@@ -339,6 +371,8 @@ def test_balls_look_at_the_rest():
         enclosing_ball(GOOD.K[0], start=np.full(8, np.nan))
     with pytest.raises(TypeError, match=r"^K must hold real numbers"):
         enclosing_ball(np.array([["a", "b"], ["b", "a"]]))
+    with pytest.raises(TypeError, match=r"^K is a masked array"):
+        enclosing_ball(np.ma.masked_array(np.eye(3), mask=np.eye(3) > 0))
 
 
 def test_penalised_radius_looks_at_its_costs():

@@ -185,14 +185,19 @@ def radius_gap(
     ``kernelweave.learners.radius``). No weights have a g(θ) below the dual value. ``C``, ``loss``
     and ``ridge`` are those of ``learn``.
     """
-    kernels = _kernels(K)
-    n = kernels.stack.n
+    given = K if isinstance(K, KernelStack) else KernelStack(K)
+    kernels, n = centred(given), given.n
     qp = lower(y, n, C, loss, ridge)
     ball = _ball(kernels, weights, tol)
     w = check_vector("coef", coef, n)
     b = float(check_vector("bias", np.atleast_1d(bias), 1)[0])
-    f = kernels.values(kernels.weights("weights", weights), ball.K @ w, w)
-    primal = qp.primal_value(f, b, ball.radius2 * max(float(w @ f), 0.0))
+    theta = kernels.weights("weights", weights)
+    f = kernels.values(theta, ball.K @ w, w)
+    rounding = 0.0
+    if qp.is_hard:  # f is known as exactly as its terms: |K_ij| is at most the largest K_ii
+        largest = float((theta @ given.diagonals()).max())
+        rounding = 8.0 * np.finfo(float).eps * largest * float(np.abs(w).sum())
+    primal = qp.primal_value(f, b, ball.radius2 * max(float(w @ f), 0.0), rounding)
     v = qp.feasible(qp.linear * check_vector("dual_alpha", dual_alpha, n))
     beta = ball.beta
     if center is not None:

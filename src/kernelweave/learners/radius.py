@@ -35,7 +35,7 @@ from ..solvers.radius import Balls
 
 Array = NDArray[np.float64]
 
-_MEMORY = 40  # past machines and balls that the model is made of
+_MEMORY = 200  # past machines and balls that the model is made of
 _PATIENCE = 10  # steps in vain after which cutting planes take over
 
 
@@ -130,7 +130,7 @@ class _Task:
         β gives way a little to equal shares, so that no slope is zero: it may be where kernel m
         tells apart neither the points on the sphere nor the support vectors. c is concave.
         """
-        share = 1e-2 * self.tol
+        share = 1e-2 * min(self.tol, 1.0)
         slopes = (1.0 - share) * slopes + share * self.balls.sizes / beta.size
         value = self.balls.lower_bound(linear, q, v, slopes)
         if value > self.dual:
@@ -154,7 +154,7 @@ def _gradient(task: _Task, e: Array) -> Iterator[None]:
     By proposition 3 the kernels may be scaled at will; these scales make the path independent of
     those they came in, and g better conditioned than equal traces do.
     """
-    close = max(0.1 * task.tol**2, 1e-13)  # the bound errs by the root of it
+    close = max(0.1 * min(task.tol, 0.1) ** 2, 1e-13)  # the bound errs by the root of it
     bundle = _Bundle(task)
     c = bundle.units(task.balls.slopes(task.balls.around(e, close).beta))
     units = np.zeros(e.size)
@@ -165,10 +165,16 @@ def _gradient(task: _Task, e: Array) -> Iterator[None]:
         np.divide(e, units, out=np.zeros(e.size), where=units > 0.0) / float(c @ e[bundle.usable]),
         max(1e-2 * task.tol, close),
     )
+    values: list[float] = []
     for _, state in steps:
         center = state
         task.settle(center)
         yield
+        values.append(center.value)
+        if len(values) > _PATIENCE:  # would a hundred times as many steps close the gap?
+            pace = (values[-1 - _PATIENCE] - values[-1]) / values[-1]
+            if pace < 0.01 * task.oracle.gap:
+                break
     yield from _cutting_planes(bundle, center)
 
 
@@ -196,16 +202,19 @@ def _newton(task: _Task, e: Array) -> Iterator[None]:
 
 
 def _cutting_planes(bundle: _Bundle, center: _State) -> Iterator[None]:
-    """Steps by the cuts alone, as far as they have been right so far."""
-    reach = 0.1
+    """Steps by the cuts alone, no further than these have been right so far."""
+    reach, nulls = 0.1, 0
     while reach > 1e-9:
         e, promise = bundle.plane_step(center, reach)
         state = bundle.look(e, promise / abs(center.value))
         fit = (center.value - state.value) / promise
         if fit >= 0.1:
-            center, reach = state, min(2.0 * reach, 1.0)
+            center, nulls = state, 0
+            reach = min(2.0 * reach, 1.0) if fit > 0.5 else reach
         else:
-            reach *= 0.5
+            nulls += 1  # it taught the model something; only if it is far off, go less far
+            if fit < -2.0 or nulls >= 5:
+                reach, nulls = 0.5 * reach, 0
             bundle.disappointed(promise / abs(center.value))
         bundle.task.settle(center)
         yield
@@ -254,8 +263,11 @@ class _Bundle:
             self.sharpness *= 0.1
 
     def units(self, slopes: Array) -> Array:
-        """Slopes of the usable kernels, none of them zero: c of x = c∘e."""
-        return np.maximum(slopes, 1e-14 * self.task.balls.sizes)[self.usable]
+        """Slopes of the usable kernels, c of x = c∘e.
+
+        None is much below the slope at equal β: the ball soon notices what it does not see yet.
+        """
+        return np.maximum(slopes, 0.01 * self.task.balls.sizes / self.task.even.size)[self.usable]
 
     def step(self, center: _State, factor: Array | None, delta: float) -> tuple[Array, float]:
         """Next weights from the cuts and the curvature BᵀB, and the fall that the cuts promise.
@@ -333,7 +345,8 @@ def _linear_program(
         return np.full(size, 1.0 / size), np.full(count, 1.0 / count), np.zeros(len(balls))
     prices = -found.ineqlin.marginals
     multipliers = np.maximum(prices[:count], 0.0)
-    return found.x[:-1], multipliers / multipliers.sum(), np.maximum(prices[count:], 0.0)
+    x = np.maximum(found.x[:-1], 0.0)
+    return x, multipliers / multipliers.sum(), np.maximum(prices[count:], 0.0)
 
 
 def _curvature(task: _Task, state: _State) -> Array | None:

@@ -65,7 +65,7 @@ class RadiusBound(Params):
         oracle.stack = kernels.stack
         scale = oracle.weight_set.scale
         balls = Balls(kernels, scale)
-        close = max(0.1 * tol**2, 1e-13)  # the gradient errs by the root of it
+        close = max(0.1 * min(tol, 0.1) ** 2, 1e-13)  # the gradient errs by the root of it
         project = oracle.weight_set.project
 
         def evaluate(e: Array) -> _State:

@@ -39,7 +39,7 @@ class Ball:
     @property
     def gap(self) -> float:
         """(radius2 − lower) / radius2; 0 for a ball without a radius."""
-        return relative_gap(self.radius2, self.lower, 1e-300)
+        return relative_gap(self.radius2, self.lower, 5e-324)
 
 
 def enclosing_ball(K: ArrayLike, tol: float = 1e-6, start: ArrayLike | None = None) -> Ball:
@@ -58,17 +58,18 @@ def enclosing_ball(K: ArrayLike, tol: float = 1e-6, start: ArrayLike | None = No
         β to start from, such as that of a similar kernel; repaired where it is not feasible.
     """
     check_number("tol", tol, float)
-    given = np.asarray(K)
-    if given.ndim != 2 or given.shape[0] != given.shape[1] or given.size == 0:
-        raise ValueError(f"K must be a square matrix, found shape {given.shape}")
-    if given.dtype.kind in "fc" and not np.isfinite(given).all():
+    shape = np.shape(K)
+    if len(shape) != 2 or shape[0] != shape[1] or 0 in shape:
+        raise ValueError(f"K must be a square matrix, found shape {shape}")
+    if np.asarray(K).dtype.kind in "fc" and not np.isfinite(K).all():
         raise ValueError("K must be finite, found NaN or infinity")
     try:
-        matrix = KernelStack(given[None]).combine(np.ones(1))
+        matrix = KernelStack([K]).combine(np.ones(1))
     except (TypeError, ValueError) as error:
         raise type(error)(str(error).replace("K[0]", "K")) from None
     beta = None if start is None else check_vector("start", start, len(matrix))
-    matrix, _, spread, lost = centre(matrix)
+    exponent = int(np.frexp(np.diagonal(matrix).max())[1])
+    matrix, _, spread, lost = centre(np.ldexp(matrix, -exponent))  # exact, and far from overflow
     if lost:
         warn_lost("K")
     if spread == 0.0:
@@ -76,7 +77,8 @@ def enclosing_ball(K: ArrayLike, tol: float = 1e-6, start: ArrayLike | None = No
     matrix /= spread
     matrix.flags.writeable = False
     ball = smallest_ball(matrix, tol, beta)
-    return Ball(ball.beta, spread * ball.radius2, spread * ball.lower)
+    radius2, lower = np.ldexp([spread * ball.radius2, spread * ball.lower], exponent)
+    return Ball(ball.beta, float(radius2), float(lower))
 
 
 def smallest_ball(K: Array, tol: float, start: Array | None = None) -> Ball:

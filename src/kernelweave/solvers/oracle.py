@@ -138,7 +138,7 @@ class Oracle:
         """Relative gap between the best bounds; objectives of other learners have any scale."""
         if self.best is None:
             return np.inf
-        return relative_gap(self.best.primal, self.dual, 1e-300 if self._foreign else 1e-12)
+        return relative_gap(self.best.primal, self.dual, 5e-324 if self._foreign else 1e-12)
 
     def reached(self, tol: float) -> bool:
         """Whether the gap, and stationarity where a learner reports it, are at most ``tol``."""
