@@ -62,8 +62,9 @@ KERNELS: dict[str, Row] = {
 LABELS: dict[str, Row] = {
     "nan": (np.append(GOOD.y[:-1], np.nan), ValueError, "y must be finite, found NaN"),
     "inf": (np.append(GOOD.y[:-1], np.inf), ValueError, "y must be finite, found NaN or infinity"),
-    "zero and one": ((GOOD.y > 0).astype(int), ValueError, r"y .* -1 and \+1 only, found 0, 1"),
-    "booleans": (GOOD.y > 0, ValueError, r"y .* -1 and \+1 only, found 0, 1"),
+    "zero and one": ((GOOD.y > 0) * 1, ValueError, r"\(\+1\) beside 0, which means no label"),
+    "booleans": (GOOD.y > 0, ValueError, r"one class only \(\+1\) beside 0"),
+    "none": (np.zeros(N), ValueError, "y holds no class beside 0, which means no label"),
     "multiclass": (np.arange(N), ValueError, r"y .* found 0, 1, 2, 3, 4, 5, …"),
     "halves": (0.5 * GOOD.y, ValueError, r"y .* only, found -0\.5, 0\.5"),
     "one class": (np.ones(N), ValueError, r"y holds one class only \(\+1\)"),

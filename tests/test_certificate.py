@@ -288,7 +288,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"K": -np.stack([np.eye(6)] * 2)}, ValueError, r"K\[0\] is not positive semidefinite.* -1"),
     ({"K": "kernels"}, TypeError, "K must hold real numbers"),
     ({"y": np.ones(6)}, ValueError, r"y holds one class only \(\+1\)"),
-    ({"y": np.arange(6)}, ValueError, r"-1 and \+1 only \(0: no label\), found 0, 1, 2"),
+    ({"y": np.arange(6)}, ValueError, r"y must hold the labels -1 and \+1 only, found 0, 1, 2"),
     ({"y": [1, -1, 1]}, ValueError, "y has 3 labels, but the kernels have 6 rows"),
     ({"y": list("aabbab")}, ValueError, "y must hold the numbers -1 and .1, found dtype <U1"),
     ({"weights": [0.5, 0.4, 0.1]}, ValueError, r"weights must have shape \(2,\), found \(3,\)"),

@@ -74,8 +74,8 @@ def duality_gap(
         A point 0 ≤ α ≤ C, yᵀα = 0 that proves the lower bound; it is repaired where it
         violates these. Without it, the one that ``coef`` suggests, at its best scale.
     signed : bool
-        Whether weights may be negative, as under ``learner="sdp"``: any with Σ_m weights_m K_m ⪰ 0 on
-        all rows and the trace asked for. The bound then takes a small semidefinite programme.
+        Whether weights may be negative, as under ``learner="sdp"``: any with the trace asked for
+        and Σ_m weights_m K_m ⪰ 0 on all rows. The bound then takes a small semidefinite programme.
     """
     learnt = ridge if isinstance(C, str) else 0.0
     given = 0.0 if isinstance(C, str) else ridge

@@ -30,8 +30,8 @@ Array = NDArray[np.float64]
 class Problem:
     """Kernels, dual QP and weight set.
 
-    ``whole`` are the kernels on all rows, ``stack`` on the labelled ``rows``; ``learns_C`` says that
-    the last kernel is the identity.
+    ``whole`` are the kernels on all rows, ``stack`` on the labelled ``rows``; ``learns_C`` says
+    that the last kernel is the identity.
     """
 
     stack: KernelStack | WithIdentity

@@ -52,7 +52,8 @@ def check_labels(y: ArrayLike, n: int, partly: bool = False) -> Array:
 
     ``partly``: 0 is allowed, too, and means that a row has no label.
     """
-    refuse_masked("y", y, "give rows without a label 0" if partly else "leave rows without a label out")
+    also = ", or give them 0" if partly else ""
+    refuse_masked("y", y, f"leave rows without a label out{also}")
     labels = np.asarray(y)
     if labels.dtype.kind not in "iufb":
         raise ValueError(f"y must hold the numbers -1 and +1, found dtype {labels.dtype}")
@@ -66,8 +67,8 @@ def check_labels(y: ArrayLike, n: int, partly: bool = False) -> Array:
     found = np.unique(labels)
     if not np.isin(found, (-1.0, 0.0, 1.0) if partly else (-1.0, 1.0)).all():
         shown = ", ".join(f"{value:g}" for value in found[:6]) + (", …" if found.size > 6 else "")
-        also = " (0: no label)" if partly else ""
-        raise ValueError(f"y must hold the labels -1 and +1 only{also}, found {shown}")
+        also = "; 0 means no label" if partly else ""
+        raise ValueError(f"y must hold the labels -1 and +1 only, found {shown}{also}")
     classes = found[found != 0.0]
     if classes.size < 2:
         which = "no class" if not classes.size else f"one class only ({classes[0]:+g})"

@@ -2,10 +2,10 @@
 
     min_e  f(e)    s.t.   K(e) ⪰ 0,  a·e = 1
 
-in the coordinates e = e₀ + Σ_k x_k t_k, M(x) = I + Σ_k x_k N_k of a ``SemidefiniteSet``: few unknowns x,
-one matrix M. ``follow`` is a primal-dual interior point method: Newton steps on f − τ log det M,
-with a multiplier Z that tends to τM⁻¹. Where f ≥ β + g·e everywhere, each Z ⪰ 0 with
-⟨Z, N_k⟩ = g·t_k proves that
+in the coordinates e = e₀ + Σ_k x_k t_k, M(x) = I + Σ_k x_k N_k of a ``SemidefiniteSet``: few
+unknowns x, one matrix M. ``follow`` is a primal-dual interior point method: Newton steps on
+f − τ log det M, with a multiplier Z that tends to τM⁻¹. Where f ≥ β + g·e everywhere, each Z ⪰ 0
+with ⟨Z, N_k⟩ = g·t_k proves that
 
     min f  ≥  β + g·e₀ − tr Z.
 
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from .semidefinite_set import SemidefiniteSet, factored
+from .semidefinite_set import SemidefiniteSet, factored, triangle
 
 Array = NDArray[np.float64]
 
@@ -167,10 +167,10 @@ class _State:
     def _triangle(self) -> Array:
         """R with RᵀR the Hessian of f plus ⟨A_k, A_lY⟩, which is that of −τ log det M if Y = τI."""
         rooted = (self.A @ self.root).reshape(len(self.A), -1)
-        return np.linalg.qr(np.vstack([self.bends, rooted.T]), mode="r")
+        return triangle(np.vstack([self.bends, rooted.T]))
 
     def step(self, least: float) -> _Step:
-        """Predictor and corrector [Mehrotra] for a smaller τ, at least the share ``least`` of it."""
+        """Mehrotra's predictor and corrector for a smaller τ, at least a share ``least`` of it."""
         size, whole = len(self.Y), float(np.trace(self.Y))
         ahead = self._toward(0.0)
         M = np.eye(size) + ahead.reach * ahead.move

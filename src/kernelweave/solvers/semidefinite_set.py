@@ -2,8 +2,8 @@
 
     { e :  K(e) = Σ_m e_m s_m K_m ⪰ 0,   a·e = 1 }
 
-A point e₀ > 0 of the plane has the largest range that K(e) can have. With FᵀK(e₀)F = I on that range,
-and directions t_k of the plane along which K(e) changes, the set is
+A point e₀ > 0 of the plane has the largest range that K(e) can have. With FᵀK(e₀)F = I on that
+range, and directions t_k of the plane along which K(e) changes, the set is
 
     e = e₀ + Σ_k x_k t_k,     M(x) = FᵀK(e)F = I + Σ_k x_k N_k ⪰ 0.
 """
@@ -27,8 +27,8 @@ class SemidefiniteSet:
     """The weights e with K(e) ⪰ 0 and ``normal``·e = 1, by coordinates x.
 
     Without a normal the plane is Σe = 1, and tr s_m K_m has to be the same for all kernels. The
-    identity of a ``WithIdentity`` is not part of K(e): its weight is nonnegative, and a 1×1 block of
-    M. Kernels of ``scale`` zero have weight zero. Differences between kernels below 1e-7 of their
+    identity of a ``WithIdentity`` is not part of K(e): its weight is nonnegative, a 1×1 block of M.
+    Kernels of ``scale`` zero have weight zero. Differences between kernels below 1e-7 of their
     size are taken for rounding, and no weights are built on them.
 
     Attributes
@@ -49,10 +49,10 @@ class SemidefiniteSet:
         kept = _independent(blocks, np.linalg.svd(plane[None])[2][1:])
         changes = np.tensordot(kept, blocks, axes=1)
         matrices = changes / np.multiply.outer(roots, roots)
-        back = np.linalg.inv(_triangle(matrices)).T
+        back = np.linalg.inv(triangle(_flat(matrices))).T
         self.directions = back @ kept
         self.matrices = np.tensordot(back, matrices, axes=1)
-        self._changes = _triangle(changes) @ back.T
+        self._changes = triangle(_flat(changes)) @ back.T
         self._extent = 0.0 if normal is not None else 2.0 * float(np.einsum("mii->m", blocks).max())
 
     @property
@@ -66,7 +66,7 @@ class SemidefiniteSet:
 
     def coordinates(self, e: Array) -> Array:
         """The x of weights e."""
-        return np.linalg.lstsq(self.directions.T, e - self.center, rcond=None)[0]
+        return np.asarray(np.linalg.lstsq(self.directions.T, e - self.center, rcond=None)[0])
 
     def factor(self, x: Array) -> Array | None:
         """L with LLᵀ = M(x); None where M(x) is not positive definite."""
@@ -100,7 +100,7 @@ def factored(M: Array) -> Array | None:
 
 
 def _joint_range(stack: Stack, scale: Array, center: Array) -> tuple[Array, Array]:
-    """All s_m UᵀK_mU, U the eigenvectors of K(e₀) that span its range, and roots of the eigenvalues.
+    """All s_m UᵀK_mU, U the eigenvectors that span the range of K(e₀), and roots of its eigenvalues.
 
     The range ends where kernels are no longer semidefinite beside their mean, whose eigenvalue
     there is rounding: at 1e-12 of the largest for kernels in double precision, earlier for others.
@@ -135,13 +135,18 @@ def _independent(blocks: Array, plane: Array) -> Array:
     step = max(1, 2**20 // (m * size))
     for start in range(0, size, step):
         rows = blocks[:, start : start + step].reshape(m, -1).T
-        R = np.linalg.qr(np.vstack([R, rows]), mode="r")
+        R = triangle(np.vstack([R, rows]))
     _, sizes, combinations = np.linalg.svd(R @ plane.T)
     kept = np.count_nonzero(sizes > _SAME * np.linalg.norm(R, axis=0).max())
     return combinations[:kept] @ plane
 
 
-def _triangle(matrices: Array) -> Array:
-    """R with RᵀR all ⟨matrix_k, matrix_l⟩."""
+def triangle(columns: Array) -> Array:
+    """R, upper triangular, with RᵀR = columnsᵀcolumns."""
+    return np.asarray(np.linalg.qr(columns, mode="r"))
+
+
+def _flat(matrices: Array) -> Array:
+    """The matrices as columns."""
     count, rows, columns = matrices.shape
-    return np.linalg.qr(matrices.reshape(count, rows * columns).T, mode="r")
+    return matrices.reshape(count, rows * columns).T
