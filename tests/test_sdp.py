@@ -173,7 +173,9 @@ def test_one_kernel(criterion):
 def signed_trace(problem: Problem, options: dict) -> float:
     """The default trace of signed weights."""
     traces = np.trace(problem.K, axis1=1, axis2=2)
-    return float(np.append(traces, problem.y.size).mean() if options["C"] == "learn" else traces.mean())
+    return float(
+        np.append(traces, problem.y.size).mean() if options["C"] == "learn" else traces.mean()
+    )
 
 
 def test_copies_share_their_weight():

@@ -52,7 +52,9 @@ def check_labels(y: ArrayLike, n: int, partly: bool = False) -> Array:
 
     ``partly``: 0 is allowed, too, and means that a row has no label.
     """
-    refuse_masked("y", y, "give rows without a label 0" if partly else "leave rows without a label out")
+    refuse_masked(
+        "y", y, "give rows without a label 0" if partly else "leave rows without a label out"
+    )
     labels = np.asarray(y)
     if labels.dtype.kind not in "iufb":
         raise ValueError(f"y must hold the numbers -1 and +1, found dtype {labels.dtype}")
