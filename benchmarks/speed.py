@@ -15,10 +15,9 @@ import time
 from functools import lru_cache
 
 import common
-import numpy as np
 from newton_speed import breast_cancer, random_stack
-from rakoto_gaps import C as RAKOTO_C
 from rakoto_gaps import SETS, prepare
+from rakoto_gaps import C as RAKOTO_C
 
 import kernelweave as kw
 from kernelweave.learners import NAMES

@@ -197,7 +197,7 @@ def test_bad_matrices(K, S, message):
 
 
 def test_bad_tolerance():
-    with pytest.raises(ValueError, match="tol must be a positive number; found -1"):
+    with pytest.raises(ValueError, match="tol must be positive, found -1"):
         complete_kernel(np.eye(2), tol=-1)
 
 
@@ -288,7 +288,7 @@ def test_kernels_alike_singular_and_of_any_scale():
 @pytest.mark.parametrize(
     ("y", "options", "message"),
     [
-        ([0.0, 0.0], {}, "not all zero"),
+        ([0.0, 0.0], {}, "y must not be all zero"),
         ([1.0, np.nan], {}, "y must be finite"),
         ([1.0], {}, r"y must have shape \(2,\)"),
         ([1.0, 2.0], {"noise": -1.0}, "noise must be"),

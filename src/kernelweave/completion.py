@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
 
+from .checks import check_number
 from .kernels.memory import require_memory
 
 Array = NDArray[np.float64]
@@ -83,8 +84,7 @@ def complete_kernel(K: ArrayLike, S: ArrayLike | None = None, *, tol: float = 1e
         that is not, or by a positive definite Ω, zero where entries are missing, with tr(ΩK) ≤ 0.
     """
     given, missing, target = _check(K, S)
-    if not (isinstance(tol, int | float) and np.isfinite(tol) and tol > 0):
-        raise ValueError(f"tol must be a positive number; found {tol!r}.")
+    check_number("tol", tol)
     size = np.sqrt(given.diagonal())
     alone = missing.diagonal()
     size[alone] = 1.0 / np.sqrt(target.diagonal()[alone])

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
-from .checks import check_vector
+from .checks import check_number, check_vector
 from .kernels.stack import KernelStack
 
 Array = NDArray[np.float64]
@@ -90,11 +90,10 @@ def max_determinant(
     stack = K if isinstance(K, KernelStack) else KernelStack(K)
     n, m = stack.n, stack.m
     target = check_vector("y", y, n)
-    if not np.isfinite(target).all() or not target.any():
-        raise ValueError("y must be finite, and not all zero: D has no minimum then.")
-    for name, value, least in (("noise", noise, 0.0), ("tol", tol, 1e-300)):
-        if not (np.isfinite(value) and value >= least):
-            raise ValueError(f"{name} must be a non-negative finite number; found {value!r}.")
+    if not target.any():
+        raise ValueError("y must not be all zero: D has no minimum then.")
+    check_number("noise", noise, zero=True)
+    check_number("tol", tol)
     R = np.empty((m, n, n))
     for k, one in enumerate(np.eye(m)):
         A = stack.combine(one) + noise * np.eye(n)
