@@ -142,6 +142,10 @@ def test_more_sequences_than_lanes_in_any_order():
     assert np.array_equal(S[np.ix_(order, order)], smith_waterman([x[i] for i in order]))
     assert np.array_equal(S[:4, 5:9], smith_waterman(x[:4], x[5:9]))
     assert np.array_equal(S, smith_waterman(x, n_jobs=2))
+    kernel = SmithWaterman(n_jobs=2)
+    X = np.array(x, dtype=object).reshape(-1, 1)
+    fitted = KernelBank([EmpiricalKernelMap(kernel)], normalize=None).fit(X[:40])
+    np.testing.assert_allclose(fitted.stack.combine([1.0]), S[:40, :40] @ S[:40, :40], rtol=1e-12)
 
 
 def test_what_changes_nothing_and_what_can_only_add():

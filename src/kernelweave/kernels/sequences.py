@@ -44,17 +44,24 @@ class SmithWaterman(Kernel):
         Symmetric scores of letter against letter; None for BLOSUM62, on amino acids.
     gap_open, gap_extend : non-negative float
         A gap of k letters costs gap_open + k·gap_extend; 11 and 1 are BLAST's for BLOSUM62.
+    n_jobs : int or None
+        Threads that align: None for one, −1 for one on each core. Scores do not depend on it.
     """
 
     known_psd = False
     advice = "EmpiricalKernelMap(SmithWaterman()) is, for any scores."
 
     def __init__(
-        self, substitution: Any = None, gap_open: float = 11.0, gap_extend: float = 1.0
+        self,
+        substitution: Any = None,
+        gap_open: float = 11.0,
+        gap_extend: float = 1.0,
+        n_jobs: int | None = None,
     ) -> None:
         self.substitution = substitution
         self.gap_open = gap_open
         self.gap_extend = gap_extend
+        self.n_jobs = n_jobs
 
     @property
     def numeric(self) -> bool:
@@ -85,6 +92,7 @@ class SmithWaterman(Kernel):
             substitution=self.substitution,
             gap_open=self.gap_open,
             gap_extend=self.gap_extend,
+            n_jobs=self.n_jobs,
         )
 
 
@@ -99,8 +107,8 @@ def smith_waterman(
 ) -> FloatArray:
     """Best local alignment scores of the sequences ``a`` with ``b``, or with each other.
 
-    An array (len(a), len(b)). With ``b`` None each pair is aligned once. ``n_jobs`` threads: None
-    for one, −1 for one on each core. See ``SmithWaterman`` for the other parameters.
+    An array (len(a), len(b)). With ``b`` None each pair is aligned once. See ``SmithWaterman`` for
+    the parameters.
     """
     scores = _Scores.read(substitution, gap_open, gap_extend)
     left = _encode(a, scores.letters, "a")
