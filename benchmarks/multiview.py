@@ -176,7 +176,7 @@ class Found:
 
 
 def plus_minus(values):
-    return f"{values.mean():.2f} ± {values.std(ddof=1) / np.sqrt(values.size):.2f}"
+    return f"{values.mean():.2f} ± {common.standard_error(values):.2f}"
 
 
 def details(name, found):
@@ -194,12 +194,12 @@ def details(name, found):
         for method in LEARNT:
             for rival in RIVALS:
                 tests = [found.test(method, rival, field, t) for t in found.columns.values()]
-                told = [f"{difference:+.2f} (p {p:.2f})" for difference, _, p in tests]
+                told = [f"{difference:+.2f} (p {p:.2g})" for difference, _, p in tests]
                 rows.append([f"{method} − {rival}", *told])
         common.table([f"difference of {title}", *found.columns], rows)
     chosen = [record["view"] for record in found.records("best view")]
     shares = [f"{100 * chosen.count(view) / len(chosen):.0f} %" for view in found.views]
-    rows = [["best view, so often", *shares, None]]
+    rows = [["taken for the best view", *shares, None]]
     for method in LEARNT:
         records = found.records(method)
         weights = [f"{np.mean([r['views'][view] for r in records]):.2f}" for view in found.views]
