@@ -17,6 +17,7 @@ from datasets import (
     WIDTHS,
     Skipped,
     Split,
+    fetch,
     fit_bank,
     gai_kernels,
     half,
@@ -28,7 +29,7 @@ from datasets import (
     standardise,
 )
 from objective import accuracy, certify, judge, rival_gap, sparsity
-from report import Comparison, mean, ms, short, standard_error, table
+from report import Comparison, corrected_t_test, mean, ms, short, standard_error, table
 from runner import HERE, Results, arguments, environment, race, spread, warm_up
 from solvers import (
     TimeUp,

@@ -33,13 +33,18 @@ class Split:
     y_test: np.ndarray
 
 
+def fetch(name: str, data: str | None) -> datasets.DataSet:
+    """A data set with all that is known of it."""
+    try:
+        return datasets.load(FILES.get(name, name), data)
+    except FileNotFoundError as error:
+        raise Skipped(f"{error} Here, --data FOLDER does so.") from None
+
+
 @lru_cache(maxsize=4)
 def load(name: str, data: str | None) -> tuple[np.ndarray, np.ndarray]:
     """Features and ±1 labels of a data set, as they came."""
-    try:
-        found = datasets.load(FILES.get(name, name), data)
-    except FileNotFoundError as error:
-        raise Skipped(f"{error} Here, --data FOLDER does so.") from None
+    found = fetch(name, data)
     return found.X.astype(float), found.y.astype(float)
 
 

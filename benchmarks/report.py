@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.stats
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -75,6 +76,24 @@ def mean(records: list[dict[str, Any]], field: str) -> float | None:
     """Mean of a field over the records that have it."""
     values = [r[field] for r in records if r.get(field) is not None]
     return float(np.mean(values)) if values else None
+
+
+def corrected_t_test(differences: Any, shared: float) -> tuple[float, float, float]:
+    """Mean of paired differences over random splits, half of its 95 % interval, two-sided p.
+
+        t = mean / (s √(1/J + ρ/(1 − ρ))),    J − 1 degrees of freedom
+
+    [Nadeau and Bengio 2003], s the standard deviation over J splits and ρ their correlation, for
+    which stands ``shared``, the share of test rows that two of them have in common: ρ/(1 − ρ) is
+    n_test/n_train where a split uses all rows.
+    """
+    values = np.asarray(differences, dtype=float)
+    mean, spread = float(values.mean()), float(values.std(ddof=1))
+    error = spread * math.sqrt(1.0 / values.size + shared / (1.0 - shared))
+    if error == 0.0:
+        return mean, 0.0, float(mean == 0.0)
+    t = scipy.stats.t(values.size - 1)
+    return mean, float(t.ppf(0.975)) * error, 2.0 * float(t.sf(abs(mean) / error))
 
 
 # ---- a paper's figures beside ours -------------------------------------------------------------
