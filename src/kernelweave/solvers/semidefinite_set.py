@@ -100,7 +100,7 @@ def factored(M: Array) -> Array | None:
 
 
 def _joint_range(stack: Stack, scale: Array, center: Array) -> tuple[Array, Array]:
-    """All s_m UᵀK_mU, U the eigenvectors that span the range of K(e₀), and roots of its eigenvalues.
+    """All s_m UᵀK_mU, U the eigenvectors that span K(e₀)'s range, and roots of the eigenvalues.
 
     The range ends where kernels are no longer semidefinite beside their mean, whose eigenvalue
     there is rounding: at 1e-12 of the largest for kernels in double precision, earlier for others.
