@@ -143,45 +143,6 @@ def matvecs(K: Any, kernels: Any, rows: Any, v: Any, out: Any, start: int, stop:
 
 
 @jit
-def support_products(
-    K: Any, kernels: Any, rows: Any, v: Any, out: Any, start: int, stop: int
-) -> None:
-    """out[k, i] += Σ_j K_k[i, j] v_j at ``rows``, ascending, where all v that is not zero must be.
-
-    Reads the lower triangle only, four rows at a time: they are summed up, then, still in cache,
-    added to what lies above them. Rows between are left with half a sum. A task is one kernel.
-    """
-    whole = rows.shape[0] - rows.shape[0] % 4
-    for k in range(start, stop):
-        A, o = K[kernels[k]], out[k]
-        for a in range(0, whole, 4):
-            i0, i1, i2, i3 = rows[a], rows[a + 1], rows[a + 2], rows[a + 3]
-            r0, r1, r2, r3 = A[i0], A[i1], A[i2], A[i3]
-            x0, x1, x2, x3 = v[i0], v[i1], v[i2], v[i3]
-            s0 = s1 = s2 = s3 = 0.0
-            for j in range(i0):
-                s0 += v[j] * r0[j]
-                s1 += v[j] * r1[j]
-                s2 += v[j] * r2[j]
-                s3 += v[j] * r3[j]
-            for j in range(i0):
-                o[j] += x0 * r0[j] + x1 * r1[j] + x2 * r2[j] + x3 * r3[j]
-            o[i0] += s0 + x0 * r0[i0] + x1 * r1[i0] + x2 * r2[i0] + x3 * r3[i0]
-            o[i1] += s1 + x0 * r1[i0] + x1 * r1[i1] + x2 * r2[i1] + x3 * r3[i1]
-            o[i2] += s2 + x0 * r2[i0] + x1 * r2[i1] + x2 * r2[i2] + x3 * r3[i2]
-            o[i3] += s3 + x0 * r3[i0] + x1 * r3[i1] + x2 * r3[i2] + x3 * r3[i3]
-        for a in range(whole, rows.shape[0]):
-            i = rows[a]
-            r, x = A[i], v[i]
-            s = 0.0
-            for j in range(i):
-                s += v[j] * r[j]
-            for j in range(i):
-                o[j] += x * r[j]
-            o[i] += s + x * r[i]
-
-
-@jit
 def weighted_sums(
     flat: Any, offsets: Any, weights: Any, pieces: Any, out: Any, start: int, stop: int
 ) -> None:

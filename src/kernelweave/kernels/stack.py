@@ -176,21 +176,11 @@ class KernelStack:
     def matvecs(
         self, v: ArrayLike, rows: Index | None = None, kernels: Index | None = None
     ) -> Array:
-        """K_k[rows] v for each of ``kernels``, shape (m', n'): (m, n) unless some are chosen.
-
-        At the rows where v is not zero, and only there, it is quickest.
-        """
+        """K_k[rows] v for each of ``kernels``, shape (m', n'): (m, n) unless some are chosen."""
         x = check_vector("v", v, self.n, finite=False)
         places = as_places(rows, self.n, "rows")
         chosen = as_places(kernels, self.m, "kernels")
         support = np.flatnonzero(x)
-        if np.array_equal(support, places):
-            out = np.zeros((len(chosen), self.n))
-            reads = out.size * len(places) // 2
-            self._share(
-                _passes.support_products, len(chosen), reads, self._K, chosen, places, x, out
-            )
-            return out.take(places, axis=1)
         if len(support) < SPARSE[self.n >= LONG] * len(places):  # K v = Σ_j v_j K[j]
             begins = chosen * self.n**2
             total = self._sums(support * self.n, x[support], begins, begins + self.n)
