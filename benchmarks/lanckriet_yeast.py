@@ -21,13 +21,11 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 import kernelweave as kw
-from kernelweave import datasets
 
 SHOWS = "lanckriet2004, figure 2 (two networks)"
 BETAS = (1.0, 5.0, 20.0)
 FOLDS, REPEATS, LEAST = 5, 3, 100
 C, TOL = 1.0, 1e-3
-SOURCES = ("biogrid", "string")
 NAMES = {
     "01": "metabolism",
     "02": "energy",
@@ -59,13 +57,10 @@ COLUMNS = {  # places of the kernels, and the learner
 @lru_cache(maxsize=1)
 def networks(data):
     """Six kernels over the common genes, and which classes each gene has."""
-    try:
-        found = datasets.load("yeast_networks", data)
-    except FileNotFoundError as error:
-        raise common.Skipped(str(error)) from None
+    found = common.fetch("yeast_networks", data)
     kernels = [
-        (name, kw.Diffusion(kw.Graph(found.graphs[name]), BETAS, normalized=True), name_columns)
-        for name, name_columns in found.views.items()
+        (name, kw.Diffusion(kw.Graph(graph), BETAS, normalized=True), found.views[name])
+        for name, graph in found.graphs.items()
     ]
     bank = common.fit_bank(found.X, kernels, normalize="sphere")
     labels = {code: found.y[:, found.labels.index(code)] for code in NAMES}

@@ -11,8 +11,8 @@ Scores are means ± standard errors over the splits, in per cent. Splits share r
 scores are not independent: differences are tested by the corrected t test of Nadeau and Bengio
 (Machine Learning 52, 2003), with the share of test rows that two splits have in common for their
 correlation. A set of several tasks is judged by the mean over them. "Better" and "worse" mean
-p < 0.05, with no correction for the number of tests on this page; ± there is half of a 95 %
-interval.
+p < 0.05, with no correction for the number of tests on this page, and "no difference" that none
+could be shown; ± after a difference is half of its 95 % interval.
 """
 
 import warnings
@@ -179,6 +179,10 @@ def plus_minus(values):
     return f"{values.mean():.2f} ± {common.standard_error(values):.2f}"
 
 
+def chance(p):
+    return f"p {p:.3f}" if p >= 0.001 else "p < 0.001"
+
+
 def details(name, found):
     print(f"## {name}\n\n{multiview_data.ABOUT[name]} {len(found.splits)} splits.\n")
     for field, title in SCORES.items():
@@ -194,7 +198,7 @@ def details(name, found):
         for method in LEARNT:
             for rival in RIVALS:
                 tests = [found.test(method, rival, field, t) for t in found.columns.values()]
-                told = [f"{difference:+.2f} (p {p:.2g})" for difference, _, p in tests]
+                told = [f"{difference:+.2f} ({chance(p)})" for difference, _, p in tests]
                 rows.append([f"{method} − {rival}", *told])
         common.table([f"difference of {title}", *found.columns], rows)
     chosen = [record["view"] for record in found.records("best view")]
@@ -224,6 +228,13 @@ def summary(found):
             for method in ("MKL ℓ1", "MKL ℓ2")
         ]
         print(f"- **{name}**, points of accuracy. {'. '.join(told)}.")
+    for rival in RIVALS:
+        told = []
+        for method in LEARNT:
+            ways = [verdict(of, method, rival, "accuracy") for of in found.values()]
+            better, worse = (sum(w.startswith(way) for w in ways) for way in ("better", "worse"))
+            told.append(f"{method} better on {better}, worse on {worse}")
+        print(f"- Against {rival}, of {len(found)} sets: {'; '.join(told)}.")
     print()
     for field, title in SCORES.items():
         rows = [
