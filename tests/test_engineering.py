@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import importlib
 import multiprocessing
 import os
@@ -280,3 +281,18 @@ def test_numpy_random_state_and_error_settings_are_left_alone() -> None:
     learn(problem.K, problem.y, C=np.array(5.0), learner="simple")
     assert (np.random.get_state()[1] == state).all()  # noqa: NPY002
     assert np.geterr() == settings
+
+
+@pytest.mark.parametrize("learner", ["newton", "simple", "silp", "alternate", "uniform", "radius"])
+def test_a_fit_leaves_no_kernels_behind(learner: str) -> None:
+    """Without the cycle collector, which seldom runs while few objects hold much memory."""
+    problem = dense(3, n=12, m=3)
+    stack = KernelStack(problem.K)
+    gc.collect()
+    gc.disable()
+    try:
+        before = sys.getrefcount(stack)
+        learn(stack, problem.y, learner=learner)
+        assert sys.getrefcount(stack) == before
+    finally:
+        gc.enable()

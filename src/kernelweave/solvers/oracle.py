@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -174,16 +174,15 @@ class Oracle:
             if not primal < np.inf:
                 scale, bias, primal = self.qp.improve(inner.f, quad)
         linear = self.qp.dual_linear(inner.v)
-        point = Point(e, K, inner.v, inner.f, quad, linear, scale, bias, primal, self.quads)
+        ask = partial(_quads, self.stack, self.qp, self.weight_set.scale)
+        point = Point(e, K, inner.v, inner.f, quad, linear, scale, bias, primal, ask)
         if self.best is None or (point.primal < self.best.primal and not self._foreign):
             self.best = point
         return point
 
     def quads(self, v: Array, kernels: Places | None = None) -> Array:
         """All s_m vᵀK_m v, or those of some kernels. Costs a pass over them."""
-        chosen = slice(None) if kernels is None else kernels
-        q = self.stack.quad_forms(self.qp.fold(v), kernels)
-        return np.maximum(self.weight_set.scale[chosen] * q, 0.0)
+        return _quads(self.stack, self.qp, self.weight_set.scale, v, kernels)
 
     def products(self, point: Point, kernels: Places | None = None) -> tuple[Places, Array]:
         """Free variables of ``point`` and s_m K_m v at their rows, (m, free); fills in its q.
@@ -240,3 +239,11 @@ class Oracle:
             if primal < self.best.primal:
                 self.best = replace(self.best, scale=scale, bias=bias, primal=primal)
         return self.best
+
+
+def _quads(
+    stack: Stack, qp: DualQP, scale: Array, v: Array, kernels: Places | None = None
+) -> Array:
+    """All s_m vᵀK_m v; apart from the oracle, since points keep it and the oracle keeps points."""
+    chosen = slice(None) if kernels is None else kernels
+    return np.maximum(scale[chosen] * stack.quad_forms(qp.fold(v), kernels), 0.0)
