@@ -121,6 +121,23 @@ def test_eigenvectors_of_a_kernel(
     assert kinds.count("second order") == ("learnt" in criterion)
 
 
+def test_rows_without_labels() -> None:
+    """(27) with r_i the traces on all rows, G(K_i,tr) on those with labels."""
+    problem, c = dense(7, n=18, m=3), 11.0
+    rows = np.arange(18) % 3 > 0
+    y = problem.y[rows]
+    traces = np.trace(problem.K, axis1=1, axis2=2)
+    alpha, t = cp.Variable(y.size), cp.Variable()
+    quadratics = [
+        cp.sum_squares((y[:, None] * factor(K[np.ix_(rows, rows)], 1e-13)).T @ alpha) / r
+        for K, r in zip(problem.K, traces, strict=True)
+    ]
+    omega, _ = printed(quadratics, alpha, t, y, c, "1-norm")
+    solution = found(problem.K, np.where(rows, problem.y, 0.0), c, "1-norm")
+    assert 2.0 * solution.objective == pytest.approx(omega, rel=2e-6)
+    assert solution.weights @ traces == pytest.approx(c, rel=1e-9)
+
+
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_agrees_with_newton(criterion: str) -> None:
     problem = separable(5)
@@ -237,7 +254,7 @@ def test_cuts_finish_what_the_conic_solver_does_not(monkeypatch: pytest.MonkeyPa
     [
         (Qcqp(), {"weight_norm": 2}, r"Qcqp\(\) needs weight_norm=1, found 2"),
         (Qcqp(form="primal"), {}, r"form must be one of \['group', 'machine'\], found 'primal'"),
-        (Qcqp(batch=0), {}, "batch must be a positive number of kernels, found 0"),
+        (Qcqp(batch=0), {}, "batch must be positive, found 0"),
     ],
 )
 def test_refused_before_any_work(

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from ..checks import check_number
 from ..kernels.factors import factor
 from ..params import Params
 from ..solvers.cone_programs import FORMS, in_units
@@ -49,8 +50,7 @@ class Qcqp(Params):
         """One program and one SVM an iteration; unit weights ``e`` are for the first SVM alone."""
         if self.form not in FORMS:
             raise ValueError(f"form must be one of {sorted(FORMS)}, found {self.form!r}")
-        if self.batch < 1:
-            raise ValueError(f"batch must be a positive number of kernels, found {self.batch!r}")
+        check_number("batch", self.batch, int)
         load_clarabel()
         cuts = Cuts(oracle, tol)
         point = oracle.solve(e, inner_tol(1.0, tol))
