@@ -16,30 +16,23 @@ from typing import Any
 
 import numpy as np
 from objective import rival_gap
-from scipy import sparse
 from solvers import need
 
 import kernelweave as kw
+from kernelweave.problems.losses import lower
+from kernelweave.solvers.cone_programs import group_form, machine_form
+from kernelweave.solvers.conic import ConeSolution, solve_cone_program
 
 LADDER = (10.0, 1.0, 0.1, 1e-2, 1e-4)  # own tolerances to try, relative to the certified gap wanted
 
 
 @dataclass(frozen=True)
-class ConeProgram:
-    """min ½xᵀPx + qᵀx s.t. b − Ax in zeros × nonnegative numbers × second-order cones.
+class Cones:
+    """P, q, A, b and cones of a program; ``read`` finds weights and v = y∘α in its solution and,
+    where the program has it, the model f with its squared norm."""
 
-    ``read(x, z)`` gives weights, coefficients v = y∘α and, where the program has it, the model f
-    with its squared norm.
-    """
-
-    P: sparse.csc_matrix
-    q: np.ndarray
-    A: sparse.csc_matrix
-    b: np.ndarray
-    zeros: int
-    nonnegative: int
-    cones: list[int]
-    read: Callable[[np.ndarray, np.ndarray], tuple[Any, ...]]
+    arrays: tuple[Any, ...]
+    read: Callable[[ConeSolution], tuple[Any, ...]]
 
 
 def factors(K, relative=1e-11):
@@ -56,64 +49,27 @@ def factors(K, relative=1e-11):
 
 
 def dual_form(L, y, C):
-    n, sizes = len(y), [B.shape[1] + 1 for B in L]
-    # a block (0; −L_mᵀ Y) a kernel, so that b − A x = (u; L_mᵀ(y∘α))
-    signed = np.vstack([np.vstack([np.zeros((1, n)), -(B * y[:, None]).T]) for B in L])
-    heads = np.concatenate([np.eye(1, size)[0] for size in sizes])
-    nothing = sparse.csc_matrix((n, 1))
-    A = sparse.vstack(
-        [
-            sparse.hstack([sparse.csc_matrix(y[None]), sparse.csc_matrix((1, 1))]),
-            sparse.hstack([-sparse.identity(n), nothing]),
-            sparse.hstack([sparse.identity(n), nothing]),
-            sparse.hstack([sparse.csc_matrix(signed), sparse.csc_matrix(-heads[:, None])]),
-        ],
-        format="csc",
-    )
-    b = np.concatenate([np.zeros(1 + n), np.full(n, C), np.zeros(len(heads))])
-    P = sparse.csc_matrix(([1.0], ([n], [n])), (n + 1, n + 1))
-    starts = 1 + 2 * n + np.cumsum([0, *sizes[:-1]])
+    program, read = machine_form(L, lower(y, len(y), C, "hinge"))
 
-    def read(x, z):
-        weights = np.maximum(z[starts], 0.0)
-        return weights / weights.sum(), y * np.clip(x[:n], 0.0, C), None
+    def weights_and_v(found):
+        weights, v = read(found)
+        return weights, y * np.clip(y * v, 0.0, C), None
 
-    return ConeProgram(P, np.append(-np.ones(n), 0.0), A, b, 1, 2 * n, sizes, read)
+    return Cones(program.arrays(), weights_and_v)
 
 
 def primal_form(L, y, C):
-    n, m = len(y), len(L)
-    ranks = np.array([B.shape[1] for B in L])
-    ends, R = np.cumsum(ranks), int(ranks.sum())
-    # columns: w (R), norms (m), u, b, ξ (n)
-    total = np.zeros((1, R + m + 2 + n))
-    total[0, R : R + m], total[0, R + m] = 1.0, -1.0
-    margins = sparse.hstack(
-        [
-            sparse.csc_matrix(-np.hstack(L) * y[:, None]),
-            sparse.csc_matrix((n, m + 1)),
-            sparse.csc_matrix(-y[:, None]),
-            -sparse.identity(n),
-        ]
-    )
-    slacks = sparse.hstack([sparse.csc_matrix((n, R + m + 2)), -sparse.identity(n)])
-    order = np.concatenate(
-        [[R + k, *range(ends[k] - ranks[k], ends[k])] for k in range(m)]
-    )  # the cone of kernel k holds its norm, then its w
-    norms = sparse.csc_matrix((-np.ones(R + m), (np.arange(R + m), order)), (R + m, R + m + 2 + n))
-    A = sparse.vstack([sparse.csc_matrix(total), margins, slacks, norms], format="csc")
-    b = np.concatenate([[0.0], -np.ones(n), np.zeros(n + R + m)])
-    P = sparse.csc_matrix(([1.0], ([R + m], [R + m])), (A.shape[1], A.shape[1]))
-    q = np.concatenate([np.zeros(R + m + 2), np.full(n, C)])
+    program, read = group_form(L, lower(y, len(y), C, "hinge"))
+    ends = np.cumsum([B.shape[1] for B in L])
     stacked = np.hstack(L)
 
-    def read(x, z):
-        w = x[:R]
-        lengths = np.sqrt(np.add.reduceat(w**2, ends - ranks))
-        alpha = np.clip(z[1 : 1 + n], 0.0, C)
-        return lengths / lengths.sum(), y * alpha, (stacked @ w, lengths.sum() ** 2)
+    def weights_v_and_model(found):
+        weights, v = read(found)
+        parts = np.split(found.x, ends)[:-1]  # the w_m
+        size = sum(np.linalg.norm(w) for w in parts)
+        return weights, y * np.clip(y * v, 0.0, C), (stacked @ np.concatenate(parts), size**2)
 
-    return ConeProgram(P, q, A, b, 0, 1 + 2 * n, [int(rank) + 1 for rank in ranks], read)
+    return Cones(program.arrays(), weights_v_and_model)
 
 
 FORMS = {"dual": dual_form, "primal": primal_form}
@@ -122,46 +78,46 @@ FORMS = {"dual": dual_form, "primal": primal_form}
 # ---- solvers -----------------------------------------------------------------------------------
 
 
-def clarabel(program, tol, limit):
+def clarabel(arrays, tol, limit):
     need("clarabel")
-    import clarabel as package
-
-    settings = package.DefaultSettings()
-    settings.verbose, settings.max_threads, settings.time_limit = False, 1, limit
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tol
-    cones = [package.ZeroConeT(program.zeros)] if program.zeros else []
-    cones += [package.NonnegativeConeT(program.nonnegative)]
-    cones += [package.SecondOrderConeT(int(size)) for size in program.cones]
-    answer = package.DefaultSolver(
-        program.P, program.q, program.A, program.b, cones, settings
-    ).solve()
-    return np.array(answer.x), np.array(answer.z), str(answer.status)
+    return solve_cone_program(*arrays, tol, limit)
 
 
-def scs(program, tol, limit):
+def scs(arrays, tol, limit):
     need("scs")
     import scs as package
 
-    data = {"P": program.P, "c": program.q, "A": program.A, "b": program.b}
-    cones = {"z": program.zeros, "l": program.nonnegative, "q": program.cones}
+    P, q, A, b, cones = arrays
+    # SCS wants rows by kind of cone
+    starts = np.cumsum([0, *(size for _, size in cones)])
+    kinds = {"zero": [], "nonnegative": [], "second order": []}
+    for (kind, size), start in zip(cones, starts, strict=False):
+        kinds[kind].append(np.arange(start, start + size))
+    order = np.concatenate([rows for blocks in kinds.values() for rows in blocks])
+    sizes = {kind: [len(rows) for rows in blocks] for kind, blocks in kinds.items()}
+    data = {"P": P, "c": q, "A": A[order], "b": b[order]}
+    shape = {"z": sum(sizes["zero"]), "l": sum(sizes["nonnegative"]), "q": sizes["second order"]}
     options = {"verbose": False, "max_iters": 10**6, "time_limit_secs": limit}
-    answer = package.SCS(data, cones, eps_abs=tol, eps_rel=tol, **options).solve()
-    return answer["x"], answer["y"], answer["info"]["status"]
+    answer = package.SCS(data, shape, eps_abs=tol, eps_rel=tol, **options).solve()
+    z = np.empty(len(b))
+    z[order] = answer["y"]
+    info = answer["info"]
+    return ConeSolution(answer["x"], z, info["status"], info["iter"], info["solve_time"] / 1e3)
 
 
 SOLVERS = {"Clarabel": clarabel, "SCS": scs}
 
 
-def solve_cone(program: ConeProgram, solver: str, tol: float, limit: float) -> tuple[Any, ...]:
-    """x, z and status that a solver ends with at its own tolerance, after ``limit`` seconds."""
-    return SOLVERS[solver](program, tol, limit)
+def solve_cone(cones: Cones, solver: str, tol: float, limit: float) -> ConeSolution:
+    """What a solver ends with at its own tolerance, after ``limit`` seconds at the latest."""
+    return SOLVERS[solver](cones.arrays, tol, limit)
 
 
 def certified_cone(
     stack: kw.KernelStack,
     y: np.ndarray,
     C: float,
-    program: ConeProgram,
+    cones: Cones,
     solver: str,
     gap: float,
     limit: float = np.inf,
@@ -172,13 +128,13 @@ def certified_cone(
     """
     for factor in LADDER:
         began = time.perf_counter()
-        x, z, status = solve_cone(program, solver, factor * gap, limit)
+        answer = solve_cone(cones, solver, factor * gap, limit)
         seconds = time.perf_counter() - began
         found = np.inf
-        if np.isfinite(x).all() and np.isfinite(z).all():
-            weights, coef, model = program.read(x, z)
+        if answer.found:
+            weights, coef, model = cones.read(answer)
             found = rival_gap(stack, y, C, weights, coef, model=model)
-        record = {"tol": factor * gap, "status": status, "seconds": seconds, "gap": found}
+        record = {"tol": factor * gap, "status": answer.status, "seconds": seconds, "gap": found}
         if found <= gap or seconds >= limit:
             break
     return record | {"reached": found <= gap}

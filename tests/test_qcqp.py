@@ -111,14 +111,31 @@ def test_eigenvectors_of_a_kernel(
     kinds: list[str] = []
     solve = conic.solve_cone_program
 
-    def watched(P: Any, q: Any, A: Any, b: Any, cones: Any, tol: float) -> Any:
+    def watched(P: Any, q: Any, A: Any, b: Any, cones: Any, *rest: Any) -> Any:
         kinds.extend(kind for kind, _ in cones)
-        return solve(P, q, A, b, cones, tol)
+        return solve(P, q, A, b, cones, *rest)
 
     monkeypatch.setattr(conic, "solve_cone_program", watched)
     solution = found(kernels, y, c, criterion, form=form, batch=17)
     assert 2.0 * solution.objective == pytest.approx(omega, rel=2e-6)
     assert kinds.count("second order") == ("learnt" in criterion)
+
+
+def test_rows_without_labels() -> None:
+    """(27) with r_i the traces on all rows, G(K_i,tr) on those with labels."""
+    problem, c = dense(7, n=18, m=3), 11.0
+    rows = np.arange(18) % 3 > 0
+    y = problem.y[rows]
+    traces = np.trace(problem.K, axis1=1, axis2=2)
+    alpha, t = cp.Variable(y.size), cp.Variable()
+    quadratics = [
+        cp.sum_squares((y[:, None] * factor(K[np.ix_(rows, rows)], 1e-13)).T @ alpha) / r
+        for K, r in zip(problem.K, traces, strict=True)
+    ]
+    omega, _ = printed(quadratics, alpha, t, y, c, "1-norm")
+    solution = found(problem.K, np.where(rows, problem.y, 0.0), c, "1-norm")
+    assert 2.0 * solution.objective == pytest.approx(omega, rel=2e-6)
+    assert solution.weights @ traces == pytest.approx(c, rel=1e-9)
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
@@ -132,6 +149,13 @@ def test_agrees_with_newton(criterion: str) -> None:
 # --- the programs -------------------------------------------------------------------------------
 
 
+def solved(form: str, factors: list[np.ndarray], qp: Any) -> tuple[np.ndarray, np.ndarray]:
+    program, read = FORMS[form](factors, qp)
+    answer = program.solve(1e-9)
+    assert answer.found
+    return read(answer)
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("machine", MACHINES)
 def test_forms_of_every_machine(machine: str, form: str) -> None:
@@ -140,8 +164,8 @@ def test_forms_of_every_machine(machine: str, form: str) -> None:
     for width in (0.7, 2.0):
         qp = MACHINES[machine](rng, 18)
         K = gaussian(rng.standard_normal((18, 3)), width)
-        e, v, answer = FORMS[form]([factor(K, 1e-13)], qp)
-        assert answer.found and e == pytest.approx([1.0])
+        e, v = solved(form, [factor(K, 1e-13)], qp)
+        assert e == pytest.approx([1.0])
         assert v == pytest.approx(qp.feasible(v), abs=1e-5 * (1.0 + np.abs(v).max()))
         v = qp.feasible(v)
         best = qp_optimum(K, qp)
@@ -153,7 +177,7 @@ def test_forms_of_every_machine(machine: str, form: str) -> None:
 def test_weights_from_the_duals(problem: Problem, form: str) -> None:
     """Complementary: only kernels with the largest vᵀKv have weight, and J there is the value."""
     qp = hinge(problem.y, 1.0)
-    e, v, _ = FORMS[form]([factor(K, 1e-12) for K in problem.K], qp, 1e-9)
+    e, v = solved(form, [factor(K, 1e-12) for K in problem.K], qp)
     v = qp.feasible(v)
     q = np.array([v @ K @ v for K in problem.K])
     assert e.min() >= 0.0 and e.sum() == pytest.approx(1.0)
@@ -166,9 +190,9 @@ def test_weights_from_the_duals(problem: Problem, form: str) -> None:
 def test_units_change_nothing_but_the_scale(form: str) -> None:
     problem = dense(2, n=15)
     qp, factors = hinge(problem.y, 3.0), [factor(K, 1e-12) for K in problem.K]
-    e, v, _ = FORMS[form](factors, qp, 1e-9)
+    e, v = solved(form, factors, qp)
     for unit in (0.05, 4.0):
-        scaled, w, _ = FORMS[form](*in_units(factors, qp, unit), 1e-9)
+        scaled, w = solved(form, *in_units(factors, qp, unit))
         assert scaled == pytest.approx(e, abs=1e-5)
         assert qp.dual_linear(unit * w) == pytest.approx(qp.dual_linear(v), rel=1e-6)
 
@@ -213,7 +237,7 @@ def test_no_weights_are_left_over_from_the_interior() -> None:
 
 def test_cuts_finish_what_the_conic_solver_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     def rough(*args: Any) -> Any:
-        return solve(*args[:-1], 1e-2)
+        return solve(*args[:5], 1e-2)
 
     solve = conic.solve_cone_program
     monkeypatch.setattr(conic, "solve_cone_program", rough)
@@ -228,9 +252,9 @@ def test_cuts_finish_what_the_conic_solver_does_not(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("learner", "options", "message"),
     [
-        (Qcqp(), {"weight_norm": 2}, "'qcqp'.*needs weight_norm=1, found 2"),
+        (Qcqp(), {"weight_norm": 2}, r"Qcqp\(\) needs weight_norm=1, found 2"),
         (Qcqp(form="primal"), {}, r"form must be one of \['group', 'machine'\], found 'primal'"),
-        (Qcqp(batch=0), {}, "batch must be a positive number of kernels, found 0"),
+        (Qcqp(batch=0), {}, "batch must be positive, found 0"),
     ],
 )
 def test_refused_before_any_work(

@@ -16,6 +16,7 @@ from joblib import Parallel, delayed
 from stack_contract import CHECKS, grams, outputs, same, some_weights, vectors
 
 from kernelweave.kernels import _checks, _passes, memory
+from kernelweave.kernels.identity import WithIdentity
 from kernelweave.kernels.memory import available_bytes
 from kernelweave.kernels.stack import KernelStack
 
@@ -463,3 +464,9 @@ def test_vectors_and_weights_cover_the_sparse_path() -> None:
     shares = [np.count_nonzero(v) / len(v) for v in vectors(40)]
     assert shares[0] == 1.0 and 0 < shares[2] < 0.4 and shares[-1] == 0
     assert any(np.count_nonzero(w) == 1 for w in some_weights(6))
+
+
+def test_rows_with_the_identity() -> None:
+    stack = WithIdentity(KernelStack(grams(3, 7)))
+    weights, index = np.array([0.3, 0.0, 2.0, 0.7]), np.array([4, 0, 4])
+    assert np.allclose(stack.rows(weights, index), stack.combine(weights)[index], rtol=1e-14)

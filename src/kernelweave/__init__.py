@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .certificate import Certificate as Certificate
     from .certificate import duality_gap as duality_gap
     from .estimators import MKLClassifier as MKLClassifier
+    from .kernels.alignment import alignment as alignment
     from .kernels.bank import FittedBank as FittedBank
     from .kernels.bank import KernelBank as KernelBank
     from .kernels.differentiable import GaussianWidths as GaussianWidths
@@ -55,6 +56,7 @@ _HOME = {
     "Precomputed": "kernels.functions",
     "SmithWaterman": "kernels.sequences",
     "Solution": "solution",
+    "alignment": "kernels.alignment",
     "duality_gap": "certificate",
     "enclosing_ball": "solvers.enclosing_ball",
     "learn": "mkl",

@@ -69,7 +69,7 @@ def learn(
         ridge helps.
     learner : str or learner object
         "auto" (Newton), "newton", "simple", "silp", "alternate", "qcqp", "uniform", "sdp",
-        "radius", "radius_bound", or an object with knobs of its own, such as
+        "alignment", "radius", "radius_bound", or an object with knobs of its own, such as
         ``Radius("gradient")`` after ``from kernelweave.learners import Radius``. "sdp" learns
         weights of either sign under a trace constraint (see ``trace``).
     loss : "hinge" or "squared_hinge"

@@ -43,7 +43,8 @@ class Solution:
         What a learner with an objective of its own has to say: under ``radius`` and
         ``radius_bound`` the "radius" of the enclosing ball at ``weights`` (with the ridge where
         ``RadiusBound(ridge_in_ball=True)`` says so) and "stationarity"; under ``radius``
-        also the "center" β that proves the lower bound together with ``dual_alpha``.
+        also the "center" β that proves the lower bound together with ``dual_alpha``; under
+        ``alignment`` the "alignment" and, as "stationarity", by what share others could exceed it.
     """
 
     weights: Array

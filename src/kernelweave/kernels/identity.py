@@ -51,6 +51,13 @@ class WithIdentity:
             total.flags.writeable = False
         return total
 
+    def rows(self, weights: ArrayLike, index: Places) -> Array:
+        """Rows ``index`` of Σ_k weights_k K_k + τI."""
+        w = np.asarray(weights, dtype=float)
+        total = self.stack.rows(w[:-1], index)
+        total[np.arange(len(index)), index] += w[-1]
+        return total
+
     def quad_forms(self, v: ArrayLike, kernels: Places | None = None) -> Array:
         """vᵀK_k v for all kernels, or those of ``kernels``."""
         x = np.asarray(v, dtype=float)

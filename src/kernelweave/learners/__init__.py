@@ -18,6 +18,7 @@ _BY_NAME = {
     "newton": "newton.Newton",
     "sdp": "sdp.Sdp",
     "qcqp": "qcqp.Qcqp",
+    "alignment": "alignment.Alignment",
     "radius": "radius.Radius",
     "radius_bound": "radius_bound.RadiusBound",
 }

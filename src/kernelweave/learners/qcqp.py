@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from ..checks import check_number
 from ..kernels.factors import factor
 from ..params import Params
 from ..solvers.cone_programs import FORMS, in_units
@@ -39,21 +40,17 @@ class Qcqp(Params):
         Kernels that enter the program at a time, those with the largest vᵀK_m v first.
     """
 
+    weight_norms = (1,)  # multipliers, on the simplex
+
     def __init__(self, form: str = "group", batch: int = 10) -> None:
         self.form = form
         self.batch = batch
 
     def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
         """One program and one SVM an iteration; unit weights ``e`` are for the first SVM alone."""
-        if oracle.weight_set.norm > 1.0:
-            raise ValueError(
-                "learner 'qcqp' finds weights as multipliers, on the simplex: it needs "
-                f"weight_norm=1, found {oracle.weight_set.norm:g}"
-            )
         if self.form not in FORMS:
             raise ValueError(f"form must be one of {sorted(FORMS)}, found {self.form!r}")
-        if self.batch < 1:
-            raise ValueError(f"batch must be a positive number of kernels, found {self.batch!r}")
+        check_number("batch", self.batch, int)
         load_clarabel()
         cuts = Cuts(oracle, tol)
         point = oracle.solve(e, inner_tol(1.0, tol))
@@ -110,7 +107,9 @@ class _Program:
         """Unit weights of all kernels, and a feasible v; none where the program has no solution."""
         qp = self.oracle.qp
         accuracy = float(np.clip(1e-3 * self.tol, 1e-10, 1e-6))
-        shares, v, found = self.form(*in_units(self.factors, qp, self.unit), accuracy)
+        program, read = self.form(*in_units(self.factors, qp, self.unit))
+        found = program.solve(accuracy)
+        shares, v = read(found)
         e = np.zeros(self.outside.size)
         e[self.kernels] = shares
         return e, qp.feasible(self.unit * v) if found.found else None

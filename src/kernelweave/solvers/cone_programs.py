@@ -12,6 +12,7 @@ multipliers. A kernel of rank one needs no cone but two bounds, |f_mᵀv| ≤ u:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -22,11 +23,11 @@ from ..problems.dual_qp import DualQP
 from .conic import ConeProgram, ConeSolution, Matrix
 
 Array = NDArray[np.float64]
-Answer = tuple[Array, Array, ConeSolution]
+Reader = Callable[[ConeSolution], tuple[Array, Array]]
 
 
-def machine_form(factors: list[Array], qp: DualQP, tol: float = 1e-8) -> Answer:
-    """Weights e, the machine's v, and the solver's answer; every factor has a column at least."""
+def machine_form(factors: list[Array], qp: DualQP) -> tuple[ConeProgram, Reader]:
+    """The program, and what reads e and v off its solution. Every factor has a column at least."""
     n = qp.linear.size
     program = ConeProgram()
     v = program.variables(n, cost=-qp.linear, bend=qp.ridge)
@@ -37,14 +38,17 @@ def machine_form(factors: list[Array], qp: DualQP, tol: float = 1e-8) -> Answer:
         at = np.isfinite(bound)
         program.constrain("nonnegative", sign * bound[at], (v, -sign * identity[at]))
     cones = [_norm_below(program, u, v, _rows(F, qp).T) for F in factors]
-    found = program.solve(tol)
     # two bounds of one kernel share its weight; of a cone, only the head is a weight
     heads = [slice(k.start, k.start + (1 if k.stop - k.start > 2 else 2)) for k in cones]
-    return _shares(np.array([found.z[head].sum() for head in heads])), found.x[v], found
+
+    def read(found: ConeSolution) -> tuple[Array, Array]:
+        return _shares(np.array([found.z[head].sum() for head in heads])), found.x[v]
+
+    return program, read
 
 
-def group_form(factors: list[Array], qp: DualQP, tol: float = 1e-8) -> Answer:
-    """Weights e, the machine's v, and the solver's answer; every factor has a column at least.
+def group_form(factors: list[Array], qp: DualQP) -> tuple[ConeProgram, Reader]:
+    """The program, and what reads e and v off its solution; the first variables are the w_m.
 
     ℓ_i(h) = min hi_i·a − lo_i·s + ½ρp² over a, s ≥ 0 and p with h = a − s + ρp: no a where hi_i is
     infinite, no s where lo_i is, no p without a ridge. A part that costs nothing turns the
@@ -79,11 +83,14 @@ def group_form(factors: list[Array], qp: DualQP, tol: float = 1e-8) -> Answer:
     program.constrain("nonnegative", 0.0, (u, [[1.0]]), *((norm, [[-1.0]]) for norm in norms))
     for norm, x, F in zip(norms, w, factors, strict=True):
         _norm_below(program, norm, x, np.eye(F.shape[1]))
-    found = program.solve(tol)
-    v = np.empty(n)
-    for (at, sign, _), place in zip(kinds, rows, strict=True):
-        v[at] = sign * found.z[place]
-    return _shares(np.array([found.x[norm.start] for norm in norms])), v, found
+
+    def read(found: ConeSolution) -> tuple[Array, Array]:
+        v = np.empty(n)
+        for (at, sign, _), place in zip(kinds, rows, strict=True):
+            v[at] = sign * found.z[place]
+        return _shares(np.array([found.x[norm.start] for norm in norms])), v
+
+    return program, read
 
 
 FORMS = {"machine": machine_form, "group": group_form}

@@ -49,9 +49,15 @@ def load_clarabel() -> Any:
 
 
 def solve_cone_program(
-    P: Matrix, q: Array, A: Matrix, b: Array, cones: Sequence[tuple[str, int]], tol: float = 1e-8
+    P: Matrix,
+    q: Array,
+    A: Matrix,
+    b: Array,
+    cones: Sequence[tuple[str, int]],
+    tol: float = 1e-8,
+    limit: float = np.inf,
 ) -> ConeSolution:
-    """Solve to ``tol``, in the solver's measures of gap and feasibility, where it can.
+    """Solve to ``tol``, in the solver's measures of gap and feasibility, or for ``limit`` seconds.
 
     ``P`` and ``A`` are sparse; ``cones`` are kinds and sizes, in the order of the rows of A.
     """
@@ -63,6 +69,7 @@ def solve_cone_program(
     }
     settings = clarabel.DefaultSettings()
     settings.verbose = False
+    settings.time_limit = limit
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tol
     sized = [kinds[kind](size) for kind, size in cones]
     upper = sparse.triu(P, format="csc")
@@ -108,10 +115,13 @@ class ConeProgram:
         self._rows += b.size
         return slice(self._rows - b.size, self._rows)
 
-    def solve(self, tol: float = 1e-8) -> ConeSolution:
-        """The solver's answer; see ``solve_cone_program``."""
+    def arrays(self) -> tuple[Matrix, Array, Matrix, Array, list[tuple[str, int]]]:
+        """P, q, A, b and cones."""
         rows, columns, data = (np.concatenate(arrays) for arrays in zip(*self._parts, strict=True))
         A = sparse.csc_matrix((-data, (rows, columns)), (self._rows, self._columns))
-        P = sparse.diags(np.concatenate(self._bends))
-        q, b = np.concatenate(self._costs), np.concatenate(self._right)
-        return solve_cone_program(P, q, A, b, self._cones, tol)
+        P = sparse.diags(np.concatenate(self._bends), format="csc")
+        return P, np.concatenate(self._costs), A, np.concatenate(self._right), self._cones
+
+    def solve(self, tol: float = 1e-8, limit: float = np.inf) -> ConeSolution:
+        """The solver's answer; see ``solve_cone_program``."""
+        return solve_cone_program(*self.arrays(), tol, limit)

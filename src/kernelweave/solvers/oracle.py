@@ -50,6 +50,10 @@ class Stack(Protocol):
         """Σ_k weights_k K_k."""
         ...
 
+    def rows(self, weights: Array, index: Places) -> Array:
+        """Rows ``index`` of Σ_k weights_k K_k."""
+        ...
+
     def quad_forms(self, v: Array, kernels: Places | None = None) -> Array:
         """All vᵀK_k v, or those of some kernels."""
         ...

@@ -1,0 +1,85 @@
+"""How much a kernel looks like the labels: alignment [lanckriet2004, def. 6].
+
+    A(K, L) = ⟨K, L⟩ / (‖K‖‖L‖),     ⟨K, L⟩ = tr KᵀL,      L = yyᵀ for labels y     (eq. 7)
+
+The cosine of the angle between two matrices. Centred, it is that of HKH and HLH, H = I − 11ᵀ/n:
+what a kernel says of all rows alike then does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..checks import refuse_masked
+from .stack import KernelStack
+
+Array = NDArray[np.float64]
+
+_NOTHING = 1e-13  # share of ‖K‖ at which ‖HKH‖ is rounding
+
+
+def alignment(
+    K: ArrayLike | KernelStack, target: ArrayLike, *, centered: bool = False
+) -> float | Array:
+    """The alignment of one kernel matrix, or of each of several, with labels or another matrix.
+
+    Parameters
+    ----------
+    K : array (n, n), array (m, n, n) or KernelStack
+    target : array (n,) or (n, n)
+        Labels y, for yyᵀ, or a kernel matrix.
+    centered : bool
+        Whether both are centred first.
+
+    Returns
+    -------
+    float or array (m,)
+        Between −1 and 1, and not negative for kernels; 0 where either matrix is zero.
+    """
+    if isinstance(K, KernelStack):
+        matrices, n, one = _kernels(K), K.n, False
+    else:
+        array = _numbers("K", K)
+        one = array.ndim == 2
+        array = array[None] if one else array
+        if array.ndim != 3 or array.shape[1] != array.shape[2] or not array.size:
+            raise ValueError(f"K must have shape (n, n) or (m, n, n), found {np.shape(K)}")
+        matrices, n = iter(array), array.shape[1]
+    other = _numbers("target", target)
+    if other.shape == (n,):
+        other = np.outer(other, other)
+    if other.shape != (n, n):
+        raise ValueError(f"target must have shape ({n},) or ({n}, {n}), found {other.shape}")
+    found = np.array([_cosine(matrix, other, centered) for matrix in matrices])
+    return float(found[0]) if one else found
+
+
+def _cosine(K: Array, L: Array, centered: bool) -> float:
+    if centered:
+        K, L = _centered(K), _centered(L)
+    size = np.linalg.norm(K) * np.linalg.norm(L)
+    return float(np.vdot(K, L) / size) if size > 0.0 else 0.0
+
+
+def _centered(K: Array) -> Array:
+    means = K.mean(axis=0)
+    centred = K - means - K.mean(axis=1)[:, None] + means.mean()
+    return centred if np.linalg.norm(centred) > _NOTHING * np.linalg.norm(K) else 0.0 * K
+
+
+def _kernels(stack: KernelStack) -> Iterator[Array]:
+    return (stack.combine(alone) for alone in np.eye(stack.m))
+
+
+def _numbers(name: str, x: ArrayLike) -> Array:
+    refuse_masked(name, x)
+    try:
+        array = np.asarray(x, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must hold numbers, found {type(x).__name__}") from None
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite, found NaN or infinity")
+    return array

@@ -1,0 +1,203 @@
+"""Weights under which the kernel looks most like the labels [lanckriet2004, §4.7].
+
+    max_d  ⟨K_tr(d), yyᵀ⟩    s.t.  ‖K(d)‖ ≤ 1,  and  d ≥ 0  or  K(d) ⪰ 0,     K(d) = Σ_m d_m K_m
+
+with ⟨K, L⟩ = tr KᵀL; K_tr is the block of the labelled rows. Up to the size of d that is
+
+    min_d  ½ dᵀSd    s.t.  d·a = 1,      S_kl = ⟨K_k, K_l⟩,   a_k = yᵀK_k y              (55), (56)
+
+a quadratic program in m variables for d ≥ 0. Of kernels orthogonal to each other, such as those of
+single eigenvectors, it has the solution d_k = a_k/S_kk (54). With K(d) ⪰ 0 (53) it is left to the
+interior point method of signed weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..params import Params
+from ..problems.weight_sets import norm
+from ..solvers.master import solve_master
+from ..solvers.oracle import HardMarginInfeasible, Oracle, Stack
+from ..solvers.semidefinite import follow
+from ..solvers.semidefinite_set import SemidefiniteSet, triangle
+
+Array = NDArray[np.float64]
+
+_CHUNK = 1 << 22  # numbers, of all kernels together, that are multiplied with each other at a time
+_NOTHING = 1e-13  # share of tr K at which ‖HKH‖ is rounding
+
+
+class Alignment(Params):
+    """Maximal alignment with the labels, then one SVM at these weights.
+
+    The weights know nothing of C and the loss, and the certificate is that of the SVM;
+    ``duality_gap`` tells how far they are from the best ones for it. ``Solution.extras`` has the
+    "alignment" reached and, as "stationarity", by what share of it any other weights could be
+    better: a bound, as for the gap.
+
+    Parameters
+    ----------
+    centered : bool
+        Whether kernels and labels are centred before they are compared: then neither the share of
+        a class nor a constant in a kernel counts. The SVM gets the kernels as they are.
+    signed : bool
+        Whether weights may be negative where K(d) ⪰ 0 on all rows; for transduction.
+    """
+
+    objective: ClassVar[str] = "alignment"
+
+    def __init__(self, centered: bool = False, signed: bool = False) -> None:
+        self.centered = centered
+        self.signed = signed
+
+    def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
+        """Weights first, then one solve, as tight as asked; ``e`` does not matter."""
+        scale, kernels = oracle.weight_set.scale, oracle.whole
+        y = np.sign(oracle.qp.linear)
+        target = y - y.mean() if self.centered else y
+        a = scale * oracle.stack.quad_forms(target)
+        if self.signed:
+            R = frobenius_root(kernels, self.centered) * scale
+            e, excess = most_aligned_signed(kernels, scale, R, a, tol)
+            e = e / e.sum()
+            size = float(np.linalg.norm(R @ e))
+        else:
+            S = frobenius_products(kernels, self.centered) * np.outer(scale, scale)
+            e, excess = most_aligned(S, a)
+            e = e / norm(e, oracle.weight_set.norm)
+            size = float(np.sqrt(e @ S @ e))
+        score = float(a @ e) / (size * float(target @ target)) if a.any() else 0.0
+        oracle.extras |= {"alignment": score, "stationarity": excess}
+        point = oracle.solve(e, 0.99 * tol)
+        if point.e is not e:
+            raise HardMarginInfeasible(
+                "C=inf asks for a hard margin, but the most aligned kernel does not separate the "
+                "two classes; use a finite C"
+            )
+        oracle.settle(point)
+        yield
+
+
+def frobenius_products(kernels: Stack, centered: bool = False) -> Array:
+    """All ⟨K_k, K_l⟩, shape (m, m); ``centered``: of HK_kH and HK_lH, H = I − 11ᵀ/n."""
+    products = np.zeros((kernels.m, kernels.m))
+    for flat in _chunks(kernels, centered):
+        products += flat @ flat.T
+    if centered:
+        nothing = np.diagonal(products) <= (_NOTHING * kernels.traces()) ** 2
+        products[nothing], products[:, nothing] = 0.0, 0.0
+    return products
+
+
+def frobenius_root(kernels: Stack, centered: bool = False) -> Array:
+    """R with RᵀR the products: ‖Re‖ keeps digits that eᵀSe loses where kernels cancel."""
+    R = np.zeros((0, kernels.m))
+    for flat in _chunks(kernels, centered):
+        R = triangle(np.vstack([R, flat.T]))
+    if centered:
+        R[:, np.linalg.norm(R, axis=0) <= _NOTHING * kernels.traces()] = 0.0
+    return R
+
+
+def _chunks(kernels: Stack, centered: bool) -> Iterator[Array]:
+    """Some rows of all kernels at a time, (m, numbers); ``centered``: of HK_kH."""
+    m, n = kernels.m, kernels.n
+    means = kernels.matvecs(np.full(n, 1.0 / n)) if centered else np.zeros((m, n))
+    height = max(1, _CHUNK // (m * n))
+    for start in range(0, n, height):
+        index = np.arange(start, min(start + height, n))
+        part = np.stack([kernels.rows(alone, index) for alone in np.eye(m)])
+        if centered:
+            part -= means[:, None, :]
+            part -= (means[:, index] - means.mean(axis=1)[:, None])[:, :, None]
+        yield part.reshape(m, -1)
+
+
+def most_aligned(S: Array, a: Array) -> tuple[Array, float]:
+    """A d ≥ 0 of the largest a·d/√(dᵀSd), and by what share of it another could be better.
+
+    For S ⪰ 0 without negative entries, and 0 ≤ a in its range. With x_k = d_k a_k it is
+    min ½ xᵀ(S/aaᵀ)x on the simplex, for the interior point method of the other learners. A kernel
+    with a_k = 0 only adds to ‖K‖ and is left out.
+    """
+    size = np.sqrt(np.maximum(np.diagonal(S), 0.0))
+    cosine = np.divide(a, size, out=np.zeros_like(a), where=size > 0.0)
+    if not cosine.any():
+        return np.ones_like(a), 0.0
+    used = np.flatnonzero(cosine > 1e-9 * cosine.max())
+    sides = cosine[used] / cosine.max()
+    between = S[np.ix_(used, used)] / np.outer(size[used], size[used])
+    if np.abs(between - np.eye(used.size)).max() <= 1e-14:
+        x = sides**2
+    else:
+        none = np.zeros(used.size)
+        x, _ = solve_master(np.ones(1), none[None], none, 0.0, _root(between) / sides)
+        x[x < 1e-9] = 0.0  # what an interior point leaves
+    d = np.zeros_like(a)
+    d[used] = x / (sides * size[used])
+    return d, _excess(S, a, d)
+
+
+def _excess(S: Array, a: Array, d: Array) -> float:
+    """By what share the alignment of ``d`` could grow, at most.
+
+    Scaled to dᵀSd = d·a, a ≤ Sd + r with r = (a − Sd)₊. Since S has no negative entries, any d' ≥ 0
+    has Σ d'_k² S_kk ≤ d'ᵀSd', and so
+
+        a·d' ≤ dᵀSd' + r·d' ≤ (√(dᵀSd) + ‖r/√diag S‖) √(d'ᵀSd').
+    """
+    d = d * float(a @ d) / float(d @ S @ d)
+    short, size = np.maximum(a - S @ d, 0.0), np.sqrt(np.diagonal(S))
+    missing = np.divide(short, size, out=np.zeros_like(a), where=size > 0.0)
+    return float(np.linalg.norm(missing) / np.sqrt(d @ S @ d))
+
+
+def most_aligned_signed(
+    kernels: Stack, scale: Array, R: Array, a: Array, tol: float
+) -> tuple[Array, float]:
+    """The same over all e with K(e) = Σ_m e_m s_m K_m ⪰ 0, S = RᵀR, as closely as ``tol`` asks.
+
+    With a·e = 1 the alignment is 1/‖Re‖, and a lower bound of ½‖Re‖² bounds that of all others.
+    """
+    if not a.any():
+        return (scale > 0.0).astype(float), 0.0
+    region = SemidefiniteSet(kernels, scale, a)
+    middle = np.zeros(len(region.directions))
+    best, bound = None, 0.0
+    for center in islice(follow(region, lambda e, _: _HalfSquare(e, R), middle, tol), 200):
+        if best is None or center.look.value < best.value:
+            best = center.look
+        bound = max(bound, center.bound)
+        if best.value <= bound * (1.0 + 0.1 * tol):
+            break
+    assert best is not None
+    excess = np.sqrt(best.value / bound) - 1.0 if bound > 0.0 else np.inf
+    return best.e, max(float(excess), 0.0)
+
+
+@dataclass(frozen=True)
+class _HalfSquare:
+    """½‖Re‖²."""
+
+    e: Array
+    R: Array
+
+    @property
+    def value(self) -> float:
+        return 0.5 * float(np.sum((self.R @ self.e) ** 2))
+
+    def expand(self) -> tuple[float, Array, Array]:
+        return -self.value, self.R.T @ (self.R @ self.e), self.R
+
+
+def _root(S: Array) -> Array:
+    """R with RᵀR = S ⪰ 0."""
+    values, vectors = np.linalg.eigh(S)
+    return np.ascontiguousarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
