@@ -15,6 +15,7 @@ import kernelweave as kw
 from kernelweave.learners import NAMES
 
 TOL = 1e-2
+WAYS = ("path", "cold")
 
 
 def values_of_C(count):
@@ -22,29 +23,43 @@ def values_of_C(count):
     return np.concatenate([np.linspace(0.1, 10, half), np.linspace(10, 100, half + 1)[1:]])
 
 
-def bank_of(data, seed):
-    split = common.half("ionosphere", data, seed)
+def bank_of(data, seed, name="ionosphere"):
+    split = common.half(name, data, seed)
     return common.rakoto_bank(split.X).stack, split.y
+
+
+def follow(stack, y, Cs, solve):
+    """Seconds, certified gaps, solves and kernels of ``solve()``, a solution for every C."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        began, worked = time.perf_counter(), time.process_time()
+        solutions = solve()
+        seconds, cpu = time.perf_counter() - began, time.process_time() - worked
+    gaps = [common.certify(stack, y, C, s) for C, s in zip(Cs, solutions, strict=True)]
+    return {
+        "total": seconds,
+        "cpu": cpu,
+        "worst_gap": max(gaps),
+        "solves": sum(s.n_svm_solves for s in solutions),
+        "seconds": [s.seconds for s in solutions],
+        "kernels": [int(np.count_nonzero(s.weights)) for s in solutions],
+    }
+
+
+def along(stack, y, Cs, learner):
+    """The path, from the largest C down."""
+    return follow(
+        stack, y, Cs, lambda: kw.regularization_path(stack, y, Cs, learner=learner, tol=TOL)
+    )
 
 
 def compare(data, learner, seed, Cs):
     stack, y = bank_of(data, seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        began = time.perf_counter()
-        path = kw.regularization_path(stack, y, Cs, learner=learner, tol=TOL)
-        middle = time.perf_counter()
-        cold = [kw.learn(stack, y, C=C, learner=learner, tol=TOL) for C in Cs]
-        ended = time.perf_counter()
-    record = {"Cs": Cs, "path": middle - began, "cold": ended - middle}
-    record["ratio"] = record["path"] / record["cold"]
-    for name, solutions in (("path", path), ("cold", cold)):
-        gaps = [common.certify(stack, y, C, s) for C, s in zip(Cs, solutions, strict=True)]
-        record[f"{name}_worst_gap"] = max(gaps)
-        record[f"{name}_solves"] = sum(s.n_svm_solves for s in solutions)
-        record[f"{name}_seconds"] = [s.seconds for s in solutions]
-        record[f"{name}_kernels"] = [int(np.count_nonzero(s.weights)) for s in solutions]
-    return record
+    path = along(stack, y, Cs, learner)
+    cold = follow(
+        stack, y, Cs, lambda: [kw.learn(stack, y, C=C, learner=learner, tol=TOL) for C in Cs]
+    )
+    return {"Cs": Cs, "path": path, "cold": cold, "ratio": path["cpu"] / cold["cpu"]}
 
 
 def refit(data, learner, tol, limit):
@@ -74,14 +89,14 @@ def main():
     results.fill(plan)
 
     print(f"path of {len(Cs)} values of C against as many cold fits, gap {TOL:g}\n")
-    fields = ["path", "cold", "ratio", "path_solves", "cold_solves"]
-    fields += ["path_worst_gap", "cold_worst_gap"]
     rows = [
-        [learner, seed, *(cell[field] for field in fields)]
+        [learner, seed, cell["ratio"]]
+        + [cell[which][field] for field in ("cpu", "solves", "worst_gap") for which in WAYS]
         for learner, seed in paths
         if (cell := results.get("path", learner, seed))
     ]
-    common.table(["learner", "split", "path s", "cold s", *fields[2:]], rows)
+    header = ["learner", "split", "ratio", "path CPU-s", "cold CPU-s", "path solves", "cold solves"]
+    common.table([*header, "path worst gap", "cold worst gap"], rows)
     print("refit with start= its own solution, C = 100\n")
     fields = ["status", "own_gap", "solves", "again_solves", "again_gap"]
     rows = [

@@ -136,8 +136,13 @@ class Comparison:
         allowed = 2.0 * math.hypot(error, error if paper_se is None else paper_se)
         self.pairs.append(Pair(label, value, error, paper, value - paper, allowed))
 
-    def show(self, results: Any, wanted: int, what: str = "accuracies") -> None:
-        """Print all cells, those that disagree again, and the bar; judged if all are there."""
+    def show(
+        self, results: Any, wanted: int, what: str = "accuracies", likely: str | None = None
+    ) -> None:
+        """Print all cells, those that disagree first, and the bar; judged if all are there.
+
+        ``likely`` says why cells disagree, where some do.
+        """
         agree = sum(pair.agrees for pair in self.pairs)
         print(f"{what}: ours (mean ± standard error) beside the paper's\n")
         rows = [
@@ -152,6 +157,8 @@ class Comparison:
             for pair in sorted(self.pairs, key=lambda pair: pair.agrees)
         ]
         table([*self.columns, "ours", "paper", "difference", "allowed", "agrees"], rows)
+        if likely and agree < len(self.pairs):
+            print(f"likely reason where they do not agree: {likely}\n")
         share = 100.0 * agree / len(self.pairs) if self.pairs else None
         results.bar(
             f"{what}: at least {ENOUGH:.0f} % of the cells within 2 √(SE² + SE²) of the paper",

@@ -29,6 +29,7 @@ import kernelweave as kw
 
 HERE = pathlib.Path(__file__).resolve().parent
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "highspy", "clarabel", "scs")
+PACKAGES += ("MKLpy", "torch", "cvxopt", "himalaya")
 BAR = 20  # characters of a full progress bar
 
 

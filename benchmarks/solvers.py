@@ -41,22 +41,28 @@ class TimeUp(Exception):
 
 
 @contextlib.contextmanager
-def time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise ``TimeUp`` in the block after so many seconds, where the system has alarms."""
+def time_limit(seconds: float | None, cpu: bool = False) -> Iterator[None]:
+    """Raise ``TimeUp`` in the block after so many seconds, where the system has alarms.
+
+    ``cpu``: seconds of the processor, for what must not depend on who else uses the machine.
+    """
     if seconds is None or not hasattr(signal, "setitimer"):
         yield
         return
 
     def ring(*_: Any) -> None:
-        raise TimeUp
+        raise TimeUp(f"more than {seconds:g} s")
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    alarm, timer = (
+        (signal.SIGPROF, signal.ITIMER_PROF) if cpu else (signal.SIGALRM, signal.ITIMER_REAL)
+    )
+    before = signal.signal(alarm, ring)
+    signal.setitimer(timer, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(timer, 0.0)
+        signal.signal(alarm, before)
 
 
 def fit(

@@ -48,13 +48,22 @@ if __name__ == "__main__":
 """
 
 
-@pytest.fixture(scope="module")
-def report():
-    spec = importlib.util.spec_from_file_location("benchmark_report", BENCHMARKS / "report.py")
+def load(name):
+    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", BENCHMARKS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def report():
+    return load("report")
+
+
+@pytest.fixture(scope="module")
+def ranking():
+    return load("ranking")
 
 
 @pytest.fixture(scope="module")
@@ -270,3 +279,66 @@ def test_test_rows_decide_nothing(split):
             100.0 - record["accuracy"], abs=1e-3
         )
         assert split["flipped"][method]["auc"] == pytest.approx(100.0 - record["auc"], abs=1e-3)
+
+
+def test_ranks_and_what_tells_them_apart(ranking):
+    scores = np.array([[90.0, 80.0, 80.0], [70.0, 75.0, 60.0]])
+    np.testing.assert_allclose(ranking.average_ranks(scores), [1.5, 1.75, 2.75])
+    # [demsar2006]: four methods on 14 sets; q for ten methods
+    assert ranking.critical_difference(4, 14) == pytest.approx(1.25, abs=0.005)
+    assert ranking.critical_difference(10, 1) == pytest.approx(3.164 * np.sqrt(110 / 6), abs=0.01)
+    np.testing.assert_allclose(ranking.holm([0.04, 0.01, 0.03]), [0.06, 0.03, 0.06])
+    assert ranking.wilcoxon(scores[:, 0], scores[:, 0]) == 1.0
+    # six differences of one sign: 2/2⁶
+    assert ranking.wilcoxon(np.arange(1.0, 7.0), np.zeros(6)) == pytest.approx(1 / 32)
+    assert ranking.standing(scores[:, 0], scores[:, 1]) == "1 – 0 – 1"
+    alike = np.tile([3.0, 2.0, 1.0], (12, 1))
+    assert ranking.friedman(alike) < 1e-4
+
+
+RIVALS = """
+import common
+import numpy as np
+from methods import choose, one_kernel, weighted
+
+import kernelweave as kw
+
+rng = np.random.default_rng(0)
+y = np.repeat([-1.0, 1.0], 30)
+X = rng.standard_normal((4, 60, 3))
+X[0] += y[:, None]
+X[1] += 0.4 * y[:, None]
+K = np.exp(-0.5 * ((X[:, :, None] - X[:, None]) ** 2).sum(axis=3))
+stack = kw.KernelStack(K)
+L = common.factors(K)
+for form, build in common.FORMS.items():
+    for solver in ("Clarabel", "SCS"):
+        found = common.certified_cone(stack, y, 1.0, build(L, y, 1.0), solver, 1e-4, 30.0)
+        assert found["reached"] and found["gap"] <= 1e-4, (form, solver, found)
+assert common.certified_loop(stack, K, y, 1.0, 1e-4)["reached"]
+
+rows = np.arange(60)
+inner = [(rows[rows % 3 != k], rows[rows % 3 == k]) for k in range(3)]
+model, record = choose(one_kernel(), K, y, inner)
+assert record["setting"].startswith("(0,") and not record["failed"], record
+assert common.accuracy(model(K), y) > 80.0
+first = weighted(lambda K, y, setting, late: np.eye(len(K))[0], [(None, 1.0)])
+alone, _ = choose(first, K, y, inner)
+np.testing.assert_allclose(alone(K), common.svc(K[0], y, 1.0).decision_function(K[0]))
+
+
+def broken(K, y, setting, late):
+    raise RuntimeError("singular")
+
+
+model, record = choose(weighted(broken, [(None, 1.0), (None, 10.0)]), K, y[::-1] * 1.0, inner)
+assert record["failed"] == ["RuntimeError singular"] * 4 and set(model(K)) == {-1.0}
+"""
+
+
+def test_rivals_reach_what_they_are_said_to_reach(folder):
+    for name in ("methods", "ranking"):
+        shutil.copy(BENCHMARKS / f"{name}.py", folder)
+    (folder / "snippet.py").write_text(RIVALS, encoding="utf-8")
+    done = run(folder, "snippet.py")
+    assert done.returncode == 0, done.stderr
