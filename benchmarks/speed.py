@@ -18,7 +18,6 @@ from functools import lru_cache, partial
 import common
 from newton_speed import breast_cancer, random_stack
 from rakoto_gaps import SETS, prepare
-from rakoto_gaps import C as RAKOTO_C
 
 import kernelweave as kw
 from kernelweave.learners import NAMES
