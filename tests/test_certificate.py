@@ -182,7 +182,7 @@ def test_wrong_models_are_bounded_all_the_same(problem: Problem, loss: str) -> N
             assert found.primal - best <= found.gap * abs(found.primal) + 1e-6 * best
 
 
-@pytest.mark.parametrize("learner", ["newton", "simple", "silp", "qcqp"])
+@pytest.mark.parametrize("learner", ["newton", "simple", "silp", "qcqp", "skm"])
 @pytest.mark.parametrize("problem", awkward()[::3], ids=repr)
 def test_solutions_carry_this_certificate(problem: Problem, learner: str) -> None:
     for loss in ("hinge", "squared_hinge"):

@@ -269,7 +269,7 @@ def test_inputs_are_left_alone() -> None:
     for array in (K, y, C, start):
         array.flags.writeable = False
     copies = [array.copy() for array in (K, y, C, start)]
-    for learner in ("simple", "silp", "newton", "qcqp", "uniform"):
+    for learner in ("simple", "silp", "newton", "qcqp", "skm", "uniform"):
         learn(K, y, C=C, learner=learner, start=start, tol=1e-2)
     for array, before in zip((K, y, C, start), copies, strict=True):
         assert (array == before).all()

@@ -39,12 +39,13 @@ from kernelweave.learners.newton import Newton
 from kernelweave.learners.qcqp import Qcqp
 from kernelweave.learners.silp import Silp
 from kernelweave.learners.simple import Simple
+from kernelweave.learners.skm import Skm
 from kernelweave.learners.uniform import Uniform
 from kernelweave.solvers import oracle as oracle_module
 from kernelweave.solvers.oracle import Oracle
 
 STEPWISE = ["simple", "silp", "newton"]  # one SVM an iteration
-EXACT = [*STEPWISE, "qcqp"]
+EXACT = [*STEPWISE, "qcqp", "skm"]
 
 
 @pytest.fixture(autouse=True)
@@ -547,6 +548,7 @@ OBJECTS = [
     Alternate(floor=1e-4),
     Newton(warm_up=2),
     Qcqp(form="machine", batch=3),
+    Skm(mu=0.25, stop="optimality"),
 ]
 
 
@@ -577,6 +579,7 @@ def test_learner_objects_are_their_parameters(learner: Any) -> None:
         ("alternate", Alternate()),
         ("newton", Newton()),
         ("qcqp", Qcqp()),
+        ("skm", Skm()),
     ],
 )
 def test_names_are_objects_with_defaults(name: str, learner: Any) -> None:

@@ -183,7 +183,7 @@ def test_silp_needs_the_simplex():
         learn(problem.K, problem.y, learner="silp", weight_norm=2)
 
 
-@pytest.mark.parametrize("learner", ["newton", "simple", "silp", "qcqp"])
+@pytest.mark.parametrize("learner", ["newton", "simple", "silp", "qcqp", "skm"])
 def test_learning_C(learner):
     """max 2·1ᵀα… with the identity among the kernels [lanckriet2004, eq. 47], on our scale."""
     for seed in range(3):

@@ -12,7 +12,7 @@ from problems import dense, qcqp_optimum, rank_one, separable
 
 from kernelweave import KernelStack, learn, regularization_path
 
-LEARNERS = ["simple", "silp", "newton", "qcqp"]
+LEARNERS = ["simple", "silp", "newton", "qcqp", "skm"]
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +36,9 @@ def test_every_point_is_certified_and_right(learner: str) -> None:
         assert 0.0 <= solution.dual_alpha.min() and solution.dual_alpha.max() <= C * (1 + 1e-12)
 
 
-@pytest.mark.parametrize(("learner", "share"), [("simple", 0.5), ("newton", 0.5), ("silp", 1.0)])
+@pytest.mark.parametrize(
+    ("learner", "share"), [("simple", 0.5), ("newton", 0.5), ("skm", 0.5), ("silp", 1.0)]
+)
 def test_same_objective_as_cold_fits_for_fewer_solves(learner: str, share: float) -> None:
     """Cutting planes begin with an empty program at every C, so they gain least."""
     problem = dense(0, n=60, m=8)

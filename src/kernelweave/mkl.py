@@ -68,7 +68,7 @@ def learn(
         trace constraint that counts it in; ``Solution.C`` is what was learnt, infinite where no
         ridge helps.
     learner : str or learner object
-        "auto" (Newton), "newton", "simple", "silp", "alternate", "qcqp", "uniform", "sdp",
+        "auto" (Newton), "newton", "simple", "skm", "silp", "alternate", "qcqp", "uniform", "sdp",
         "alignment", "radius", "radius_bound", or an object with knobs of its own, such as
         ``Radius("gradient")`` after ``from kernelweave.learners import Radius``. "sdp" learns
         weights of either sign under a trace constraint (see ``trace``).

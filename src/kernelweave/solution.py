@@ -44,7 +44,9 @@ class Solution:
         ``radius_bound`` the "radius" of the enclosing ball at ``weights`` (with the ridge where
         ``RadiusBound(ridge_in_ball=True)`` says so) and "stationarity"; under ``radius``
         also the "center" β that proves the lower bound together with ``dual_alpha``; under
-        ``alignment`` the "alignment" and, as "stationarity", by what share others could exceed it.
+        ``alignment`` the "alignment" and, as "stationarity", by what share others could exceed it;
+        under ``skm`` the pair "alpha", "eta" of the last regularised machine, its "kappa", and the
+        "eps1" (a point) and "eps2" to which the pair is optimal.
     """
 
     weights: Array

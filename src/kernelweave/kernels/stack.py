@@ -154,9 +154,12 @@ class KernelStack:
         """Rows ``index`` of Σ_k weights_k K_k, shape (len(index), n)."""
         w = check_vector("weights", weights, self.m, finite=False)
         active = np.flatnonzero(w)
-        begins = as_places(index, self.n, "index") * self.n
+        places = as_places(index, self.n, "index")
+        if len(active) == 1 and w[active[0]] == 1.0:
+            return self._K[active[0]].take(places, axis=0).astype(np.float64, copy=False)
+        begins = places * self.n
         total = self._sums(active * self.n**2, w[active], begins, begins + self.n)
-        return total.reshape(len(begins), self.n)
+        return total.reshape(len(places), self.n)
 
     def quad_forms(self, v: ArrayLike, kernels: Index | None = None) -> Array:
         """vᵀ K_k v for each of ``kernels``, shape (m,) or (len(kernels),).

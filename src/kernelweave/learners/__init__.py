@@ -16,6 +16,7 @@ _BY_NAME = {
     "silp": "silp.Silp",
     "alternate": "alternate.Alternate",
     "newton": "newton.Newton",
+    "skm": "skm.Skm",
     "sdp": "sdp.Sdp",
     "qcqp": "qcqp.Qcqp",
     "alignment": "alignment.Alignment",

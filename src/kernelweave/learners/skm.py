@@ -1,0 +1,149 @@
+"""The support kernel machine: SMO under Moreau-Yosida regularisation [bach2004, §4.4].
+
+    min_v  ½ max_j vᵀK_j v/d_j² − cᵀv + ½ρ‖v‖²    over the feasible v         [bach2004, (S), §2.4]
+
+is approached by machines without kinks, regularised by a_j = κd_j/(1 − κ) with κ falling: κ = 1 is
+the SVM on the sum of the kernels, κ = 0 the problem itself. The paper's a_j = κ, d_j = 1 − κ are
+these in other units: dividing both by 1 − κ is the same as multiplying C by (1 − κ)², and leaves
+the problem that is approached in its place. Each machine is solved by SMO from the one before; its
+v is a dual point, and its η̃ are kernel weights, at which an SVM gives the primal point.
+
+The weights of the package are the η of the paper, the unit weights e_j = d_j²η_j, and d_j² = 1/s_j:
+1 on the simplex, tr K_j/c under lanckriet2004's constraint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..checks import check_number
+from ..params import Params
+from ..solvers import skm_smo
+from ..solvers.cuts import Cuts, descend, inner_tol
+from ..solvers.moreau_yosida import regularise
+from ..solvers.oracle import Oracle
+from ..solvers.skm_optimality import attained
+
+Array = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+
+class Skm(Params):
+    """SMO on a smooth dual, with less and less regularisation.
+
+    Parameters
+    ----------
+    mu : float
+        What κ is multiplied by from one machine to the next.
+    eps1, eps2 : float
+        Tolerances of (ε₁, ε₂)-optimality, ε₁ a point: the kernels in use are within nε₁ of the
+        greatest ½vᵀK_j v/d_j², and no pair violates the conditions of their SVM by more than 2ε₂
+        [bach2004, (OPT_4)].
+    stop : "gap" or "optimality"
+        What ends it: the relative duality gap alone, or (ε₁, ε₂)-optimality too, each machine being
+        solved to ε₂/2 then. ``Solution.extras`` has the pair (α, η) of the last machine, "alpha"
+        (of the rows with a label) and "eta", what it attains, "eps1" and "eps2", and its "kappa".
+    """
+
+    weight_norms = (1,)  # the block 1-norm
+
+    def __init__(
+        self, mu: float = 0.5, eps1: float = 5e-4, eps2: float = 1e-4, stop: str = "gap"
+    ) -> None:
+        self.mu = mu
+        self.eps1 = eps1
+        self.eps2 = eps2
+        self.stop = stop
+
+    def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
+        """One regularised machine and one SVM at its weights an iteration, from weights ``e``."""
+        self._check()
+        by_gap = self.stop == "gap"
+        path = _Path(oracle, e, tol)
+        yield
+        kappa, stale = min(self.mu, float(np.sqrt(oracle.gap))), 0
+        while stale < 3 and path.sizes.any():
+            gap = oracle.gap
+            close = max(0.05 * kappa * kappa, 0.05 * tol)
+            path.follow(kappa, close, 0.0 if by_gap else self.eps2)
+            yield
+            reached = oracle.extras["eps1"] <= self.eps1 and oracle.extras["eps2"] <= self.eps2
+            if reached and not by_gap:
+                return
+            kappa *= self.mu
+            stale = stale + 1 if oracle.gap > 0.9 * gap else 0
+        for _ in descend(oracle, path.cuts, tol):
+            yield
+
+    def _check(self) -> None:
+        check_number("eps1", self.eps1)
+        check_number("eps2", self.eps2)
+        if not check_number("mu", self.mu) < 1.0:
+            raise ValueError(f"mu must lie between 0 and 1, found {self.mu!r}")
+        if self.stop not in ("gap", "optimality"):
+            raise ValueError(f"stop must be 'gap' or 'optimality', found {self.stop!r}")
+
+
+class _Path:
+    """The machines along κ: v and all vᵀK_j v of the last, and the kernels that had a weight."""
+
+    def __init__(self, oracle: Oracle, e: Array, tol: float) -> None:
+        self.oracle, self.rows = oracle, skm_smo.Rows(oracle.stack)
+        self.d = oracle.weight_set.scale**-0.5
+        self.used = [np.empty(0, np.intp)]
+        self.cuts = Cuts(oracle, tol)
+        point = oracle.solve(e, inner_tol(1.0, tol))
+        self._keep(point.v, point.q)
+
+    def follow(self, kappa: float, close: float, kkt_tol: float) -> None:
+        """The machine at κ, and the SVM at its weights; what the two attain goes to the extras.
+
+        The machine is solved to a relative gap of ``close``, or to ``kkt_tol`` where that is given.
+        Kernels that had no weight at the last two κ are left out, and looked at afterwards.
+        """
+        oracle, d = self.oracle, self.d
+        a = kappa / (1.0 - kappa) * d
+        likely = np.flatnonzero(regularise(self.sizes, a, d).eta)
+        kernels = np.unique(np.concatenate([likely, *self.used[-2:]]))
+        while True:
+            inner = skm_smo.solve(
+                self.rows, kernels, oracle.qp, a[kernels], d[kernels], self.v,
+                0.0 if kkt_tol else close, kkt_tol, oracle.tick,
+            )  # fmt: skip
+            late = self._look(inner, kernels)
+            if not late.size:
+                break
+            kernels = np.union1d(kernels, late)
+        eta = np.zeros(d.size)
+        eta[kernels] = inner.parts.eta_tilde
+        used = eta > 0.0
+        self.used.append(np.flatnonzero(used))
+        oracle.warm(inner.v)
+        oracle.solve(d * d * eta / (d * d @ eta), close)
+        f = inner.parts.eta_tilde @ inner.products
+        eps1, eps2 = attained(oracle.qp, inner.v, f, 0.5 * (self.sizes / d) ** 2, used)
+        oracle.extras.update(
+            alpha=oracle.qp.linear * inner.v,
+            eta=eta,
+            eps1=eps1 / oracle.stack.n,
+            eps2=eps2,
+            kappa=kappa,
+        )
+
+    def _look(self, inner: skm_smo.Inner, kernels: Places) -> Places:
+        """Offer the machine as a dual point; the kernels left out that should not have been."""
+        q = np.empty(self.d.size)
+        left = np.setdiff1d(np.arange(q.size), kernels)
+        if not inner.bounded:
+            return left
+        q[kernels] = inner.q / self.d[kernels] ** 2
+        q[left] = self.oracle.quads(inner.v, left)
+        self._keep(inner.v, q)
+        return left[self.sizes[left] > inner.parts.gamma * self.d[left]]
+
+    def _keep(self, v: Array, q: Array) -> None:
+        self.v, self.sizes = v, np.sqrt(q) * self.d
+        self.cuts.keep(v, self.oracle.qp.dual_linear(v), q)

@@ -1,0 +1,187 @@
+"""The support kernel machine in the terms of [bach2004]: its form, its conditions, its bounds.
+
+    min_{α, γ}  ½γ² − Σα    s.t.  0 ≤ α ≤ C,  yᵀα = 0,  √(αᵀD(y)K_jD(y)α) ≤ γd_j        (D_K)
+
+The kernel learnt is Σ_j η_j K_j with Σ_j d_j²η_j = 1. On the simplex d_j = 1; with ``trace=c``,
+d_j² = tr K_j/c, and ζ = γ² solves the problem (L) of [lanckriet2004], whose value is minus twice
+ours. (The paper's §2.3 has d_j in place of d_j².)
+
+Functions here take a problem as ``learn`` does, look at one point of it, and learn nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .checks import check_number, check_vector
+from .formulation import Problem, make_problem
+from .kernels.stack import KernelStack
+from .solution import Solution
+from .solvers import skm_optimality
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SupportKernelMachine:
+    """A solution of (D_K): dual variables α, weights η, the level γ, and the d_j of the problem."""
+
+    alpha: Array
+    eta: Array
+    gamma: float
+    d: Array
+
+    @property
+    def support_kernels(self) -> NDArray[np.intp]:
+        """Kernels with a weight."""
+        return np.flatnonzero(self.eta)
+
+
+def paper_form(
+    solution: Solution, K: ArrayLike | KernelStack, y: ArrayLike, *, trace: float | None = None
+) -> SupportKernelMachine:
+    """A solution of ``learn`` as (α, η, γ): η = ``weights``, α = y∘``coef``.
+
+    ``trace`` as it was for ``learn``.
+    """
+    task = _Task(K, y, 1.0, "hinge", trace)
+    levels = task.levels(task.signed(solution.alpha))
+    gamma = math.sqrt(2.0 * float(levels.max()))
+    return SupportKernelMachine(solution.alpha.copy(), solution.weights.copy(), gamma, task.d)
+
+
+def attained_optimality(
+    K: ArrayLike | KernelStack,
+    y: ArrayLike,
+    alpha: ArrayLike,
+    eta: ArrayLike,
+    *,
+    C: ArrayLike,
+    loss: str = "hinge",
+    trace: float | None = None,
+) -> tuple[float, float]:
+    """The least (ε₁, ε₂) for which (α, η) is optimal [bach2004, (OPT_4)]."""
+    task = _Task(K, y, C, loss, trace)
+    v, weights = task.signed(alpha), check_vector("eta", eta, task.stack.m)
+    if weights.min() < 0.0 or abs(task.d**2 @ weights - 1.0) > 1e-8:
+        raise ValueError(
+            f"eta must be nonnegative with Σ d_j² η_j = 1, found a least of {weights.min():g} and "
+            f"a sum of {task.d**2 @ weights:g}"
+        )
+    f = task.stack.combine(weights) @ v
+    return skm_optimality.attained(task.problem.qp, v, f, task.levels(v), weights > 0.0)
+
+
+def optimal_weights(
+    K: ArrayLike | KernelStack,
+    y: ArrayLike,
+    alpha: ArrayLike,
+    *,
+    C: ArrayLike,
+    eps1: float,
+    loss: str = "hinge",
+    trace: float | None = None,
+) -> tuple[Array, float]:
+    """The test of α alone: the best η on the ε₁-active kernels, and the ε₂ it attains.
+
+    α is (ε₁, ε₂)-optimal, with the convex hull of the gradients in place of the
+    ε₁-subdifferential, if and only if this ε₂ is small enough [bach2004, (OPT_3)].
+    """
+    task = _Task(K, y, C, loss, trace)
+    v = task.signed(alpha)
+    levels = task.levels(v)
+    active = np.flatnonzero(levels >= levels.max() - eps1)
+    products = task.stack.matvecs(v, kernels=active)
+    eta = np.zeros(task.stack.m)
+    eta[active], eps2 = skm_optimality.best_weights(task.problem.qp, v, products, task.d[active])
+    return eta, eps2
+
+
+def sparser_weights(
+    K: ArrayLike | KernelStack,
+    y: ArrayLike,
+    alpha: ArrayLike,
+    eta: ArrayLike,
+    *,
+    C: ArrayLike,
+    eps2: float,
+    loss: str = "hinge",
+    trace: float | None = None,
+) -> Array:
+    """Weights on as few of the kernels of η as can be, α staying ε₂-optimal [bach2004, §3.4].
+
+    Kernels are dropped one by one while a linear programme finds weights for the rest; ε₁ can
+    only fall. Where nothing can be dropped, η comes back as it was.
+    """
+    task = _Task(K, y, C, loss, trace)
+    v, weights = task.signed(alpha), check_vector("eta", eta, task.stack.m)
+    used = np.flatnonzero(weights)
+    products = task.stack.matvecs(v, kernels=used)
+    found = np.zeros(weights.size)
+    found[used] = skm_optimality.sparser(
+        task.problem.qp, v, products, task.d[used], weights[used], eps2
+    )
+    return found
+
+
+def regularisation_bounds(
+    K: ArrayLike | KernelStack, a: ArrayLike, d: ArrayLike, *, C: float, eps: float
+) -> tuple[float, float]:
+    """(ε₁, ε₂) to which an ε-optimal α of the regularised machine solves the SKM [theorem 1].
+
+        ε₁ = nC r(2 + r),  r = max_j a_j²/d_j²,      ε₂ = ε + C max_j a_j² M_j/d_j⁴
+
+    together with η̃(α), where M_j is the largest absolute row sum of K_j. The proof is for α with
+    G(α) ≤ 0, such as all that a descent from 0 meets.
+    """
+    stack = _as_stack(K)
+    squares, units = (check_vector(name, x, stack.m) ** 2 for name, x in (("a", a), ("d", d)))
+    ratio = float((squares / units).max())
+    eps1 = stack.n * C * ratio * (2.0 + ratio)
+    return eps1, eps + C * float((squares * _row_sums(stack) / units**2).max())
+
+
+def largest_regularisation(
+    K: ArrayLike | KernelStack, d: ArrayLike, *, C: float, eps1: float, eps2: float
+) -> float:
+    """The largest max_j a_j for which theorem 1 grants (ε₁, ε₂) at ε = ε₂/2 [corollary 2]."""
+    stack = _as_stack(K)
+    units = check_vector("d", d, stack.m) ** 2
+    share = eps1 / (stack.n * C)
+    by_eps1 = float(units.min()) * share / (1.0 + math.sqrt(1.0 + share))
+    by_eps2 = 0.5 * eps2 / (C * float((_row_sums(stack) / units**2).max()))
+    return math.sqrt(min(by_eps1, by_eps2))
+
+
+class _Task:
+    """The problem, and what is asked of it more than once."""
+
+    def __init__(
+        self, K: ArrayLike | KernelStack, y: ArrayLike, C: ArrayLike, loss: str, trace: float | None
+    ) -> None:
+        self.problem: Problem = make_problem(K, y, C, loss, 1, trace, False, 0.0)
+        self.stack = self.problem.stack
+        self.d = self.problem.weight_set.scale**-0.5
+
+    def signed(self, alpha: ArrayLike) -> Array:
+        """y∘α at the labelled rows."""
+        whole = check_vector("alpha", alpha, self.problem.whole.n)
+        return self.problem.qp.linear * whole[self.problem.rows]
+
+    def levels(self, v: Array) -> Array:
+        """All ½vᵀK_j v/d_j²."""
+        return 0.5 * np.maximum(self.stack.quad_forms(v), 0.0) / self.d**2
+
+
+def _as_stack(K: ArrayLike | KernelStack) -> KernelStack:
+    return K if isinstance(K, KernelStack) else KernelStack(K)
+
+
+def _row_sums(stack: KernelStack) -> Array:
+    """M_j = max_u Σ_v |K_j[u, v]|."""
+    every = np.arange(stack.n)
+    return np.array([np.abs(stack.rows(unit, every)).sum(axis=1).max() for unit in np.eye(stack.m)])

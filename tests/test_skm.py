@@ -1,0 +1,302 @@
+"""The support kernel machine: the learner, its optimality conditions, its bounds, its forms."""
+
+from __future__ import annotations
+
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from problems import (
+    Problem,
+    coarse,
+    dense,
+    duplicate,
+    factor,
+    far_scaled,
+    nearly_identical,
+    qcqp_optimum,
+    rank_one,
+    solve,
+    wide,
+)
+from sklearn.exceptions import ConvergenceWarning
+
+from kernelweave import KernelStack, duality_gap, learn
+from kernelweave import skm_theory as theory
+from kernelweave.learners.skm import Skm
+from kernelweave.problems.losses import hinge
+from kernelweave.solvers import skm_smo
+
+PROBLEMS = [dense(0), dense(2, n=41, m=3, C=100.0), rank_one(0), duplicate(0), wide(0)]
+
+
+# --- the learner --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mu", [0.1, 0.5, 0.8])
+def test_any_schedule_gets_there(mu: float) -> None:
+    problem = dense(0)
+    found = learn(problem.K, problem.y, learner=Skm(mu=mu), tol=1e-5)
+    assert found.status == "optimal" and found.gap <= 1e-5
+    best = qcqp_optimum(problem.K, problem.y, 1.0)
+    assert found.primal == pytest.approx(best, rel=2e-5)
+
+
+def test_kappa_falls_as_the_paper_says() -> None:
+    problem = dense(2, n=41, m=3, C=100.0)
+    found = learn(problem.K, problem.y, C=100.0, learner=Skm(mu=0.5), tol=1e-5)
+    assert found.extras["kappa"] == 0.5 ** (found.n_iter - 1)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=repr)
+def test_optimality_of_the_paper_stops_it(problem: Problem) -> None:
+    """With the paper's tolerances; what was attained is said, and true."""
+    n, learner = problem.y.size, Skm(stop="optimality")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = learn(problem.K, problem.y, C=problem.C, learner=learner, tol=1e-12)
+    assert found.extras["eps1"] <= 5e-4 and found.extras["eps2"] <= 1e-4
+    assert found.n_iter < 20
+    best = qcqp_optimum(problem.K, problem.y, problem.C)
+    # (ε₁, ε₂)-optimality bounds the objective: ε₁ + 2ε₂ Σα at the most [by convexity]
+    slack = 5e-4 * n + 2e-4 * min(n * problem.C, 2.0 * best)
+    assert found.dual >= best - slack - 1e-6 * abs(best)
+
+
+def test_the_pair_of_the_paper_and_what_it_attains() -> None:
+    problem = dense(0)
+    found = learn(problem.K, problem.y, learner="skm", tol=1e-5)
+    alpha, eta = found.extras["alpha"], found.extras["eta"]
+    eps1, eps2 = theory.attained_optimality(problem.K, problem.y, alpha, eta, C=1.0)
+    assert eps1 / 30 == pytest.approx(found.extras["eps1"], rel=1e-9)
+    assert eps2 == pytest.approx(found.extras["eps2"], rel=1e-6)
+    assert duality_gap(problem.K, problem.y, eta, problem.y * alpha, found.bias, C=1.0).gap < 1e-3
+
+
+def test_a_kernel_left_out_comes_back() -> None:
+    """The start gives weight to one poor kernel only; what it hides is found."""
+    problem = dense(0)
+    best = qcqp_optimum(problem.K, problem.y, 1.0)
+    for start in np.eye(5):
+        found = learn(problem.K, problem.y, learner="skm", start=start, tol=1e-4)
+        assert found.status == "optimal"
+        assert found.primal == pytest.approx(best, rel=2e-4)
+
+
+def test_the_bundle_takes_over_where_the_path_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were regularisation never to fall, the cuts of the machines so far would have to do."""
+    solve_at = skm_smo.solve
+
+    def regularised(rows, kernels, qp, a, d, *rest):  # type: ignore[no-untyped-def]
+        return solve_at(rows, kernels, qp, d.copy(), d, *rest)
+
+    monkeypatch.setattr("kernelweave.learners.skm.skm_smo.solve", regularised)
+    problem = coarse(0)
+    found = learn(problem.K, problem.y, learner="skm", tol=1e-4)
+    assert found.status == "optimal" and found.n_iter > 5
+    assert found.primal == pytest.approx(qcqp_optimum(problem.K, problem.y, 1.0), rel=1e-4)
+
+
+def test_nothing_to_choose_from() -> None:
+    """Kernels that say the same of every point."""
+    y = np.repeat([-1.0, 1.0], 6)
+    found = learn(np.ones((2, 12, 12)), y, learner="skm", tol=1e-6)
+    assert found.status == "optimal" and found.primal == pytest.approx(12.0)
+
+
+@pytest.mark.parametrize(
+    ("learner", "message"),
+    [
+        (Skm(mu=1.0), "mu must lie between 0 and 1, found 1.0"),
+        (Skm(mu=0.0), "mu must be positive, found 0.0"),
+        (Skm(eps1=0.0), "eps1 must be positive, found 0.0"),
+        (Skm(eps2="small"), "eps2 must be a positive float, found 'small'"),
+        (Skm(stop="never"), "stop must be 'gap' or 'optimality', found 'never'"),
+    ],
+)
+def test_bad_knobs(learner: Skm, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        learn(dense(0).K, dense(0).y, learner=learner)
+
+
+def test_other_norms_are_refused_before_any_work() -> None:
+    with pytest.raises(ValueError, match=r"Skm\(\) needs weight_norm=1, found 2"):
+        learn(dense(0).K, dense(0).y, learner="skm", weight_norm=2)
+
+
+# --- related machines [bach2004, §2.4] -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_two_norm_soft_margin(C: float) -> None:
+    """min ½γ² + ‖α‖²/(2C) − Σα s.t. √(αᵀDK_jDα) ≤ γd_j; the paper's constraint lacks the γ."""
+    problem = dense(3)
+    d = np.sqrt(np.trace(problem.K, axis1=1, axis2=2) / 5.0)
+    alpha, gamma = cp.Variable(problem.y.size, nonneg=True), cp.Variable()
+    limits = [problem.y @ alpha == 0]
+    for K, unit in zip(problem.K, d, strict=True):
+        limits.append(cp.norm((factor(K) * problem.y[:, None]).T @ alpha) <= gamma * unit)
+    value = 0.5 * cp.square(gamma) + cp.sum_squares(alpha) / (2 * C) - cp.sum(alpha)
+    best = -solve(cp.Problem(cp.Minimize(value), limits))
+    found = learn(
+        problem.K, problem.y, C=C, loss="squared_hinge", trace=5.0, learner="skm", tol=1e-6
+    )
+    assert found.primal == pytest.approx(best, rel=1e-5)
+
+
+def test_learning_C_is_the_identity_as_one_more_kernel() -> None:
+    problem = rank_one(10, n=20)
+    K = np.concatenate([problem.K, np.eye(20)[None]])
+    learnt = learn(problem.K, problem.y, C="learn", loss="squared_hinge", learner="skm", tol=1e-6)
+    whole = learn(K, problem.y, C=np.inf, trace=20.0, learner="skm", tol=1e-6)
+    assert learnt.primal == pytest.approx(whole.primal, rel=3e-6)
+    assert learnt.primal == pytest.approx(qcqp_optimum(K, problem.y, np.inf, trace=20.0), rel=5e-6)
+    assert 0.0 < 1.0 / learnt.C < 1.0
+
+
+# --- both forms ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trace", [None, 7.0])
+def test_paper_form(trace: float | None) -> None:
+    problem = far_scaled(0) if trace else dense(4)
+    found = learn(problem.K, problem.y, C=2.0, trace=trace, learner="skm", tol=1e-7)
+    form = theory.paper_form(found, problem.K, problem.y, trace=trace)
+    assert form.d**2 @ form.eta == pytest.approx(1.0, rel=1e-9)
+    if trace:  # lanckriet2004's constraint
+        traces = np.trace(problem.K, axis1=1, axis2=2)
+        assert form.d**2 == pytest.approx(traces / trace, rel=1e-12)
+        assert form.eta @ traces == pytest.approx(trace, rel=1e-9)
+    # the same machine: the kernel, its coefficients, the objective of (D_K) and of (L)
+    coef = problem.y * form.alpha
+    assert (coef == found.coef).all() and (form.eta == found.weights).all()
+    assert (form.support_kernels == np.flatnonzero(found.weights)).all()
+    value = form.alpha.sum() - 0.5 * form.gamma**2
+    assert value == pytest.approx(found.primal, rel=1e-5)
+    best = qcqp_optimum(problem.K, problem.y, 2.0, trace=trace)
+    assert 2.0 * form.alpha.sum() - form.gamma**2 == pytest.approx(2.0 * best, rel=1e-5)
+
+
+# --- approximate optimality ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=repr)
+def test_optimality_of_alpha_alone(problem: Problem) -> None:
+    """The linear programme finds weights at least as good as those that came with α."""
+    K, y, C = problem.K, problem.y, problem.C
+    found = learn(K, y, C=C, learner="skm", tol=1e-6)
+    eps1, eps2 = theory.attained_optimality(K, y, found.dual_alpha, found.weights, C=C)
+    eta, best = theory.optimal_weights(K, y, found.dual_alpha, C=C, eps1=eps1 * (1 + 1e-9))
+    assert best <= eps2 + 1e-7
+    again = theory.attained_optimality(K, y, found.dual_alpha, eta, C=C)
+    assert again[0] <= eps1 * (1 + 1e-9) and again[1] == pytest.approx(best, abs=1e-6)
+
+
+def test_optimality_is_not_found_where_it_is_not() -> None:
+    problem = dense(0)
+    alpha = learn(problem.K, problem.y, C=0.05, tol=1e-6).dual_alpha
+    _, eps2 = theory.optimal_weights(problem.K, problem.y, alpha, C=1.0, eps1=np.inf)
+    assert eps2 > 0.1
+
+
+def test_linear_programme_against_a_conic_solver() -> None:
+    """(OPT_3) as the paper writes it, with ν and b, for a v that is not optimal."""
+    problem = dense(1, n=17, m=9, C=1.0)
+    y = problem.y
+    alpha = learn(problem.K, y, C=0.3, tol=1e-4).dual_alpha
+    eta, nu, b, eps = cp.Variable(9, nonneg=True), cp.Variable(17), cp.Variable(), cp.Variable()
+    g = sum(eta[j] * (y * (problem.K[j] @ (y * alpha))) for j in range(9)) - 1.0
+    inside = (alpha > 0) & (alpha < 1.0)
+    up = inside | ((alpha == 0) & (y > 0)) | ((alpha == 1.0) & (y < 0))
+    down = inside | ((alpha == 0) & (y < 0)) | ((alpha == 1.0) & (y > 0))
+    limits = [cp.sum(eta) == 1, cp.norm(nu - b - cp.multiply(y, g), "inf") <= eps]
+    limits += [nu[np.flatnonzero(up)] >= 0, nu[np.flatnonzero(down)] <= 0]
+    expected = solve(cp.Problem(cp.Minimize(eps), limits))
+    _, eps2 = theory.optimal_weights(problem.K, y, alpha, C=1.0, eps1=np.inf)
+    assert eps2 == pytest.approx(expected, abs=1e-6)
+
+
+def test_sparser_weights_drop_what_is_not_needed() -> None:
+    """Equal kernels: one is enough. The certificate agrees."""
+    for problem in (duplicate(0), nearly_identical(0)):
+        K, y = problem.K, problem.y
+        found = learn(K, y, learner="skm", tol=1e-6)
+        _, eps2 = theory.attained_optimality(K, y, found.dual_alpha, found.weights, C=1.0)
+        allowed = eps2 + 1e-4
+        fewer = theory.sparser_weights(K, y, found.dual_alpha, found.weights, C=1.0, eps2=allowed)
+        assert np.count_nonzero(fewer) <= np.count_nonzero(found.weights) / 2
+        assert fewer.sum() == pytest.approx(1.0, rel=1e-9)
+        _, reached = theory.attained_optimality(K, y, found.dual_alpha, fewer, C=1.0)
+        assert reached <= allowed + 1e-6
+        judged = duality_gap(K, y, fewer, found.coef, found.bias, C=1.0)
+        assert judged.gap <= 1e-2
+
+
+def test_sparser_weights_keep_what_is_needed() -> None:
+    problem = rank_one(0)
+    found = learn(problem.K, problem.y, learner="skm", tol=1e-7)
+    options = {"C": 1.0, "eps2": 1e-3}
+    alpha, weights = found.dual_alpha, found.weights
+    same = theory.sparser_weights(problem.K, problem.y, alpha, weights, **options)
+    support = np.flatnonzero(same)
+    assert support.size >= 2
+    for j in support:  # none of them could have been left out
+        fewer = problem.K[np.setdiff1d(support, j)]
+        _, eps2 = theory.optimal_weights(fewer, problem.y, alpha, C=1.0, eps1=np.inf)
+        assert eps2 > 1e-3
+
+
+def test_weights_off_the_simplex_are_named() -> None:
+    problem = dense(0)
+    with pytest.raises(ValueError, match=r"eta must be nonnegative with Σ d_j² η_j = 1, found"):
+        theory.attained_optimality(problem.K, problem.y, np.zeros(30), np.ones(5), C=1.0)
+
+
+# --- theorem 1 and corollary 2 -------------------------------------------------------------------
+
+
+def regularised(problem: Problem, a: np.ndarray, d: np.ndarray, eps: float) -> skm_smo.Inner:
+    """The ε-optimal solution of the regularised machine."""
+    rows, every = skm_smo.Rows(KernelStack(problem.K)), np.arange(len(problem.K))
+    qp = hinge(problem.y, problem.C)
+    return skm_smo.solve(rows, every, qp, a, d, gap_tol=0.0, kkt_tol=2.0 * eps)
+
+
+@pytest.mark.parametrize("size", [1.0, 0.1, 0.01])
+@pytest.mark.parametrize("problem", PROBLEMS, ids=repr)
+def test_theorem_1(problem: Problem, size: float) -> None:
+    rng = np.random.default_rng(0)
+    n, m = problem.y.size, len(problem.K)
+    traces = np.trace(problem.K, axis1=1, axis2=2)
+    d = np.sqrt(traces / n)  # trace = n, so that every d_j is its own
+    a, eps = size * d * rng.uniform(0.5, 1.0, m), 1e-3
+    found = regularised(problem, a, d, eps)
+    assert found.parts.value <= np.abs(found.v).sum()  # G(α) ≤ 0, as the proof needs
+    eps1, eps2 = theory.attained_optimality(
+        problem.K, problem.y, np.abs(found.v), found.parts.eta_tilde, C=problem.C, trace=float(n)
+    )
+    bound1, bound2 = theory.regularisation_bounds(problem.K, a, d, C=problem.C, eps=eps)
+    assert eps1 <= bound1 and eps2 <= bound2
+    # as written out
+    sums = np.abs(problem.K).sum(axis=2).max(axis=1)
+    ratio = (a**2 / d**2).max()
+    assert bound1 == pytest.approx(n * problem.C * ratio * (2 + ratio), rel=1e-12)
+    assert bound2 == pytest.approx(eps + problem.C * (a**2 * sums / d**4).max(), rel=1e-12)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=repr)
+def test_corollary_2(problem: Problem) -> None:
+    n, m = problem.y.size, len(problem.K)
+    goal1, goal2 = 5e-4 * n, 1e-2
+    d = np.ones(m)
+    limit = theory.largest_regularisation(problem.K, d, C=problem.C, eps1=goal1, eps2=goal2)
+    a = np.full(m, limit)
+    granted = theory.regularisation_bounds(problem.K, a, d, C=problem.C, eps=0.5 * goal2)
+    assert granted[0] <= goal1 * (1 + 1e-9) and granted[1] <= goal2 * (1 + 1e-9)
+    assert max(granted[0] / goal1, granted[1] / goal2) == pytest.approx(1.0, rel=1e-9)
+    found = regularised(problem, a, d, 0.5 * goal2)
+    eps1, eps2 = theory.attained_optimality(
+        problem.K, problem.y, np.abs(found.v), found.parts.eta_tilde, C=problem.C
+    )
+    assert eps1 <= goal1 and eps2 <= goal2
