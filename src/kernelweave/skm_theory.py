@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .checks import check_number, check_vector
+from .checks import check_vector
 from .formulation import Problem, make_problem
 from .kernels.stack import KernelStack
 from .solution import Solution

@@ -25,7 +25,7 @@ _BY_NAME = {
 }
 AUTO = "newton"
 NAMES = ("auto", *_BY_NAME)
-SIGNED = ("sdp",)  # their weights may be negative: for transduction, see TransductiveMKLClassifier
+SIGNED = ("sdp",)  # their weights may be negative: for transduction by ``learn``
 
 
 def make_learner(learner: str | Learner) -> Learner:
