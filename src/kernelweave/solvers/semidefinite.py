@@ -82,7 +82,7 @@ def follow(
     while True:
         state = _State(region, look, x, L, Y)
         yield Center(look, state.bound)
-        rest = min(float(np.trace(state.Y)) / abs(look.value), 1.0)
+        rest = min(float(np.trace(state.Y)) / max(abs(look.value), 1e-300), 1.0)
         close = float(np.clip(1e-3 * rest * rest, 1e-10, 1e-6))
         lost = lost + 1 if state.bound == -np.inf else 0  # Z has fallen behind: let it catch up
         for share in (_LEAST[min(lost, 2)], 1.0):  # a step in vain: back to the path first
