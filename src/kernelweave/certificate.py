@@ -24,7 +24,6 @@ from .kernels.stack import KernelStack
 from .problems.dual_qp import DualQP, relative_gap
 from .problems.weight_sets import WeightSet, norm
 from .solvers.semidefinite import support
-from .solvers.semidefinite_set import SemidefiniteSet
 
 Array = NDArray[np.float64]
 
@@ -114,7 +113,7 @@ def _support(problem: Problem, q: Array, signed: bool) -> float:
     if not signed:
         return problem.weight_set.support(q)
     scale = problem.weight_set.scale
-    return support(SemidefiniteSet(problem.whole, scale), scale * q)
+    return support(problem.whole, scale, scale * q)
 
 
 def _best_multiple(qp: DualQP, v: Array, support: float) -> tuple[Array, float]:

@@ -27,11 +27,9 @@ from ..params import Params
 from ..solvers.curvature import hessian_factor
 from ..solvers.oracle import Oracle, Point
 from ..solvers.semidefinite import follow
-from ..solvers.semidefinite_set import SemidefiniteSet
+from ..solvers.semidefinite_set import CUTS, SemidefiniteSet
 
 Array = NDArray[np.float64]
-
-_INSIDE = 0.9  # share of the way from the middle to the weights given to start from
 
 
 class Sdp(Params):
@@ -46,28 +44,29 @@ class Sdp(Params):
     weight_norms: ClassVar[tuple[float, ...]] = (1,)
 
     def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
-        """One SVM an iteration, from unit weights ``e`` with K ⪰ 0."""
-        region = SemidefiniteSet(oracle.whole, oracle.weight_set.scale)
-        start = _INSIDE * region.coordinates(e)
-        if region.factor(start) is None:
-            raise ValueError(
-                "start must hold weights under which the combined kernel is positive semidefinite"
-            )
+        """One SVM an iteration, from unit weights ``e`` or as near to them as K ⪰ 0 allows."""
 
         def look(e: Array, close: float) -> _Look | None:
             point = oracle.solve(e, close, exact=True)
             return _Look(oracle, point) if point.e is e and point.primal < np.inf else None
 
-        best: Point | None = None
         dual, dual_v = oracle.dual, oracle.dual_v
-        for center in follow(region, look, start, tol):
-            point = center.look.point
-            if best is None or point.primal < best.primal:
-                best = point
-            if center.bound > dual:
-                dual, dual_v = center.bound, point.v
-            oracle.settle(best, min(dual, best.primal), dual_v)
-            yield
+        for cut in CUTS:  # the larger the weights, the smaller the eigenvalues that count
+            region = SemidefiniteSet(oracle.whole, oracle.weight_set.scale, cut=cut)
+            best: Point | None = None
+            for center in follow(region, look, region.inside(e), tol):
+                point = center.look.point
+                if not region.holds(point.e):
+                    e = point.e
+                    break
+                if best is None or point.primal < best.primal:
+                    best = point
+                if center.bound > dual:
+                    dual, dual_v = center.bound, point.v
+                oracle.settle(best, min(dual, best.primal), dual_v)
+                yield
+            else:
+                return
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from .semidefinite_set import SemidefiniteSet, factored, triangle
+from .oracle import Stack
+from .semidefinite_set import CUTS, SemidefiniteSet, factored, triangle
 
 Array = NDArray[np.float64]
 
@@ -76,17 +77,17 @@ def follow(
         constant, slope, _ = look.expand()
         yield Center(look, constant + float(slope @ region.center))
         return
-    Y = np.eye(region.size) * (abs(look.value) / region.size)
+    Y: Array | None = None
     lost = 0
     while True:
-        state = _State(region, look, L, Y)
+        state = _State(region, look, x, L, Y)
         yield Center(look, state.bound)
-        rest = min(float(np.trace(state.Y)) / abs(look.value), 1.0)
+        rest = min(float(np.trace(state.Y)) / max(abs(look.value), 1e-300), 1.0)
         close = float(np.clip(1e-3 * rest * rest, 1e-10, 1e-6))
         lost = lost + 1 if state.bound == -np.inf else 0  # Z has fallen behind: let it catch up
         for share in (_LEAST[min(lost, 2)], 1.0):  # a step in vain: back to the path first
             step = state.step(share)
-            found = _search(region, evaluate, state, step, x, close)
+            found = _search(region, evaluate, state, step, close)
             if found is not None:
                 break
         else:
@@ -116,13 +117,18 @@ class _Step:
 class _State:
     """All that a step needs to know at one point: M = LLᵀ and Y = LᵀZL, near τI on the path."""
 
-    def __init__(self, region: SemidefiniteSet, look: Look, L: Array, Y: Array) -> None:
-        self.look, self.L = look, L
+    def __init__(
+        self, region: SemidefiniteSet, look: Look, x: Array, L: Array, Y: Array | None
+    ) -> None:
+        self.look, self.x, self.L = look, x, L
         constant, gradient, B = look.expand()
         self.slope = region.directions @ gradient
         self.A = region.whitened(L)
         self.flat = self.A.reshape(len(self.A), -1)
         self.bends = self.flat[:, :0].T if B is None else B @ region.directions.T
+        if Y is None:  # so large that a Z to fit the slope is near
+            size = max(abs(look.value) / region.size, 0.3 * float(np.linalg.norm(self.slope)))
+            Y = size * np.eye(region.size)
         start = constant + float(gradient @ region.center)
         self.Y, self.root, self.bound = self._repaired(region, Y, start)
 
@@ -146,11 +152,11 @@ class _State:
             half = solve_triangular(self.L, root, lower=True, trans="T", check_finite=False)
             Z = half @ half.T
             rest = self.slope - np.tensordot(region.matrices, Z, axes=2)
-            lost = region.most(rest)
-            bound = start - float(np.trace(Z)) - lost
+            unmet = region.most(rest)
+            bound = start - float(np.trace(Z)) - unmet - region.rounding(self.x, Z)
             if bound > best[2]:
                 best = Y, root, bound
-            if lost <= 0.01 * float(np.trace(Y)):
+            if unmet <= 0.01 * float(np.trace(Y)):
                 break
         Y, root, bound = best
         if root is None:  # lost to rounding: begin anew from the middle
@@ -197,26 +203,33 @@ class _State:
 
 @dataclass(frozen=True)
 class _Linear:
-    value: float
+    e: Array
     slope: Array
+
+    @property
+    def value(self) -> float:
+        return float(self.slope @ self.e)
 
     def expand(self) -> tuple[float, Array, None]:
         return 0.0, self.slope, None
 
 
-def support(region: SemidefiniteSet, q: Array, tol: float = 1e-10) -> float:
-    """An upper bound of max q·e over the set, as close as ``tol`` of it or as rounding allows."""
+def support(stack: Stack, scale: Array, q: Array, tol: float = 1e-10) -> float:
+    """An upper bound of max q·e over K(e) ⪰ 0, Σe = 1, as close as ``tol`` or as rounding allows.
+
+    ``stack`` and ``scale`` are those of a ``SemidefiniteSet``.
+    """
     if not q.any():
         return 0.0
-
-    def evaluate(e: Array, close: float) -> _Linear:
-        return _Linear(-float(q @ e), -q)
-
-    least, bound = np.inf, -np.inf
-    path = follow(region, evaluate, np.zeros(len(region.directions)), tol)
-    for center in islice(path, 100):
-        least, bound = min(least, center.look.value), max(bound, center.bound)
-        if least - bound <= tol * abs(least):
+    bound = -np.inf
+    for cut in CUTS:
+        region = SemidefiniteSet(stack, scale, cut=cut)
+        path = follow(region, lambda e, _: _Linear(e, -q), region.inside(region.center), tol)
+        for center in islice(path, 100):
+            least, bound = center.look, max(bound, center.bound)
+            if least.value - bound <= tol * abs(least.value):
+                break
+        if region.holds(least.e):
             break
     return -bound
 
@@ -226,7 +239,6 @@ def _search(
     evaluate: Callable[[Array, float], AnyLook | None],
     state: _State,
     step: _Step,
-    x: Array,
     close: float,
 ) -> tuple[float, Array, AnyLook, Array] | None:
     """Backtrack until f − τ log det M falls: the share of the reach, x, look and factor there."""
@@ -234,7 +246,7 @@ def _search(
     rounding = 1e-12 * abs(state.look.value)
     part = 1.0
     for _ in range(12):
-        ahead = x + part * step.reach * step.primal
+        ahead = state.x + part * step.reach * step.primal
         factor = region.factor(ahead)
         look = None if factor is None else evaluate(region.weights(ahead), close)
         if factor is not None and look is not None:

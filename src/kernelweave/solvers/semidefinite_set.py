@@ -19,7 +19,7 @@ from .oracle import Stack
 
 Array = NDArray[np.float64]
 
-_RANK = tuple(10.0**power for power in range(-12, -5))  # see _joint_range
+CUTS = (1e-10, 1e-12, 1e-14)  # shares of its largest eigenvalue below which K(e₀) counts as zero
 _SAME = 1e-7  # share of their size by which kernels have to differ to be told apart
 
 
@@ -41,11 +41,14 @@ class SemidefiniteSet:
         The N_k, orthonormal.
     """
 
-    def __init__(self, stack: Stack, scale: Array, normal: Array | None = None) -> None:
+    def __init__(
+        self, stack: Stack, scale: Array, normal: Array | None = None, cut: float = CUTS[0]
+    ) -> None:
+        self._stack, self._scale = stack, scale
         used = (scale > 0.0).astype(float)
         plane = used if normal is None else normal * used
         self.center = used / float(plane @ used)
-        blocks, roots = _joint_range(stack, scale, self.center)
+        blocks, roots = _joint_range(stack, scale, self.center, cut)
         kept = _independent(blocks, np.linalg.svd(plane[None])[2][1:])
         changes = np.tensordot(kept, blocks, axes=1)
         matrices = changes / np.multiply.outer(roots, roots)
@@ -53,6 +56,8 @@ class SemidefiniteSet:
         self.directions = back @ kept
         self.matrices = np.tensordot(back, matrices, axes=1)
         self._changes = triangle(_flat(changes)) @ back.T
+        self._everywhere = roots.size == stack.n + isinstance(stack, WithIdentity)
+        self._noise = 1e-15 * (roots.max() / roots) ** 2
         self._extent = 0.0 if normal is not None else 2.0 * float(np.einsum("mii->m", blocks).max())
 
     @property
@@ -68,6 +73,12 @@ class SemidefiniteSet:
         """The x of weights e."""
         return np.asarray(np.linalg.lstsq(self.directions.T, e - self.center, rcond=None)[0])
 
+    def inside(self, e: Array) -> Array:
+        """Coordinates of a point of the interior, from weights e on the way to the middle."""
+        x = self.coordinates(e)
+        parts = (0.9, 0.5, 0.2)
+        return next((part * x for part in parts if self.factor(part * x) is not None), 0.0 * x)
+
     def factor(self, x: Array) -> Array | None:
         """L with LLᵀ = M(x); None where M(x) is not positive definite."""
         M = np.tensordot(x, self.matrices, axes=1)
@@ -82,6 +93,20 @@ class SemidefiniteSet:
         half = half.reshape(size, count, size).transpose(2, 1, 0).reshape(size, count * size)
         whole = solve_triangular(L, half, lower=True, check_finite=False)
         return np.ascontiguousarray(whole.reshape(size, count, size).transpose(1, 0, 2))
+
+    def holds(self, e: Array) -> bool:
+        """Whether K(e) is semidefinite, up to 1e-8 of its trace, outside the range as well."""
+        if self._everywhere:
+            return True
+        d = self._scale * e
+        if isinstance(self._stack, WithIdentity):
+            d[-1] = 0.0
+        K = self._stack.combine(d)
+        return factored(K + 0.9e-8 * float(np.trace(K)) * np.eye(len(K))) is not None
+
+    def rounding(self, x: Array, Z: Array) -> float:
+        """What rounding in the entries of K(e) may take from a bound by Z."""
+        return float(np.abs(self.weights(x)).sum() * (self._noise @ np.diagonal(Z)))
 
     def most(self, rest: Array) -> float:
         """A bound of rest·x over the set, since ‖K(e) − K(e₀)‖ is at most twice the trace.
@@ -99,33 +124,31 @@ def factored(M: Array) -> Array | None:
         return None
 
 
-def _joint_range(stack: Stack, scale: Array, center: Array) -> tuple[Array, Array]:
-    """All s_m UᵀK_mU, U the eigenvectors that span K(e₀)'s range, and roots of the eigenvalues.
+def _joint_range(stack: Stack, scale: Array, center: Array, cut: float) -> tuple[Array, Array]:
+    """All s_m UᵀK_mU, U the eigenvectors that span the range of K(e₀), and √ of its eigenvalues.
 
-    The range ends where kernels are no longer semidefinite beside their mean, whose eigenvalue
-    there is rounding: at 1e-12 of the largest for kernels in double precision, earlier for others.
+    The range ends at eigenvalues below the share ``cut`` of the largest, or earlier, where kernels
+    cease to be semidefinite beside their mean: that is rounding, of kernels kept in float32, say.
     The identity gets a row and column of its own.
     """
     kernels: Stack = stack.stack if isinstance(stack, WithIdentity) else stack
     values, U = np.linalg.eigh(kernels.combine((center * scale)[: kernels.m]))
-    first = int(np.searchsorted(values, max(_RANK[0], 1e-15 * kernels.n) * values[-1], "right"))
+    first = int(np.searchsorted(values, cut * values[-1], "right"))
     U, values = U[:, first:], values[first:]
-    blocks = [U.T @ kernels.combine(row) @ U for row in np.diag(scale[: kernels.m])]
-    for share in _RANK:
-        cut = int(np.searchsorted(values, share * values[-1])) if values.size else 0
-        roots = np.sqrt(values[cut:])
-        little = 0.01 * np.diag(values[cut:])
-        if all(factored(block[cut:, cut:] + little) is not None for block in blocks):
+    blocks = np.stack([U.T @ kernels.combine(row) @ U for row in np.diag(scale[: kernels.m])])
+    while cut < 1e-5:
+        little = 0.01 * np.diag(values)
+        if all(factored(block + little) is not None for block in blocks):
             break
-    apart = int(isinstance(stack, WithIdentity))
-    size = roots.size + apart
-    inside = np.zeros((stack.m, size, size))
-    for m, block in enumerate(blocks):
-        inside[m, : roots.size, : roots.size] = block[cut:, cut:]
-    if apart:
-        inside[-1, -1, -1] = scale[-1]
-        roots = np.append(roots, np.sqrt(center[-1] * scale[-1]))
-    return inside, roots
+        cut *= 10.0
+        first = int(np.searchsorted(values, cut * values[-1]))
+        blocks, values = blocks[:, first:, first:], values[first:]
+    if not isinstance(stack, WithIdentity):
+        return blocks, np.sqrt(values)
+    whole = np.zeros((stack.m, values.size + 1, values.size + 1))
+    whole[:-1, :-1, :-1] = blocks
+    whole[-1, -1, -1] = scale[-1]
+    return whole, np.sqrt(np.append(values, center[-1] * scale[-1]))
 
 
 def _independent(blocks: Array, plane: Array) -> Array:
