@@ -7,8 +7,14 @@ weights; MKL, KL-C and RKL (``radius``) under the L1 and the L2 norm; RKL withou
 projected gradient runs beside, at the C chosen: how many evaluations to within 1e-3 of the optimum?
 
 Cells more than two of the paper's standard deviations away are listed with what else was measured:
-margin columns at other C, which shows how much their scale decides, and other readings of what the
-paper leaves open.
+margin columns at other C, and other readings of what the paper leaves open. A cell counts as
+explained where one such change brings it near; the readings were chosen after the table was seen.
+At unit trace the best C of the margin columns is the largest allowed, where accuracy climbs steeply
+with C: any factor in the scale of the kernels moves these cells. For equal weights nine variants
+were tried at C = 100: three other polynomials, four other meanings of a bandwidth γ, two other
+normalisations (most on four sets, where they were far on one already). exp(-d²/(2γ)) is near the
+paper on all sets, exp(-d²/γ) on all but liver. It is no reading of the whole table: with it MKL
+leaves the paper on fourclass and german, and 14 cells are far rather than 11.
 """
 
 import itertools
@@ -225,10 +231,8 @@ def explain(results, names, folds, repeats):
                 counts[column, key] += near(value, known)
         if near(found, known):
             continue
-        flank = [value for key, value in {"C=": found, **others}.items() if "C=" in key]
-        why = [f"as with {key}" for key, value in others.items() if near(value, known)]
-        if not why and min(flank) < known[0] < max(flank):
-            why = ["between two C, a matter of scale"]
+        alone = {key: value for key, value in others.items() if f"{RIDGE}, C=" not in key}
+        why = [f"as with {key}" for key, value in alone.items() if near(value, known)]
         measured = ", ".join(f"{key}: {value:.1f}" for key, value in others.items())
         text = f"{known[0]:.1f} ± {known[1]:.1f}"
         far.append([name, column, f"{found:.1f}", text, "; ".join(why) or None, measured or None])
