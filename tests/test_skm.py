@@ -253,6 +253,37 @@ def test_weights_off_the_simplex_are_named() -> None:
         theory.attained_optimality(problem.K, problem.y, np.zeros(30), np.ones(5), C=1.0)
 
 
+def test_bad_input_is_named() -> None:
+    K, y = dense(0).K, dense(0).y
+    alpha, eta, ones = np.zeros(30), np.full(5, 0.2), np.ones(5)
+    for message, call in [
+        (r"eps1 must be a number ≥ 0.*found -1", lambda: theory.optimal_weights(
+            K, y, alpha, C=1.0, eps1=-1)),
+        (r"eta must be nonnegative", lambda: theory.sparser_weights(
+            K, y, alpha, -eta, C=1.0, eps2=0.1)),
+        (r"alpha must have shape \(30,\)", lambda: theory.attained_optimality(
+            K, y, ones, eta, C=1.0)),
+        (r"d must hold positive numbers, found 0", lambda: theory.regularisation_bounds(
+            K, ones, 0 * ones, C=1.0, eps=0.1)),
+        (r"C must be positive, found inf", lambda: theory.largest_regularisation(
+            K, ones, C=np.inf, eps1=0.1, eps2=0.1)),
+    ]:  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_rows_without_a_label() -> None:
+    """The machine is over the others; α has a zero for each row that has none."""
+    problem = dense(0)
+    y = np.where(np.arange(30) % 5 == 0, 0.0, problem.y)
+    found = learn(problem.K, y, learner="skm", trace=3.0, tol=1e-6)
+    form = theory.paper_form(found, problem.K, y, trace=3.0)
+    assert (form.alpha[y == 0.0] == 0.0).all() and form.alpha.sum() > 0.0
+    assert form.alpha.sum() - 0.5 * form.gamma**2 == pytest.approx(found.primal, rel=1e-4)
+    eps1, eps2 = theory.attained_optimality(problem.K, y, form.alpha, form.eta, C=1.0, trace=3.0)
+    assert eps1 < 1e-3 and eps2 < 1e-2
+
+
 # --- theorem 1 and corollary 2 -------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .checks import check_vector
+from .checks import check_nonnegative, check_number, check_vector, is_number
 from .formulation import Problem, make_problem
 from .kernels.stack import KernelStack
 from .solution import Solution
@@ -91,6 +91,8 @@ def optimal_weights(
     α is (ε₁, ε₂)-optimal, with the convex hull of the gradients in place of the
     ε₁-subdifferential, if and only if this ε₂ is small enough [bach2004, (OPT_3)].
     """
+    if not (is_number(eps1) and eps1 >= 0.0):
+        raise ValueError(f"eps1 must be a number ≥ 0, or infinite for all kernels, found {eps1!r}")
     task = _Task(K, y, C, loss, trace)
     v = task.signed(alpha)
     levels = task.levels(v)
@@ -117,8 +119,8 @@ def sparser_weights(
     Kernels are dropped one by one while a linear programme finds weights for the rest; ε₁ can
     only fall. Where nothing can be dropped, η comes back as it was.
     """
-    task = _Task(K, y, C, loss, trace)
-    v, weights = task.signed(alpha), check_vector("eta", eta, task.stack.m)
+    task, eps2 = _Task(K, y, C, loss, trace), check_number("eps2", eps2, zero=True)
+    v, weights = task.signed(alpha), check_nonnegative("eta", eta, task.stack.m)
     used = np.flatnonzero(weights)
     products = task.stack.matvecs(v, kernels=used)
     found = np.zeros(weights.size)
@@ -139,7 +141,8 @@ def regularisation_bounds(
     G(α) ≤ 0, such as all that a descent from 0 meets.
     """
     stack = _as_stack(K)
-    squares, units = (check_vector(name, x, stack.m) ** 2 for name, x in (("a", a), ("d", d)))
+    C, eps = check_number("C", C), check_number("eps", eps, zero=True)
+    squares, units = (_positive(name, x, stack.m) ** 2 for name, x in (("a", a), ("d", d)))
     ratio = float((squares / units).max())
     eps1 = stack.n * C * ratio * (2.0 + ratio)
     return eps1, eps + C * float((squares * _row_sums(stack) / units**2).max())
@@ -150,7 +153,8 @@ def largest_regularisation(
 ) -> float:
     """The largest max_j a_j for which theorem 1 grants (ε₁, ε₂) at ε = ε₂/2 [corollary 2]."""
     stack = _as_stack(K)
-    units = check_vector("d", d, stack.m) ** 2
+    C, eps1, eps2 = (check_number(*x) for x in (("C", C), ("eps1", eps1), ("eps2", eps2)))
+    units = _positive("d", d, stack.m) ** 2
     share = eps1 / (stack.n * C)
     by_eps1 = float(units.min()) * share / (1.0 + math.sqrt(1.0 + share))
     by_eps2 = 0.5 * eps2 / (C * float((_row_sums(stack) / units**2).max()))
@@ -179,6 +183,13 @@ class _Task:
 
 def _as_stack(K: ArrayLike | KernelStack) -> KernelStack:
     return K if isinstance(K, KernelStack) else KernelStack(K)
+
+
+def _positive(name: str, x: ArrayLike, size: int) -> Array:
+    vector = check_vector(name, x, size)
+    if not vector.min() > 0.0:
+        raise ValueError(f"{name} must hold positive numbers, found {vector.min():g}")
+    return vector
 
 
 def _row_sums(stack: KernelStack) -> Array:
