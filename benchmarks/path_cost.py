@@ -15,7 +15,6 @@ import kernelweave as kw
 from kernelweave.learners import NAMES
 
 TOL = 1e-2
-WAYS = ("path", "cold")
 
 
 def values_of_C(count):
@@ -55,11 +54,17 @@ def along(stack, y, Cs, learner):
 
 def compare(data, learner, seed, Cs):
     stack, y = bank_of(data, seed)
-    path = along(stack, y, Cs, learner)
-    cold = follow(
-        stack, y, Cs, lambda: [kw.learn(stack, y, C=C, learner=learner, tol=TOL) for C in Cs]
-    )
-    return {"Cs": Cs, "path": path, "cold": cold, "ratio": path["cpu"] / cold["cpu"]}
+    ways = {
+        "path": along(stack, y, Cs, learner),
+        "cold": follow(
+            stack, y, Cs, lambda: [kw.learn(stack, y, C=C, learner=learner, tol=TOL) for C in Cs]
+        ),
+    }
+    record = {"Cs": Cs, "ratio": ways["path"]["total"] / ways["cold"]["total"]}
+    for name, found in ways.items():
+        record[name] = found.pop("total")
+        record |= {f"{name}_{field}": value for field, value in found.items()}
+    return record
 
 
 def refit(data, learner, tol, limit):
@@ -89,14 +94,14 @@ def main():
     results.fill(plan)
 
     print(f"path of {len(Cs)} values of C against as many cold fits, gap {TOL:g}\n")
+    fields = ["path", "cold", "ratio", "path_solves", "cold_solves"]
+    fields += ["path_worst_gap", "cold_worst_gap"]
     rows = [
-        [learner, seed, cell["ratio"]]
-        + [cell[which][field] for field in ("cpu", "solves", "worst_gap") for which in WAYS]
+        [learner, seed, *(cell[field] for field in fields)]
         for learner, seed in paths
         if (cell := results.get("path", learner, seed))
     ]
-    header = ["learner", "split", "ratio", "path CPU-s", "cold CPU-s", "path solves", "cold solves"]
-    common.table([*header, "path worst gap", "cold worst gap"], rows)
+    common.table(["learner", "split", "path s", "cold s", *fields[2:]], rows)
     print("refit with start= its own solution, C = 100\n")
     fields = ["status", "own_gap", "solves", "again_solves", "again_gap"]
     rows = [
