@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .path import regularization_path as regularization_path
     from .solution import Solution as Solution
     from .solvers.enclosing_ball import enclosing_ball as enclosing_ball
+    from .transduction import TransductiveMKLClassifier as TransductiveMKLClassifier
 
 __version__ = "0.1.0.dev0"
 
@@ -56,6 +57,7 @@ _HOME = {
     "Precomputed": "kernels.functions",
     "SmithWaterman": "kernels.sequences",
     "Solution": "solution",
+    "TransductiveMKLClassifier": "transduction",
     "alignment": "kernels.alignment",
     "duality_gap": "certificate",
     "enclosing_ball": "solvers.enclosing_ball",

@@ -57,8 +57,9 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         identity's; see ``C_``.
     learner : str or learner object, default="auto"
         How the weights are learnt: a name in ``kernelweave.learners.NAMES``, or an object with
-        knobs of its own, such as ``kernelweave.learners.simple.Simple(small=1e-3)``. Not "sdp",
-        whose signed weights make a kernel of the rows given alone.
+        knobs of its own, such as ``kernelweave.learners.simple.Simple(small=1e-3)``. Signed
+        weights ("sdp") are for ``TransductiveMKLClassifier``: their kernel is one on the rows given
+        alone.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         C Σξ or (C/2) Σξ².
     weight_norm : float or None, default=1
@@ -146,6 +147,8 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
     intercept_: FloatArray
     classes_: NDArray[Any]
 
+    _transductive = False  # whether weights may be for the rows given alone
+
     def __init__(
         self,
         kernels: Any = None,
@@ -185,14 +188,21 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         self
         """
         self._check_columns(X, y)
-        classes, signs = _two_classes(y)
+        classes, signs = two_classes(y)
+        bank, solution = self._learn(X, signs)
+        self.classes_ = classes
+        self._keep(bank, solution)
+        return self
+
+    def _learn(self, X: Any, signs: FloatArray) -> tuple[FittedBank, Solution]:
+        """Kernels and solution for labels −1 and +1, and 0 where there is none."""
         n = len(Table.read(X))
         if n != len(signs):
             raise ValueError(
                 "Found input variables with inconsistent numbers of samples: "
                 f"X has {n} rows, but y has {len(signs)} labels."
             )
-        learner = self._check_parameters(signs)
+        learner = self._check_parameters(signs[signs != 0.0])
         began = time.perf_counter()
         bank = as_bank(self.kernels).fit(X, n_jobs=self.n_jobs)
         if self.verbose:
@@ -215,28 +225,25 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
                 "No kernel has a weight: C='learn' gave all of it to the identity, so no kernel "
                 "helps to tell the classes apart, and predictions are one class for all rows. "
                 "Try other kernels or columns, or give C yourself.",
-                stacklevel=2,
+                stacklevel=3,
             )
         elif self.C == "learn" and np.isinf(solution.C):
             warnings.warn(
                 "C='learn' gave the identity no weight: C_ is infinite, a hard margin. Kernels "
                 "separate the training rows perfectly, which may be overfitting; consider giving "
                 "C yourself, found by cross-validation.",
-                stacklevel=2,
+                stacklevel=3,
             )
-        self.classes_ = classes
-        self.n_features_in_ = bank.n_features
-        self._keep(bank, solution)
-        return self
+        return bank, solution
 
     def _check_parameters(self, signs: FloatArray) -> Learner:
         """Complain before kernels are computed; returns the learner."""
         learner = make_learner(self.learner)
-        if getattr(learner, "signed", False):
+        if getattr(learner, "signed", False) and not self._transductive:
             raise ValueError(
                 f"{learner!r} learns signed weights: their kernel is positive semidefinite on the "
                 "rows it is learnt on, and perhaps not beside new ones. Use another learner, or "
-                "kernelweave.learn with the rows to predict among the rows given (y = 0)."
+                "TransductiveMKLClassifier with the rows to predict among those given to fit."
             )
         if np.ndim(self.C):
             raise ValueError(f"C must be one number, found {shown(np.asarray(self.C))}")
@@ -260,6 +267,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
     def _keep(self, bank: FittedBank, solution: Solution) -> None:
         """What prediction and reports need, without the kernel matrices."""
         self.solution_ = solution
+        self.n_features_in_ = bank.n_features
         self.weights_ = bank.spread(solution.weights)
         self.raw_weights_ = self.weights_ * bank.scales
         self.kernel_names_ = np.array(bank.names)
@@ -290,7 +298,10 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of every row of X, shape (n_new,)."""
-        values = self.decision_function(X)
+        return self._classes(self.decision_function(X))
+
+    def _classes(self, values: FloatArray) -> NDArray[Any]:
+        """The class that each decision value means."""
         return self.classes_[(values > 0.0).astype(int)]
 
     def combined_kernel(self, X: Any) -> FloatArray:
@@ -345,7 +356,7 @@ def _takes_strings(kernels: Any) -> bool:
     return False
 
 
-def _two_classes(y: Any) -> tuple[NDArray[Any], FloatArray]:
+def two_classes(y: Any) -> tuple[NDArray[Any], FloatArray]:
     """The two classes in ``y``, sorted, and −1 or +1 for each label."""
     refuse_masked("y", y, "leave rows without a label out of X and y.")
     y = column_or_1d(y, warn=True)

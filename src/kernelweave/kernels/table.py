@@ -7,7 +7,8 @@ in its way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import pickle
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,8 @@ class Table:
     @classmethod
     def read(cls, X: Any) -> Table:
         """Read a 2-D array, a list of rows or a data frame; refuse what no kernel could use."""
+        if isinstance(X, cls):
+            return X
         if hasattr(X, "toarray") and hasattr(X, "nnz"):
             raise TypeError(
                 "Sparse data was passed for X, but dense data is required. "
@@ -71,6 +74,31 @@ class Table:
         """Consecutive rows, sharing memory."""
         objects = None if self.objects is None else self.objects[rows]
         return Table(self.numbers[rows], objects, self.numeric, self.names)
+
+    def join(self, other: Table) -> Table:
+        """These rows, and after them those of ``other``."""
+        other.check_like(self)
+        numeric = self.numeric & other.numeric
+        objects = None if numeric.all() else np.vstack([self._objects, other._objects])
+        numbers = np.vstack([self.numbers, other.numbers])
+        return Table(numbers, objects, numeric, self.names)
+
+    def find(self, other: Table) -> NDArray[np.intp]:
+        """For each row of ``other`` the number of one here that equals it, −1 if there is none."""
+        other.check_like(self)
+        numbers = {key: number for number, key in enumerate(self._keys())}
+        return np.array([numbers.get(key, -1) for key in other._keys()], dtype=np.intp)
+
+    @property
+    def _objects(self) -> NDArray[Any]:
+        return self.numbers.astype(object) if self.objects is None else self.objects
+
+    def _keys(self) -> Iterator[tuple[Any, ...]]:
+        """What tells rows apart, one for each; NaN counts as one value."""
+        numbers = np.where(np.isnan(self.numbers), np.nan, self.numbers + 0.0)  # −0 is 0
+        for row in range(len(self)):
+            words = () if self.objects is None else self.objects[row, ~self.numeric]
+            yield numbers[row].tobytes(), *(_token(word) for word in words)
 
     def label(self, column: int) -> str:
         """Name of a column, ``x3`` for the fourth of an array."""
@@ -187,6 +215,15 @@ def _as_numbers(column: NDArray[Any]) -> FloatArray | None:
         return column.astype(np.float64)
     except (TypeError, ValueError):
         return None
+
+
+def _token(value: Any) -> Any:
+    """``value``, or what stands for it where it has no hash."""
+    try:
+        hash(value)
+    except TypeError:
+        return pickle.dumps(value)
+    return value
 
 
 def _is_constant(column: NDArray[Any]) -> bool:

@@ -1,0 +1,174 @@
+"""Transduction as a scikit-learn estimator: all rows are known beforehand, some of their labels.
+
+    K = ( K_tr     K_tr,t )
+        ( K_tr,tᵀ  K_t    )        [lanckriet2004, eq. 17]
+
+Normalisations, traces and semidefiniteness are those of all rows; the machine is over the labelled
+ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from .checks import refuse_masked, shown
+from .estimators import MKLClassifier, two_classes
+from .kernels.table import FloatArray, Table
+from .learners.base import Learner
+
+_INDUCTION = ("weights", "per_point")
+
+
+class TransductiveMKLClassifier(MKLClassifier):
+    """Complete a partly labelled data set with a learnt combination of kernels.
+
+    Rows to predict are given to ``fit`` together with the labelled ones, and marked in y as without
+    a label, as in ``sklearn.semi_supervised``. Kernels are normalised over all rows.
+    ``learner="sdp"`` may give negative weights to kernels, as long as their combination is positive
+    semidefinite on all rows.
+
+    Parameters
+    ----------
+    kernels, C, learner, loss, weight_norm, tol, max_iter, n_jobs, random_state, verbose
+        As for ``MKLClassifier``; ``learner`` may be "sdp", too.
+    unlabeled : default=-1
+        What y holds for rows without a label: a number, a string, None or NaN. Classes -1 and +1
+        need another value than the default.
+    induction : {"weights", "per_point"}, default="weights"
+        How rows are predicted that were not given to ``fit``. "weights": with the kernel learnt,
+        which takes weights ≥ 0; where some are negative only rows seen can be predicted.
+        "per_point": each by a problem of its own, that of ``fit`` with this row as one more without
+        a label [lanckriet2004, §4.8], which costs a fit a row.
+
+    Attributes
+    ----------
+    transduction_ : ndarray (n,)
+        A label for every row given to ``fit``: its own, or what is predicted where it has none.
+    weights_, kernel_names_, support_, dual_coef_, intercept_, duality_gap_, solution_, classes_, …
+        All attributes of ``MKLClassifier``. Support rows are labelled ones.
+
+    Notes
+    -----
+    A pickle holds all rows, for they are what a transduction is about.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from kernelweave import TransductiveMKLClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X, y = X[::3], y[::3]
+    >>> partly = np.where(np.arange(len(y)) % 4, -1, y)  # one label in four
+    >>> model = TransductiveMKLClassifier(learner="sdp").fit(X, partly)
+    >>> bool(np.mean(model.transduction_ == y) > 0.9)
+    True
+    """
+
+    transduction_: NDArray[Any]
+
+    _transductive = True
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        C: float | str = 1.0,
+        learner: str | Learner = "auto",
+        loss: str = "hinge",
+        weight_norm: float | None = 1,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        unlabeled: Any = -1,
+        induction: str = "weights",
+    ) -> None:
+        super().__init__(
+            kernels, C, learner, loss, weight_norm, tol, max_iter, n_jobs, random_state, verbose
+        )
+        self.unlabeled = unlabeled
+        self.induction = induction
+
+    def fit(self, X: Any, y: ArrayLike) -> TransductiveMKLClassifier:
+        """Learn kernel weights and machine, and the labels of rows that have none.
+
+        Parameters
+        ----------
+        X : array, list of rows or data frame (n, n_features)
+            What the kernels read, of all rows.
+        y : array-like (n,)
+            Labels, of any type, of two classes; ``unlabeled`` for rows without one.
+
+        Returns
+        -------
+        self
+        """
+        self._check_columns(X, y)
+        if self.induction not in _INDUCTION:
+            raise ValueError(
+                f"induction must be 'weights' or 'per_point', found {shown(self.induction)}"
+            )
+        labels, known = _labels(y, self.unlabeled)
+        classes, signs = two_classes(labels[known])
+        everywhere = np.zeros(labels.size)
+        everywhere[known] = signs
+        bank, solution = self._learn(X, everywhere)
+        self.classes_ = classes
+        self._keep(bank, solution)
+        K = bank.stack.combine(solution.weights)
+        self._rows, self._signs = bank.table, everywhere
+        self._values = K @ solution.coef + solution.bias
+        self.transduction_ = self._classes(self._values).astype(labels.dtype)
+        self.transduction_[known] = labels[known]
+        return self
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """f(x) for every row of X, shape (n_new,); positive for ``classes_[1]``."""
+        check_is_fitted(self)
+        if self.induction == "weights" and self.weights_.min() >= 0.0:
+            return super().decision_function(X)
+        self._check_columns(X)
+        new = Table.read(X)
+        places = self._rows.find(new)
+        unseen = np.flatnonzero(places < 0)
+        if unseen.size and self.induction == "weights":
+            raise ValueError(
+                f"{unseen.size} of {len(new)} rows of X were not given to fit, the first is row "
+                f"{unseen[0]}. Some kernel weights are negative, and their combination need not be "
+                "a kernel beside new rows: give these rows to fit as well, without labels, or set "
+                "induction='per_point'."
+            )
+        values: FloatArray = self._values[places]
+        for row in unseen:
+            values[row] = self._alone(new.take([row]))
+        return values
+
+    def _alone(self, row: Table) -> float:
+        """The decision value of one more row, from a fit with it."""
+        bank, solution = self._learn(self._rows.join(row), np.append(self._signs, 0.0))
+        last = bank.stack.rows(solution.weights, [len(self._rows)])[0]
+        return float(last @ solution.coef + solution.bias)
+
+
+def _labels(y: Any, unlabeled: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """``y`` as an array, and which rows have a label."""
+    refuse_masked("y", y, "mark rows without a label with the value of unlabeled.")
+    labels = column_or_1d(y, warn=True)
+    if unlabeled is None or unlabeled != unlabeled:  # NaN
+        missing = [label is None or label != label for label in labels.tolist()]
+    else:
+        missing = [label == unlabeled for label in labels.tolist()]
+    known = ~np.array(missing, dtype=bool)
+    if not known.any():
+        raise ValueError(f"y holds no label: all of it is {unlabeled!r}, the value of unlabeled.")
+    if unlabeled == -1 and not known.all() and set(labels[known].tolist()) == {1}:
+        raise ValueError(
+            "y holds -1 and 1 alone, and with unlabeled=-1 the first means no label, so that one "
+            "class is left. If both are classes set unlabeled to something else, such as 0, and "
+            "mark rows without a label with it."
+        )
+    return labels, known
