@@ -24,6 +24,9 @@ def test_bars_are_proportional_and_aligned():
     assert lines[1] == f"0.250  {'#' * (WIDTH // 2)}{' ' * (WIDTH // 2)}  small"
     assert lines[2] == f"0.000  {' ' * WIDTH}  none"
     assert len({line.rindex("  ") for line in lines}) == 1
+    signed = bars([("less", -0.25), ("more", 0.5)]).splitlines()
+    assert signed[0] == f" 0.500  {'#' * WIDTH}  more"
+    assert signed[1] == f"-0.250  {'-' * (WIDTH // 2)}{' ' * (WIDTH // 2)}  less"
     assert bars([]) == ""
     assert bars([("a", 0.0)]).endswith("a")
 
@@ -35,6 +38,7 @@ def test_weights_by_kernel():
     assert lines[2] == "0.000  2 other kernels"
     assert weights_by_kernel(model([1.0, 0.0], "aa")).endswith("1 other kernel")
     assert weights_by_kernel(model([1.0], "a")).count("\n") == 0
+    assert weights_by_kernel(model([1.5, -0.5], "aa")).endswith("kernel 1")
 
 
 def test_weights_by_view():

@@ -17,7 +17,7 @@ def weights_by_kernel(model: MKLClassifier) -> str:
         (str(name), float(weight))
         for name, weight in zip(model.kernel_names_, model.weights_, strict=True)
     ]
-    heavy = [(name, weight) for name, weight in rows if weight >= SHOWN]
+    heavy = [(name, weight) for name, weight in rows if abs(weight) >= SHOWN]
     rest = len(rows) - len(heavy)
     lines = [bars(heavy)] if heavy else []
     if rest:
@@ -34,12 +34,18 @@ def weights_by_view(model: MKLClassifier) -> str:
 
 
 def bars(rows: Iterable[tuple[str, float]]) -> str:
-    """Lines ``weight  bar  name``, the longest first; names of equal weight as they came."""
+    """Lines ``weight  bar  name``, the longest first; names of equal weight as they came.
+
+    Bars of negative weights, which come last, are drawn with dashes.
+    """
     rows = sorted(rows, key=lambda row: -row[1])
-    longest = max((weight for _, weight in rows), default=0.0)
+    longest = max((abs(weight) for _, weight in rows), default=0.0)
     unit = WIDTH / longest if longest > 0.0 else 0.0
+    digits = 6 if rows and rows[-1][1] < 0.0 else 5  # room for a sign
+    drawn = [("#" if weight > 0.0 else "-") * round(abs(weight) * unit) for _, weight in rows]
     return "\n".join(
-        f"{weight:.3f}  {'#' * round(weight * unit):<{WIDTH}}  {name}" for name, weight in rows
+        f"{weight:{digits}.3f}  {bar:<{WIDTH}}  {name}"
+        for bar, (name, weight) in zip(drawn, rows, strict=True)
     )
 
 
