@@ -12,7 +12,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["MKL_NUM_THREADS"] = "1"
 os.environ["NUMBA_NUM_THREADS"] = "1"
 
-from conic import FORMS, certified_cone, factors, solve_cone
+from conic import FORMS, LADDER, certified_cone, factors, solve_cone
 from datasets import (
     WIDTHS,
     Skipped,

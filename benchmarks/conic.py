@@ -10,7 +10,7 @@ them belongs to the rival.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,12 +121,13 @@ def certified_cone(
     solver: str,
     gap: float,
     limit: float = np.inf,
+    ladder: Sequence[float] = LADDER,
 ) -> dict[str, Any]:
     """The loosest setting of a solver whose answer has the certified gap: its time and gap.
 
     ``limit`` is in seconds and for a setting; the last that was tried is told where none will do.
     """
-    for factor in LADDER:
+    for factor in ladder:
         began = time.perf_counter()
         answer = solve_cone(cones, solver, factor * gap, limit)
         seconds = time.perf_counter() - began
