@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _passes, triangle
+from . import _passes
 from ._checks import count_threads
 from .duplicates import Duplicates
 from .fitted import Member
@@ -108,12 +108,10 @@ class _Builder:
         number = self.numbers[slot]
         member = self.members[number]
         member.fill(gram, half)
-        n = self.K.shape[1]
-        normalizer = learn_normalizer(self.rule, half, n, member.name)
+        normalizer = learn_normalizer(self.rule, half, self.K.shape[1], member.name)
         if isinstance(normalizer, str):
             self._drop(number, normalizer)
             return
-        normalizer.train(half, n)
-        triangle.unpack(half, self.K[slot])
+        normalizer.train(half, self.K[slot])
         self.duplicates.see(slot, half)
         self.members[number] = member.fitted(normalizer)

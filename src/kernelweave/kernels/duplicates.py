@@ -16,7 +16,7 @@ _CHUNK = 64  # rows compared at a time
 
 
 class Duplicates:
-    """Matrices of a stack, each by its trace and a signature (pᵀK e_0 + qᵀdiag K) / tr K.
+    """Matrices of a stack, each by a signature (pᵀK e_0 + qᵀdiag K) / tr K.
 
     p and q are fixed random vectors. Matrices that are equal up to scale have equal signatures;
     only those that do are compared in full.
@@ -27,13 +27,11 @@ class Duplicates:
         m, n = K.shape[:2]
         self._p, self._q = np.random.default_rng(0).uniform(0.5, 1.5, (2, n))
         self._signatures = np.empty(m)
-        self._traces = np.empty(m)
         self._tolerance = 1e-6 if K.dtype == np.float32 else 1e-12
 
     def see(self, k: int, half: FloatArray) -> None:
-        """Take the signature of matrix ``k``, whose lower triangle is ``half``."""
-        self._traces[k], mark = triangle.signature(half, self._p, self._q)
-        self._signatures[k] = mark / self._traces[k]
+        """Take the signature of matrix ``k``, whose lower triangle is ``half`` up to scale."""
+        self._signatures[k] = triangle.signature(half, self._p, self._q)
 
     def twins(self, seen: list[int]) -> Iterator[tuple[int, int]]:
         """Matrices of those ``seen`` that equal an earlier one up to scale, each with that one."""
@@ -56,7 +54,8 @@ class Duplicates:
                 yield k, twin
 
     def _equal(self, j: int, k: int) -> bool:
-        ratio = self._traces[k] / self._traces[j]
+        traces = [float(self._stack[i].trace(dtype=np.float64)) for i in (j, k)]
+        ratio = traces[1] / traces[0]
         if not self._any_scale and abs(ratio - 1.0) > self._tolerance:
             return False
         bound = self._tolerance * float(self._stack[k].diagonal().max())

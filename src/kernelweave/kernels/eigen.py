@@ -64,7 +64,7 @@ class EigenvectorKernels(Kernel):
         half = gram.scratch("kernel")
         base.train(gram, half, base.label())
         K = np.empty((len(rows), len(rows)))
-        triangle.unpack(half, K)
+        triangle.unpack(half, 1.0, K)
         values, vectors = np.linalg.eigh(K)
         many = len(values) if self.n_components is None else int(self.n_components)
         chosen = np.flatnonzero(values > _SMALLEST * values[-1])[::-1][:many]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..checks import check_number, is_number
+from .decay import decay
 from .kernel import Kernel
 from .precomputed import Precomputed
 from .rows import Pair, Rows
@@ -38,8 +39,10 @@ class _Radial(Kernel):
             raise ValueError(f"{self.label()}: width {width!r} is too small to divide by.")
 
     def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
-        fitted = type(self)(float(self.width) * (self._median(rows) if self.relative else 1.0))
-        fitted.validate()
+        fitted = type(self)(float(self.width))
+        if self.relative:
+            fitted.width *= self._median(rows)
+            fitted.validate()
         return [("", fitted)]
 
     def diagonal(self, rows: Rows) -> FloatArray:
@@ -66,9 +69,8 @@ class Gaussian(_Radial):
         super().__init__(width, relative)
 
     def fill(self, pair: Pair, out: FloatArray) -> None:
-        """Squared distances, scaled and exponentiated in place."""
-        np.multiply(pair.sq_distances, -0.5 / (self.width * self.width), out=out)
-        np.exp(out, out=out)
+        """Squared distances, scaled and exponentiated."""
+        decay(pair.sq_distances, 0.5 / (self.width * self.width), out)
 
     def _median(self, rows: Rows) -> float:
         return rows.median_distance
@@ -89,9 +91,8 @@ class Laplacian(_Radial):
         super().__init__(width, relative)
 
     def fill(self, pair: Pair, out: FloatArray) -> None:
-        """Distances, scaled and exponentiated in place."""
-        np.multiply(pair.l1_distances, -1.0 / self.width, out=out)
-        np.exp(out, out=out)
+        """Distances, scaled and exponentiated."""
+        decay(pair.l1_distances, 1.0 / self.width, out)
 
     def _median(self, rows: Rows) -> float:
         return rows.median_l1_distance

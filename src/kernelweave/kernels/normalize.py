@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import triangle
 from .table import FloatArray
@@ -67,15 +68,13 @@ class Normalizer:
         norms = self.inverse_norms
         return self if norms is None else replace(self, inverse_norms=norms[rows])
 
-    def train(self, half: FloatArray, n: int) -> None:
-        """Normalise the lower triangle of the training matrix in place."""
-        if self.scale == 1.0 and self.means is None:
-            return
-        shift = np.zeros(n) if self.means is None else self.means
-        if self.inverse_norms is None:
-            triangle.normalize(half, shift, np.ones(n), self.scale)
-        else:
-            triangle.normalize(half, shift, self.inverse_norms, 1.0)
+    def train(self, half: FloatArray, out: NDArray[Any]) -> None:
+        """Write the training matrix; ``half``, its lower triangle, is then so up to scale."""
+        if self.means is not None:
+            triangle.center(half, self.means)
+        if self.inverse_norms is not None:
+            triangle.rescale(half, self.inverse_norms)
+        triangle.unpack(half, 1.0 if math.isnan(self.scale) else self.scale, out)
 
     def cross(self, K: FloatArray, rows: Any, diagonal: Callable[[], FloatArray]) -> FloatArray:
         """Normalise in place, and return, a kernel of new rows against training rows.

@@ -3,8 +3,8 @@
 A kernel of rows and themselves is computed once for each pair of rows, in half the memory, and
 written out by one pass that normalises it on the way.
 
-A compiled function here calls only compiled functions of this file: the disk cache does not
-notice edits elsewhere.
+Entries are computed in the order written, as NumPy computes those against new rows: the bits are
+the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._jit import jit
+from .._jit import jit, ordered_jit
 
 PART = 128  # rows added up by themselves, so that rounding does not grow with their number
 
@@ -23,7 +23,7 @@ def size(n: int) -> int:
     return n * (n + 1) // 2
 
 
-@jit
+@ordered_jit
 def pack(rows: Any, first: int, out: Any) -> None:
     """Put the rows ``first``, … of a matrix, as far as its diagonal, into their places."""
     for i in range(rows.shape[0]):
@@ -33,7 +33,7 @@ def pack(rows: Any, first: int, out: Any) -> None:
             target[j] = source[j]
 
 
-@jit
+@ordered_jit
 def products(x: Any, out: Any) -> None:
     """x_i x_j."""
     for i in range(x.shape[0]):
@@ -42,7 +42,7 @@ def products(x: Any, out: Any) -> None:
             target[j] = x[i] * x[j]
 
 
-@jit
+@ordered_jit
 def sq_differences(x: Any, out: Any) -> None:
     """(x_i − x_j)²."""
     for i in range(x.shape[0]):
@@ -51,7 +51,7 @@ def sq_differences(x: Any, out: Any) -> None:
             target[j] = (x[i] - x[j]) * (x[i] - x[j])
 
 
-@jit
+@ordered_jit
 def sq_distances(norms: Any, out: Any) -> None:
     """norms_i + norms_j − 2 xᵀz in place of xᵀz, at least zero, and zero on the diagonal."""
     for i in range(norms.shape[0]):
@@ -61,7 +61,7 @@ def sq_distances(norms: Any, out: Any) -> None:
         target[i] = 0.0
 
 
-@jit
+@ordered_jit
 def diagonal(triangle: Any, n: int) -> Any:
     """The n entries (i, i)."""
     out = np.empty(n)
@@ -80,13 +80,14 @@ def trace(triangle: Any, n: int) -> float:
 
 
 @jit
-def signature(triangle: Any, p: Any, q: Any) -> Any:
-    """Σ_i k_ii, and Σ_i p_i k_i0 + q_i k_ii."""
-    trace = mark = 0.0
+def signature(triangle: Any, p: Any, q: Any) -> float:
+    """Σ_i (p_i k_i0 + q_i k_ii) / Σ_i k_ii."""
+    total = trace = 0.0
     for i in range(p.shape[0]):
-        trace += triangle[i * (i + 3) // 2]
-        mark += p[i] * triangle[i * (i + 1) // 2] + q[i] * triangle[i * (i + 3) // 2]
-    return trace, mark
+        k = triangle[i * (i + 3) // 2]
+        trace += k
+        total += p[i] * triangle[i * (i + 1) // 2] + q[i] * k
+    return total / trace
 
 
 @jit
@@ -105,33 +106,42 @@ def means(triangle: Any, n: int) -> Any:
     return total / n
 
 
-@jit
-def normalize(triangle: Any, shift: Any, factor: Any, scale: float) -> None:
-    """Write scale · factor_i factor_j (k_ij − shift_i − shift_j) in place of k_ij."""
+@ordered_jit
+def center(triangle: Any, shift: Any) -> None:
+    """Write k_ij − shift_i − shift_j in place of k_ij."""
     for i in range(shift.shape[0]):
         row = triangle[i * (i + 1) // 2 :]
-        own_shift, own_factor = shift[i], scale * factor[i]
         for j in range(i + 1):
-            row[j] = (row[j] - (own_shift + shift[j])) * (own_factor * factor[j])
+            row[j] -= shift[i] + shift[j]
 
 
-@jit
-def unpack(triangle: Any, out: Any) -> None:
-    """The whole matrix, which may be float32, row by row: memory not in cache is slow elsewhere.
+@ordered_jit
+def rescale(triangle: Any, factor: Any) -> None:
+    """Write factor_i factor_j k_ij in place of k_ij."""
+    for i in range(factor.shape[0]):
+        row = triangle[i * (i + 1) // 2 :]
+        for j in range(i + 1):
+            row[j] *= factor[i] * factor[j]
+
+
+@ordered_jit
+def unpack(triangle: Any, scale: float, out: Any) -> None:
+    """The whole matrix times ``scale``, row by row: memory not in cache is slow elsewhere.
 
     Four rows at a time, so that right of the diagonal four neighbours in a row of the triangle are
-    read at once.
+    read at once. ``out`` may be float32.
     """
     n = out.shape[0]
     for i in range(n):
         source, target = triangle[i * (i + 1) // 2 :], out[i]
         for j in range(i + 1):
-            target[j] = source[j]
+            target[j] = scale * source[j]
         for j in range(i - i % 4, i):
-            out[j, i] = source[j]
+            out[j, i] = target[j]
         if i % 4 < 3:
             continue
         r0, r1, r2, r3 = out[i - 3], out[i - 2], out[i - 1], out[i]
         for j in range(i + 1, n):
             source = triangle[j * (j + 1) // 2 + i - 3 :]
-            r0[j], r1[j], r2[j], r3[j] = source[0], source[1], source[2], source[3]
+            r0[j], r1[j] = scale * source[0], scale * source[1]
+            r2[j], r3[j] = scale * source[2], scale * source[3]
