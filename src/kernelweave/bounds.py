@@ -31,7 +31,6 @@ from .checks import check_nonnegative, check_number, check_vector
 from .kernels.stack import KernelStack
 from .problems.losses import check_labels
 from .solvers.semidefinite import support
-from .solvers.semidefinite_set import SemidefiniteSet
 
 Array = NDArray[np.float64]
 
@@ -230,8 +229,7 @@ def capacity(
     q = np.stack([np.einsum("is,is->s", signs, K @ signs) for K in _kernels(stack)])
     q = scale[:, None] * q
     if signed:
-        region = SemidefiniteSet(stack, scale)
-        most = np.array([support(region, column, 1e-4) for column in q.T])
+        most = np.array([support(stack, scale, column, 1e-4) for column in q.T])
         limit = float(stack.n)
     else:
         ones = np.sum(signs, axis=0) ** 2 / stack.n
