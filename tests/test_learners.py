@@ -628,6 +628,16 @@ def test_silp_without_highs_says_what_to_install(monkeypatch: pytest.MonkeyPatch
         learn(dense(0).K, dense(0).y, learner="silp")
 
 
+def test_silp_ends_truthfully_where_highs_finds_no_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = dense(0)
+    monkeypatch.setattr("highspy.Highs.getModelStatus", lambda self: None)
+    with pytest.warns(ConvergenceWarning, match="gap"):
+        found = learn(problem.K, problem.y, C=problem.C, learner="silp", tol=1e-6)
+    assert found.status == "stopped" and found.n_svm_solves == 1
+    best = qcqp_optimum(problem.K, problem.y, problem.C)
+    assert found.dual <= best <= found.primal and found.gap > 1e-6
+
+
 def test_silp_refuses_other_norms_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oracle_module.smo, "solve", lambda *_: pytest.fail("solved something"))
     with pytest.raises(ValueError, match="needs weight_norm=1, found 2"):

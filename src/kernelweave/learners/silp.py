@@ -53,7 +53,10 @@ class Silp(Params):
             point = oracle.solve(e, inner_tol(oracle.gap, tol))
             cuts.add(point)
             program.add(point.linear, 0.5 * point.q)
-            e, multipliers = program.solve()
+            if (answer := program.solve()) is None:
+                yield  # what the solve above gave still counts
+                return
+            e, multipliers = answer
             cuts.offer(multipliers)
             yield
 
@@ -69,6 +72,7 @@ class _Program:
                 "learner 'silp' needs highspy: pip install 'kernelweave[lp]'"
             ) from None
         self.m, self.infinity, self.unit = m, highspy.kHighsInf, 0.0
+        self.optimal = highspy.HighsModelStatus.kOptimal
         self.sizes: list[float] = []
         self.model: Any = highspy.Highs()
         self.model.setOptionValue("output_flag", False)
@@ -91,9 +95,11 @@ class _Program:
         places = np.flatnonzero(values > 1e-11).astype(np.int32)  # HiGHS takes none below 1e-12
         self.model.addRow(least, most, places.size, places, values[places])
 
-    def solve(self) -> tuple[Array, Array]:
-        """Minimising e, and the multipliers of the cuts."""
+    def solve(self) -> tuple[Array, Array] | None:
+        """Minimising e, and the multipliers of the cuts; None where HiGHS finds no optimum."""
         self.model.run()
+        if self.model.getModelStatus() != self.optimal:
+            return None
         answer = self.model.getSolution()
         e = np.maximum(np.array(answer.col_value)[: self.m], 0.0)
         multipliers = np.maximum(np.array(answer.row_dual)[1:], 0.0) / np.array(self.sizes)
