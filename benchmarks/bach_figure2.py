@@ -10,7 +10,7 @@ All at certified gap 1e-4, one thread. The rival is Clarabel (the paper's is Mos
 two cone programs, at the loosest setting of its own that certifies the gap; its time includes
 factoring the kernels. It runs in a process of its own and is lost after ``--limit`` seconds, an
 hour unless told, or when it asks for more memory than there is. What is larger in m and n than a
-lost problem is lost without being run. Where the next smaller problem took more than a minute, only
+lost problem is lost without being run. Where the next smaller problem took more than ten seconds, only
 its form and setting are tried, and tighter settings if that misses the gap.
 """
 
@@ -122,7 +122,7 @@ def rival(data, panel, m, n, limit, before):
     if before and before["status"] == "lost":
         why = f"{before['why']} at m = {before['m']}, n = {before['n']}"
         return {"status": "lost", "why": why, "limit": before["limit"]}
-    slow = before and before["seconds"] > 60.0
+    slow = before and before["seconds"] > 10.0
     forms = [before["form"]] if slow else list(common.FORMS)
     ladder = [x for x in common.LADDER if not slow or x * GAP <= before["tol"]]
     record = {"status": "lost", "forms": {}, "m": m, "n": n, "limit": limit}
