@@ -10,8 +10,8 @@ All at certified gap 1e-4, one thread. The rival is Clarabel (the paper's is Mos
 two cone programs, at the loosest setting of its own that certifies the gap; its time includes
 factoring the kernels. It runs in a process of its own and is lost after ``--limit`` seconds, an
 hour unless told, or when it asks for more memory than there is. What is larger in m and n than a
-lost problem is lost without being run. Where the next smaller problem took more than ten seconds, only
-its form and setting are tried, and tighter settings if that misses the gap.
+lost problem is lost without being run. Where the next smaller problem took more than ten seconds,
+only its form and setting are tried, and tighter settings if that misses the gap.
 """
 
 import multiprocessing
