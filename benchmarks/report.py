@@ -193,7 +193,7 @@ class Experiment:
 
     def command(self, known: dict[str, Any]) -> list[str]:
         """How it was run last."""
-        return ["python", f"benchmarks/{self.name}.py", *known["runs"][-1]["options"]]
+        return ["python", f"benchmarks/{self.name}.py", *known["options"]]
 
     def minutes(self, quick: bool = False) -> float | None:
         """What its cells took, all together."""

@@ -118,6 +118,7 @@ class Results:
             known = json.loads(self.path.read_text(encoding="utf-8"))
             self.runs, self.cells, self.bars = known["runs"], known["cells"], known["bars"]
         self.bars = self.bars if args.report else []
+        self.options = _options(sys.argv[1:])
         self.done, self.computed, self.began = 0, 0, time.perf_counter()
         self.current: dict[str, Any] | None = None
 
@@ -184,7 +185,8 @@ class Results:
 
     def save(self) -> None:
         """Write it all, at once or not at all: a cell a line."""
-        parts = {"runs": self.runs, "bars": self.bars, "cells": self.cells, "skipped": self.skipped}
+        parts = {"options": self.options, "runs": self.runs, "bars": self.bars}
+        parts |= {"cells": self.cells, "skipped": self.skipped}
         lines = [f"{json.dumps(key)}: {_lines(_plain(part))}" for key, part in parts.items()]
         self.path.parent.mkdir(exist_ok=True)
         scratch = self.path.with_suffix(".tmp")

@@ -93,7 +93,7 @@ def test_an_interrupted_run_goes_on_and_its_page_tells_all(folder):
     kept = json.loads((folder / "results" / "toy.json").read_text(encoding="utf-8"))
     assert set(kept["cells"]) == {"0/squared", "1/squared"}
     assert kept["skipped"] == {"2/squared": "two is missing"}
-    assert kept["runs"][0]["options"] == ["--stop", "3"]
+    assert kept["options"] == kept["runs"][0]["options"] == ["--stop", "3"]
 
     done = run(folder, "run.py")
     assert done.returncode == 0, done.stderr
