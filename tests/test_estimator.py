@@ -325,7 +325,9 @@ def test_says_what_it_does_if_asked(capsys):
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize("kernels", [None, "rbf", [Linear(), Gaussian(2.0)], ("a", Linear(), 0)])
+@pytest.mark.parametrize(
+    "kernels", [None, "rbf", Gaussian(2.0), [Linear(), Gaussian(2.0)], ("a", Linear(), 0)]
+)
 def test_parameters_of_the_bank_that_kernels_stand_for(kernels):
     model = MKLClassifier(kernels).set_params(kernels__normalize="center+trace", C=3.0)
     assert model.kernels.normalize == "center+trace"

@@ -80,6 +80,8 @@ def test_parameters_reach_into_bank_and_learner():
     assert (model.kernels.normalize, model.kernels.views) == ("sphere", "each")
     assert model.learner.small == 0.01
     assert MKLClassifier(Gaussian()).set_params(kernels__width=3.0).kernels.width == 3.0
+    by_name = MKLClassifier(learner="simple").set_params(learner__small=0.01)
+    assert isinstance(by_name.learner, Simple) and by_name.learner.small == 0.01
     with pytest.raises(ValueError, match="Invalid parameter 'normalise' for KernelBank"):
         model.set_params(kernels__normalise="trace")
 

@@ -234,6 +234,7 @@ def test_function_on_strings():
         (lambda A, B: np.triu(np.ones((len(A), len(B)))), "not symmetric"),
         (lambda A, B: np.full((len(A), len(B)), np.nan), "400 NaN and 0 infinite entries"),
         (lambda A, B: np.ones(len(A)), r"returned an array of shape \(20,\)"),
+        (lambda A, B: None, r"returned NoneType; a kernel of 20 rows against 20 is an array"),
         (lambda A, B: np.ones((len(A), len(B)), dtype=complex), "returned complex128 values"),
     ],
 )
@@ -241,6 +242,11 @@ def test_what_a_function_must_return(function, message):
     with pytest.raises(ValueError, match=message) as caught:
         raw(("mine", function, [0, 1]), X)
     assert "mine" in str(caught.value) or "lambda" in str(caught.value)
+
+
+def test_a_function_that_returns_a_masked_array():
+    with pytest.raises(TypeError, match=r"what .* returned is a masked array"):
+        raw(lambda A, B: np.ma.masked_greater(A @ B.T, 2.0), X)
 
 
 def test_indefinite_scikit_learn_kernel_is_named():

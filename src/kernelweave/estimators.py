@@ -257,11 +257,18 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         return learner
 
     def set_params(self, **params: Any) -> MKLClassifier:
-        """Set parameters; ``kernels__normalize`` and the like make a bank of ``kernels`` first."""
+        """Set parameters; ``kernels__normalize`` and the like make a bank of ``kernels`` first.
+
+        ``learner__small`` and the like make a learner of its name.
+        """
         kernels = params.get("kernels", self.kernels)
-        nested = any(name.startswith("kernels__") for name in params)
-        if nested and not hasattr(kernels, "set_params"):
+        nested = {name.split("__")[1] for name in params if name.startswith("kernels__")}
+        own = kernels.get_params() if hasattr(kernels, "get_params") else {}
+        if not nested <= own.keys():
             params["kernels"] = as_bank(kernels)
+        learner = params.get("learner", self.learner)
+        if isinstance(learner, str) and any(name.startswith("learner__") for name in params):
+            params["learner"] = make_learner(learner)
         return super().set_params(**params)
 
     def _keep(self, bank: FittedBank, solution: Solution) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import shown
+from ..checks import refuse_masked, shown
 from .kernel import Kernel
 from .rows import Pair, Rows
 from .table import FloatArray
@@ -30,6 +30,10 @@ class Foreign(Kernel):
     """A kernel whose matrix someone else computes."""
 
     known_psd = False
+    advice = (
+        "It is no kernel on these rows. Its matrix with negative eigenvalues set to zero is one: "
+        "Precomputed(K, indefinite='clip')."
+    )
 
     @abstractmethod
     def evaluate(self, a: NDArray[Any], b: NDArray[Any]) -> Any:
@@ -56,7 +60,14 @@ class Foreign(Kernel):
         return rows.values if self.numeric else rows.raw
 
     def _matrix(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-        matrix = np.asarray(self.evaluate(a, b))
+        answer = self.evaluate(a, b)
+        refuse_masked(f"what {self.label()} returned", answer)
+        matrix = np.asarray(answer)
+        if matrix.ndim == 0:
+            raise ValueError(
+                f"{self.label()} returned {type(answer).__name__}; a kernel of {len(a)} rows "
+                f"against {len(b)} is an array of shape ({len(a)}, {len(b)})."
+            )
         if matrix.shape != (len(a), len(b)):
             raise ValueError(
                 f"{self.label()} returned an array of shape {matrix.shape}; "

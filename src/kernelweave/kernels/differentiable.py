@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..params import Params
-from .rows import sq_distances
+from .distances import sq_distances
 from .table import FloatArray
 
 Array = NDArray[np.float64]

@@ -34,7 +34,7 @@ RULES: dict[str | None, tuple[bool, str | None]] = {
     None: (False, None),
 }
 
-_NOTHING = 1e-12  # share of the trace that rounding may leave after centring
+_NOTHING = 1e-8  # share of the trace that centring has to leave, for half of the digits to count
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -115,7 +115,10 @@ def learn_normalizer(
         means -= 0.5 * means.mean()
         centred = trace - 2.0 * float(means.sum())
         if not centred > _NOTHING * trace:
-            return "it is constant on the training rows: nothing is left after centring"
+            return (
+                "it is constant on the training rows, or so nearly that centring leaves mostly "
+                "rounding; if its columns are far from zero, scale them (scale='standard')"
+            )
         trace = centred
     if scaling == "sphere":
         return Normalizer(np.nan, None, _inverse_root(triangle.diagonal(half, n)))

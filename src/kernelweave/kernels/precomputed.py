@@ -19,7 +19,10 @@ _ADVICE = (
     'Precomputed(K, indefinite="clip") sets negative eigenvalues to zero, right where they come '
     "from rounding; check=False takes K as it is."
 )
-_ROWS = "For all rows, X is np.arange(len(K)).reshape(-1, 1), not K. Beside other columns: "
+_ROWS = (
+    "For all rows, X is np.arange(len(K)).reshape(-1, 1), not K; beside other columns, name the "
+    "one that holds the numbers. "
+)
 
 
 class Precomputed(Kernel):

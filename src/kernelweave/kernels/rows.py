@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import triangle
+from .distances import from_half_products, sq_distances, sq_norms
 from .table import FloatArray, Table
 from .views import View
 
@@ -55,7 +56,7 @@ class Rows:
     @cached_property
     def sq_norms(self) -> FloatArray:
         """|x|² of every row."""
-        return np.einsum("ij,ij->i", self.values, self.values)
+        return sq_norms(self.values)
 
     @cached_property
     def median_distance(self) -> float:
@@ -140,8 +141,7 @@ class Pair:
     @cached_property
     def sq_distances(self) -> FloatArray:
         """|x − z|² for every pair."""
-        room = self.scratch("distances"), self.scratch("sums")
-        return sq_distances(self.a.values, self.b.values, *room)
+        return sq_distances(self.a.values, self.b.values, self.scratch("distances"))
 
     @cached_property
     def l1_distances(self) -> FloatArray:
@@ -188,14 +188,20 @@ class Gram(Pair):
 
     @cached_property
     def sq_distances(self) -> FloatArray:
-        """|x − z|² for every pair, as ``sq_distances`` has it."""
+        """|x − z|² for every pair."""
         x, out = self.a.values, self.scratch("distances")
         if x.shape[1] == 1:
             triangle.sq_differences(x[:, 0], out)
         else:
-            x = x - x.mean(axis=0)
-            self._products(x, out)
-            triangle.sq_distances(np.einsum("ij,ij->i", x, x), out)
+            centred = x - x.mean(axis=0)
+            norms = sq_norms(centred)
+            if not np.isfinite(norms).all():
+                raise ValueError(
+                    f"X: columns of view {self.a.view.name!r} reach {np.abs(x).max():.3g}, too "
+                    "large to square. Scale them, or let scale='standard' of KernelBank do it."
+                )
+            self._products(centred, out)
+            from_half_products(x, norms, out)
         return out
 
     def blocks(self) -> Iterator[tuple[slice, slice]]:
@@ -222,29 +228,6 @@ class Gram(Pair):
             for rows, columns in self.blocks():
                 self.put(rows, x[rows] @ x[columns].T, out)
         return out
-
-
-def sq_distances(
-    a: FloatArray, b: FloatArray, out: FloatArray | None = None, room: FloatArray | None = None
-) -> FloatArray:
-    """|x − z|² for x in ``a``, z in ``b``; exactly symmetric and zero on the diagonal if a is b.
-
-    One column: differences, squared. More: |x|² + |z|² − 2 xᵀz about the mean of ``b``, so that
-    columns far from zero lose no digits. ``room`` is for the sums of norms.
-    """
-    if a.shape[1] == 1:
-        out = np.subtract.outer(a[:, 0], b[:, 0], out=out)
-        return np.multiply(out, out, out=out)
-    same, centre = a is b, b.mean(axis=0)
-    b = b - centre
-    a = b if same else a - centre
-    out = np.matmul(a, b.T, out=out)  # BLAS mirrors one triangle where a is b
-    out *= -2.0
-    out += np.add.outer(np.einsum("ij,ij->i", a, a), np.einsum("ij,ij->i", b, b), out=room)
-    np.maximum(out, 0.0, out=out)
-    if same:
-        np.fill_diagonal(out, 0.0)
-    return out
 
 
 def _apart(distances: FloatArray) -> FloatArray:

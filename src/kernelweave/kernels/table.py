@@ -116,7 +116,7 @@ class Table:
         for column in columns:
             if not self.numeric[column]:
                 self._refuse(column)
-        values = self.numbers[:, list(columns)]
+        values = np.take(self.numbers, columns, axis=1)
         if not np.isfinite(values.sum()):  # one cheap pass; a sum of finite numbers may overflow
             bad = ~np.isfinite(values)
             if bad.any():

@@ -52,16 +52,6 @@ def sq_differences(x: Any, out: Any) -> None:
 
 
 @ordered_jit
-def sq_distances(norms: Any, out: Any) -> None:
-    """norms_i + norms_j − 2 xᵀz in place of xᵀz, at least zero, and zero on the diagonal."""
-    for i in range(norms.shape[0]):
-        target = out[i * (i + 1) // 2 :]
-        for j in range(i):
-            target[j] = max((norms[i] + norms[j]) - 2.0 * target[j], 0.0)
-        target[i] = 0.0
-
-
-@ordered_jit
 def diagonal(triangle: Any, n: int) -> Any:
     """The n entries (i, i)."""
     out = np.empty(n)
