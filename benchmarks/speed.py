@@ -8,8 +8,8 @@ on the primal one, which suits it better.
 
 Each solver meets newton in the same process, in turns; a rival uses the loosest setting of its own
 that certifies the gap, and one that takes more than two seconds runs once. Cone programs need the
-kernels factored: that time is theirs. A solver that misses a gap within a minute is not asked for
-a smaller one. Where another is faster than newton, the row says why.
+kernels factored: that time is theirs. A solver that misses a gap within 20 seconds is not asked
+for a smaller one. Where another is faster than newton, the row says why.
 """
 
 import time
@@ -23,7 +23,7 @@ import kernelweave as kw
 from kernelweave.learners import NAMES
 
 GAPS = (1e-2, 1e-4)
-LIMIT, SLOW = 60.0, 2.0  # seconds: of a fit, and of one that is not repeated
+LIMIT, SLOW = 20.0, 2.0  # seconds: of a fit, and of one that is not repeated
 OURS = [name for name in ("simple", "silp", "skm", "qcqp") if name in NAMES]
 CONES = {"Clarabel dual": ("Clarabel", "dual"), "Clarabel primal": ("Clarabel", "primal")}
 CONES["SCS primal"] = ("SCS", "primal")
