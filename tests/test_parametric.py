@@ -201,6 +201,7 @@ def test_a_step_too_far_is_shortened(data):
     ("options", "error", "word"),
     [
         ({"criterion": "beauty"}, ValueError, "criterion must be"),
+        ({"criterion": ["radius"]}, ValueError, "criterion must be"),
         ({"method": "magic"}, ValueError, "method must be"),
         ({"n_starts": 0}, ValueError, "n_starts must be positive"),
         ({"n_starts": 1.5}, TypeError, "n_starts must be a positive int"),
@@ -212,6 +213,7 @@ def test_a_step_too_far_is_shortened(data):
         ({"C": np.nan}, ValueError, "C must be positive"),
         ({"weight_norm": None, "criterion": "margin"}, ValueError, "needs criterion='radius'"),
         ({"random_state": "seed", "n_starts": 2}, TypeError, "random_state must be"),
+        ({"random_state": -1}, ValueError, "random_state must be"),
         ({"kernels": []}, ValueError, "kernels must hold at least one"),
         ({"kernels": None}, TypeError, "kernels must be a kernel that knows its derivatives"),
         ({"kernels": GaussianWidths}, TypeError, "kernels must be a kernel"),
@@ -223,6 +225,7 @@ def test_a_step_too_far_is_shortened(data):
         ({"X": np.zeros((0, 4))}, ValueError, r"X must be a table .* \(0, 4\)"),
         ({"X": np.zeros(95)}, ValueError, r"X must be a table .* \(95,\)"),
         ({"X": [["a"]] * 95}, TypeError, "X must hold numbers"),
+        ({"X": np.full((95, 4), 1j)}, TypeError, "X must hold real numbers"),
     ],
 )
 def test_refusals(data, options, error, word):

@@ -435,6 +435,10 @@ def test_error_bound_is_what_the_formula_says():
         theory.estimation_error_bound(**{**good, "delta": 2.0})
     with pytest.raises(ValueError, match="too few"):  # the root of a negative number
         theory.estimation_error_bound(**{**good, "n": 10, "margin": 0.01})
+    for margin, radius in ((1e-200, 1.0), (1e-200, 1e200)):
+        with pytest.raises(ValueError, match="too few"):
+            theory.estimation_error_bound(**{**good, "margin": margin, "radius": radius})
+    assert theory.estimation_error_bound(**{**good, "n": 1e200}) < 1e-90
     ratio = 4.0
     inside = 2 + 5 * math.log(128 * math.e * 1e12 * ratio / 5) - math.log(0.05)
     inside += 256 * ratio * math.log(math.e * 1e4 / 16) * math.log(128e4 * ratio)
@@ -452,6 +456,22 @@ def test_hard_margin_from_weights_that_do_not_separate():
         assert found.status == "optimal"
         assert found.primal == pytest.approx(plain.primal, rel=2e-3)
         assert judge(pair, y, found, C=np.inf).gap <= 1.01e-3
+
+
+def test_criteria_at_a_hard_margin():
+    """Without slacks (9), (10) and (11) are ½R²‖w‖² and ½‖w‖²; infinite where none separates."""
+    problem = separable(0)
+    K, y = problem.K, problem.y
+    solution = learn(K, y, C=np.inf, learner="radius", tol=1e-7)
+    value = theory.rkl(K, y, solution.weights, C=np.inf)
+    assert value == pytest.approx(solution.objective, rel=1e-6)
+    assert value == pytest.approx(theory.rkl(K, y, solution.weights, C=1e9), rel=1e-6)
+    assert theory.kl_c(K, y, solution.weights, C=np.inf) == pytest.approx(value, rel=1e-7)
+    radius2 = enclosing_ball(np.tensordot(solution.weights, K, axes=1), tol=1e-9).radius2
+    margin = theory.margin_and_radius(K, y, solution.weights, C=np.inf)
+    assert radius2 * margin == pytest.approx(value, rel=1e-7)
+    twins = np.kron(K, np.ones((2, 2)))
+    assert theory.rkl(twins, np.tile([1.0, -1.0], len(y)), solution.weights, C=np.inf) == np.inf
 
 
 def test_problem_is_frozen():

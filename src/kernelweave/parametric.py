@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .checks import check_number
+from .checks import check_number, is_whole
 from .kernels.differentiable import DifferentiableKernel, Expansion
 from .kernels.stack import KernelStack
 from .mkl import learn
@@ -130,7 +130,7 @@ def learn_parameters(
     random_state : int, optional
         Seed of those numbers.
     """
-    if criterion not in LEARNERS:
+    if criterion not in list(LEARNERS):
         raise ValueError(f"criterion must be one of {sorted(LEARNERS)}, found {criterion!r}")
     if method not in ("newton", "gradient"):
         raise ValueError(f"method must be 'newton' or 'gradient', found {method!r}")
@@ -141,8 +141,10 @@ def learn_parameters(
     check_number("tol", tol, float)
     check_number("max_iter", max_iter, int)
     check_number("n_starts", n_starts, int)
-    if not isinstance(random_state, int | np.integer | None):
+    if not (random_state is None or is_whole(random_state)):
         raise TypeError(f"random_state must be None or a whole number, found {random_state!r}")
+    if random_state is not None and random_state < 0:
+        raise ValueError(f"random_state must be nonnegative, found {random_state!r}")
     rows, many = _check_rows(X), _check_kernels(kernels)
     task = _Task(rows, y, many, C, criterion, loss, weight_norm, tol)
     rng = np.random.default_rng(random_state)
@@ -163,6 +165,8 @@ def learn_parameters(
 
 def _check_rows(X: ArrayLike) -> Array:
     """Rows of finite numbers."""
+    if np.iscomplexobj(X):
+        raise TypeError("X must hold real numbers, found complex ones")
     try:
         rows = np.ascontiguousarray(X, dtype=float)
     except (TypeError, ValueError):

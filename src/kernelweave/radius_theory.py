@@ -228,18 +228,19 @@ def estimation_error_bound(
     check_number("delta", delta, float)
     if not delta < 1.0:
         raise ValueError(f"delta must be a probability between 0 and 1, found {delta!r}")
-    ratio = (radius / margin) ** 2
+    points, ratio = math.log(n), math.log(radius) - math.log(margin)  # no power overflows
     logs = [
-        math.log(128.0 * math.e * n**3 * ratio / d),
-        math.log(math.e * n / (8.0 * math.sqrt(ratio))),
-        math.log(128.0 * n * ratio),
+        math.log(128.0) + 1.0 + 3.0 * points + 2.0 * ratio - math.log(d),
+        1.0 + points - math.log(8.0) - ratio,
+        math.log(128.0) + points + 2.0 * ratio,
     ]
     if min(logs) < 0.0:
         raise ValueError(
             f"n={n!r} points are too few for margin {margin!r}, radius {radius!r} and "
             f"pseudodimension {d!r}: the bound needs enγ ≥ 8R, 128nR² ≥ γ² and 128en³R² ≥ γ²d"
         )
-    inside = 2.0 + d * logs[0] + 256.0 * ratio * logs[1] * logs[2] - math.log(delta)
+    size = 256.0 * (radius / margin) ** 2 * logs[1] * logs[2]
+    inside = 2.0 + d * logs[0] + size - math.log(delta)
     return math.sqrt(8.0 / n * inside)
 
 
@@ -261,6 +262,9 @@ def _ball(kernels: Centred, weights: ArrayLike, tol: float, ridge: float = 0.0) 
 
 
 def _machine(K: Array, qp: DualQP, tol: float) -> float:
-    """The primal value of the machine on one kernel."""
+    """The primal value of the machine on one kernel; infinite where a hard margin has none."""
     inner = smo.solve(K, qp, None, tol)
-    return qp.primal_value(inner.f, qp.best_bias(inner.f), float(inner.v @ inner.f))
+    quad = float(inner.v @ inner.f)
+    if qp.is_hard:
+        return qp.improve(inner.f, quad)[2] if inner.bounded else math.inf
+    return qp.primal_value(inner.f, qp.best_bias(inner.f), quad)
