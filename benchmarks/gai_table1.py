@@ -9,6 +9,15 @@ projected gradient runs beside, at the C chosen: how many evaluations to within 
 Cells more than two of the paper's standard deviations away are listed with what else was measured:
 margin columns at other C, and other readings of what the paper leaves open. A cell counts as
 explained where one such change brings it near; the readings were chosen after the table was seen.
+
+For KL-C one reading brings all but one of the 22 cells near: the ridge of 1/C also in R², as where
+the bound was first proposed, and points classified without the bias, by the sign of Σ α_i y_i k(x_i,
+x) alone. It is the only one found that falls below the larger class, as the paper does on wpbc:
+with the bias, cross-validation always meets a small C that predicts the larger class there. The
+numbers of kernels come closer, too, and two other draws of the folds, which ``--repeats`` adds, say
+the same of ionosphere, musk1 and wpbc. Ionosphere under L1 is the exception; the accuracy there
+depends on where a descent ends that is not convex (87.2, near, when it stops at 1e-2, not 1e-3).
+
 At unit trace the best C of the margin columns is the largest allowed, where accuracy climbs steeply
 with C: any factor in the scale of the kernels moves these cells. For equal weights nine variants
 were tried at C = 100: three other polynomials, four other meanings of a bandwidth γ, two other
@@ -44,15 +53,13 @@ COLUMNS = {  # in the order of the paper
 }
 SQUARED = "bandwidths as squared widths"  # exp(-|x - z|²/(2γ)) instead of exp(-|x - z|²/(2γ²))
 RIDGE = "ridge in R²"  # as where the bound was first proposed
+NO_BIAS = "ridge in R², no bias"  # points classified by the sign of f alone, also in choosing C
 READINGS = {
     "unif": {SQUARED: COLUMNS["unif"]},
     "klc-1": {RIDGE: {**KL_C, "learner": RadiusBound(ridge_in_ball=True)}},
     "klc-2": {RIDGE: {**COLUMNS["klc-2"], "learner": RadiusBound(ridge_in_ball=True)}},
 }
-FLANKS = {  # C at which columns, or readings of them, are looked at as well
-    **dict.fromkeys([("unif", None), ("mkl-1", None), ("mkl-2", None)], (30.0, 300.0, 1000.0)),
-    **dict.fromkeys([("klc-1", RIDGE), ("klc-2", RIDGE)], (1.0, 10.0, 30.0)),
-}
+FLANKS = dict.fromkeys(["unif", "mkl-1", "mkl-2"], (30.0, 300.0, 1000.0))  # other C looked at
 PAPER = {  # accuracy, its standard deviation and number of kernels, a column each
     "ionosphere": "94.0 1.4 20  92.9 1.6 3.8  86.0 1.9 4.0  95.7 0.9 2.8  94.3 1.5 20  84.4 1.6 18"
     "  95.7 0.9 3.0  95.7 0.9 3.0",
@@ -87,39 +94,62 @@ def paper(name, column):
     return numbers[place : place + 3]
 
 
-def measure(data, name, repeat, fold):
-    """All eight columns on one fold of a set, and their other readings."""
+def split(data, name, repeat, fold):
+    """A set, its training and test rows, and those of cross-validation on the training rows."""
     X, y = common.load(name, data)
     outer = StratifiedKFold(FOLDS, shuffle=True, random_state=repeat)
     train, test = list(outer.split(X, y))[fold]
     inner = StratifiedKFold(3, shuffle=True, random_state=repeat)
     parts = [(train[a], train[b]) for a, b in inner.split(X[train], y[train])]
+    return X, y, train, test, parts
+
+
+def best_costs(X, y, parts, fits, **reading):
+    """The C of each fit by cross-validation."""
+    scores = {key: np.zeros(len(COSTS)) for key in fits}
+    for part, rest in parts:
+        stack, judge = prepare(X, y, part, rest, **reading)
+        for key, options in fits.items():
+            scores[key] += path(stack, y[part], options, judge)
+    return {key: COSTS[int(np.argmax(score))] for key, score in scores.items()}
+
+
+def measure(data, name, repeat, fold):
+    """All eight columns on one fold of a set, and their other readings."""
+    X, y, train, test, parts = split(data, name, repeat, fold)
     fits = {(column, None): options for column, options in COLUMNS.items()}
     for column, readings in READINGS.items():
         fits |= {(column, reading): options for reading, options in readings.items()}
     record = {column: {"others": {}} for column in COLUMNS}
     for squared in (False, True):
         here = {key: fits[key] for key in fits if (key[1] == SQUARED) == squared}
-        scores = {key: np.zeros(len(COSTS)) for key in here}
-        for part, rest in parts:
-            stack, judge = prepare(X, y, part, rest, squared)
-            for key, options in here.items():
-                scores[key] += path(stack, y[part], options, judge)
-        stack, judge = prepare(X, y, train, test, squared)
+        costs = best_costs(X, y, parts, here, squared=squared)
+        stack, judge = prepare(X, y, train, test, squared=squared)
         for (column, reading), options in here.items():
-            C = COSTS[int(np.argmax(scores[column, reading]))]
+            C = costs[column, reading]
             solution = fit(stack, y[train], C=C, tol=TOL, **options)
-            if reading is None:
-                record[column] |= describe(solution, judge)
-            else:
+            if reading is not None:
                 record[column]["others"][reading] = judge(solution)
+                continue
+            record[column] |= describe(solution, judge)
             if options["learner"] == "radius":
                 record[column] |= plain_gradient(stack, y[train], C, options)
-            for C in FLANKS.get((column, reading), ()):
+            for C in FLANKS.get(column, ()):
                 solution = fit(stack, y[train], C=C, tol=TOL, **options)
-                name = f"{reading}, C={C:g}" if reading else f"C={C:g}"
-                record[column]["others"][name] = judge(solution)
+                record[column]["others"][f"C={C:g}"] = judge(solution)
     return record
+
+
+def without_bias(data, name, repeat, fold):
+    """KL-C on one fold, read as ``NO_BIAS``."""
+    X, y, train, test, parts = split(data, name, repeat, fold)
+    fits = {column: READINGS[column][RIDGE] for column in ("klc-1", "klc-2")}
+    costs = best_costs(X, y, parts, fits, bias=False)
+    stack, judge = prepare(X, y, train, test, bias=False)
+    return {
+        column: describe(fit(stack, y[train], C=costs[column], tol=TOL, **options), judge)
+        for column, options in fits.items()
+    }
 
 
 def describe(solution, judge):
@@ -136,7 +166,7 @@ def describe(solution, judge):
     }
 
 
-def prepare(X, y, train, test, squared):
+def prepare(X, y, train, test, squared=False, bias=True):
     """The kernels on the training rows, and accuracy on the test rows as a function."""
     X_train, X_test = common.standardise(X[train], X[test])
     kernels = common.gai_kernels()
@@ -148,7 +178,8 @@ def prepare(X, y, train, test, squared):
     cross = np.concatenate([bank.cross_stack(X_test) for bank in banks])
 
     def judge(solution):
-        return common.accuracy(solution.decision_function(cross), y[test])
+        values = solution.decision_function(cross)
+        return common.accuracy(values if bias else values - solution.bias, y[test])
 
     return stack, judge
 
@@ -182,9 +213,9 @@ def plain_gradient(stack, y, C, options):
     }
 
 
-def cells_of(results, name, column, folds, repeats):
-    found = [results.get(name, r, f) for r in range(repeats) for f in range(folds)]
-    return [cell[column] for cell in found if cell]
+def cells_of(results, name, column, folds, repeats, *reading):
+    found = [results.get(name, r, f, *reading) for r in range(repeats) for f in range(folds)]
+    return [cell[column] for cell in found if cell and column in cell]
 
 
 def summary(cells):
@@ -218,29 +249,32 @@ def near(accuracy, known):
 
 def explain(results, names, folds, repeats):
     """Cells far from the paper's and what brings them there; then how far each reading agrees."""
-    far = []
-    counts = {(c, r): 0 for c, others in READINGS.items() for r in (None, *others)}
+    far, beside, counts = [], [], {}
     for name, column in itertools.product(names, COLUMNS):
         cells, known = cells_of(results, name, column, folds, repeats), paper(name, column)
         if not cells:
             continue
         found = summary(cells)[0]
         others = {key: np.mean([c["others"][key] for c in cells]) for key in cells[0]["others"]}
-        for key, value in {None: found, **others}.items():
-            if (column, key) in counts:
-                counts[column, key] += near(value, known)
+        if unbiased := cells_of(results, name, column, folds, repeats, NO_BIAS):
+            others[NO_BIAS] = summary(unbiased)[0]
+            text = "{:.1f} ({:.1f}) {:.1f}".format(*summary(unbiased))
+            beside.append([name, column, text, "{:.1f} ({:.1f}) {:g}".format(*known)])
+        for key, value in {"as above": found, **others}.items():
+            counts.setdefault((column, key), []).append(near(value, known))
         if near(found, known):
             continue
-        alone = {key: value for key, value in others.items() if f"{RIDGE}, C=" not in key}
-        why = [f"as with {key}" for key, value in alone.items() if near(value, known)]
+        why = [f"as with {key}" for key, value in others.items() if near(value, known)]
         measured = ", ".join(f"{key}: {value:.1f}" for key, value in others.items())
         text = f"{known[0]:.1f} ± {known[1]:.1f}"
         far.append([name, column, f"{found:.1f}", text, "; ".join(why) or None, measured or None])
     print("cells more than two of the paper's standard deviations away\n")
     common.table(["data", "method", "ours", "paper", "explained", "also measured"], far)
     print(f"cells within two standard deviations, of {len(names)}, by reading\n")
-    rows = [[column, reading or "as above", count] for (column, reading), count in counts.items()]
+    rows = [[*key, sum(count)] for key, count in sorted(counts.items()) if "C=" not in key[1]]
     common.table(["method", "reading", "near"], rows)
+    print(f"KL-C, {NO_BIAS}: accuracy in % (standard deviation over the folds), kernels\n")
+    common.table(["data", "method", "ours", "paper"], beside)
     explained = sum(row[4] is not None for row in far)
     results.bar(
         "every cell within two of the paper's standard deviations, or explained",
@@ -279,8 +313,8 @@ def bars(results, names, folds, repeats):
     common.table(["norm", "", "best", "equal", "worse"], counts)
 
     cells = list(results.cells.values())
-    complete = len(cells) == len(SETS) * FOLDS * repeats
-    learnt = [cell[c] for cell in cells for c in COLUMNS if c.startswith("rkl")]
+    complete = len(cells) == 2 * len(SETS) * FOLDS * repeats
+    learnt = [cell[c] for cell in cells for c in cell if c.startswith("rkl")]
     needed = [c["evaluations"] for c in learnt]
     found = [n for n in needed if n is not None]
     average = float(np.mean(found)) if found else None
@@ -314,7 +348,9 @@ def main():
         names, folds, repeats = ["colon_cancer_libsvm"], 1, 1
     plan = [(n, r, f) for r in range(repeats) for f in range(folds) for n in names]
     results = common.Results("gai_table1", args)
-    results.fill([(key, measure, args.data, *key) for key in plan], PROCESSES)
+    jobs = [(key, measure, args.data, *key) for key in plan]
+    jobs += [((*key, NO_BIAS), without_bias, args.data, *key) for key in plan]
+    results.fill(jobs, PROCESSES)
     report(results, names, folds, repeats)
     bars(results, names, folds, repeats)
 
