@@ -63,11 +63,11 @@ def test_gradient_and_hessian_of_the_criterion(data, kernel, criterion, loss):
     np.testing.assert_allclose(state.hessian(), bends, atol=1e-2 * np.abs(bends).max())
 
 
-@pytest.mark.parametrize("criterion", ["margin", "radius"])
-def test_gradient_with_several_kernels(data, criterion):
+@pytest.mark.parametrize(("criterion", "norm"), [("margin", 1), ("margin", 2), ("radius", 1)])
+def test_gradient_with_several_kernels(data, criterion, norm):
     """The weights follow, but to first order they do not matter."""
     kernels = [GaussianWidths(1.0), GaussianWidths(4.0, per_feature=True)]
-    task = _Task(*data, kernels, 3.0, criterion, "hinge", 1, 1e-8)
+    task = _Task(*data, kernels, 3.0, criterion, "hinge", norm, 1e-8)
     t = np.concatenate([kernel.parameters(data[0]) for kernel in kernels])
     state = task.evaluate(t, None)
     by_hand = differences(lambda s: task.evaluate(s, None).value, t, 1e-4)
@@ -246,6 +246,67 @@ def test_a_kernel_that_is_none(data):
 
     with pytest.raises(ValueError, match="not positive semidefinite"):
         learn_parameters(*data, Wrong(2.0))
+
+
+class Odd(GaussianWidths):
+    """A Gaussian of one width, parts of which are replaced."""
+
+    def __init__(self, told=None, **parts):
+        super().__init__(1.0)
+        self.told, self.parts = np.zeros(1) if told is None else told, parts
+
+    def parameters(self, X):
+        return self.told
+
+    def with_parameters(self, t):
+        return Odd(t, **self.parts)
+
+    def expand(self, X):
+        inner = GaussianWidths(float(np.exp(np.sum(self.told)))).expand(X)
+        vars(inner).update({name: part(inner, len(X)) for name, part in self.parts.items()})
+        return inner
+
+
+@pytest.mark.parametrize("method", ["newton", "gradient"])
+@pytest.mark.parametrize(
+    ("kernel", "error", "word"),
+    [
+        (Odd(0.3), ValueError, r"kernels\[0\].parameters must be a vector"),
+        (Odd(np.zeros((1, 1))), ValueError, r"kernels\[0\].parameters must be a vector"),
+        (Odd([np.nan]), ValueError, "finite"),
+        (Odd("wide"), TypeError, r"kernels\[0\].parameters must be numbers"),
+        (Odd(matrix=lambda inner, n: inner.matrix[1:, 1:]), ValueError, "94 rows"),
+        (Odd(matrix=lambda inner, n: np.nan * inner.matrix), ValueError, "NaN"),
+        (Odd(first=lambda inner, n: lambda i: np.eye(3)), ValueError, r"must be \(95, 95\)"),
+        (Odd(first=lambda inner, n: lambda i: np.full((n, n), np.nan)), ValueError, "finite"),
+    ],
+)
+def test_kernels_that_break_their_promise(data, kernel, error, word, method):
+    with pytest.raises(error, match=word):
+        learn_parameters(*data, kernel, method=method)
+
+
+@pytest.mark.parametrize("method", ["newton", "gradient"])
+def test_kernels_without_parameters(data, method):
+    """Alone nothing is left to learn but weights; beside others they take part in these."""
+    fixed = Odd(np.zeros(0))
+    alone = learn_parameters(*data, [fixed, Odd([0.0])], method=method, max_iter=1)
+    none = learn_parameters(*data, fixed, method=method)
+    assert none.status == "optimal" and none.history.size == 1
+    both = learn_parameters(*data, [fixed, GaussianWidths(3.0)], method=method)
+    assert both.objective <= none.objective and alone.objective <= none.objective * (1 + 1e-6)
+
+
+def test_a_step_out_of_a_kernels_domain_is_shortened(data):
+    """Matrices of NaN away from where it began are no place to go."""
+    found = learn_parameters(*data, Odd(matrix=nan_beyond), C=1.0)
+    free = learn_parameters(*data, GaussianWidths(1.0), C=1.0)
+    assert np.isfinite(found.history).all() and np.all(np.diff(found.history) <= 0.0)
+    assert free.objective <= found.objective < found.history[0]
+
+
+def nan_beyond(inner, n):
+    return inner.matrix if inner.matrix.mean() < 0.27 else np.nan * inner.matrix
 
 
 def test_predictions_look_at_their_rows(data):

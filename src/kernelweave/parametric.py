@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .checks import check_number, is_whole
+from .checks import check_number, is_whole, shown
 from .kernels.differentiable import DifferentiableKernel, Expansion
 from .kernels.stack import KernelStack
 from .mkl import learn
@@ -148,7 +148,7 @@ def learn_parameters(
     rows, many = _check_rows(X), _check_kernels(kernels)
     task = _Task(rows, y, many, C, criterion, loss, weight_norm, tol)
     rng = np.random.default_rng(random_state)
-    first = np.concatenate([kernel.parameters(rows) for kernel in many])
+    first = np.concatenate(task.first)
     starts = [first, *(first + rng.standard_normal(first.size) for _ in range(n_starts - 1))]
     runs = [_descend(task, t, method == "newton", tol, max_iter) for t in starts]
     state, history, stationarity, status = min(runs, key=lambda run: run[0].value)
@@ -195,6 +195,19 @@ def _check_kernels(
     return many
 
 
+def _check_parameters(place: int, t: Any) -> Array:
+    """What a kernel says its parameters are, as a vector; there may be none."""
+    try:
+        vector = np.asarray(t, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"kernels[{place}].parameters must be numbers, found {shown(t)}") from None
+    if vector.ndim != 1 or not np.isfinite(vector).all():
+        raise ValueError(
+            f"kernels[{place}].parameters must be a vector of finite numbers, found {shown(t)}"
+        )
+    return vector
+
+
 class _Task:
     """The problem apart from t."""
 
@@ -218,7 +231,8 @@ class _Task:
             "weight_norm": weight_norm,
             "tol": self.tol,
         }
-        sizes = [kernel.parameters(X).size for kernel in kernels]
+        self.first = [_check_parameters(place, k.parameters(X)) for place, k in enumerate(kernels)]
+        sizes = [t.size for t in self.first]
         self.blocks = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
 
     def kernels_at(self, t: Array) -> list[DifferentiableKernel]:
@@ -229,7 +243,9 @@ class _Task:
     def evaluate(self, t: Array, start: Solution | None) -> _State:
         """F(t), from the weights and machine of a neighbour."""
         expansions = [kernel.expand(self.X) for kernel in self.kernels_at(t)]
-        stack = KernelStack(np.stack([e.matrix for e in expansions]), check=start is None)
+        if start is not None and not all(np.isfinite(np.sum(e.matrix)) for e in expansions):
+            raise FloatingPointError("a kernel is not finite")
+        stack = KernelStack([e.matrix for e in expansions], check=start is None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the certificate says how far it came
             solution = learn(
@@ -281,6 +297,10 @@ class _State:
 
     def _derivative(self, D: Array) -> _Derivative:
         beta, v = self.ball[0], self.v
+        if D.shape != self.K.shape:
+            raise ValueError(f"derivatives of kernels must be {self.K.shape}, found {D.shape}")
+        if not np.isfinite(D).all():
+            raise ValueError("derivatives of kernels must be finite, found NaN or infinity")
         along = D @ beta
         diagonal = np.diagonal(D)
         return _Derivative(
@@ -334,7 +354,7 @@ def _response(K: Array, qp: DualQP, v: Array, products: list[Array]) -> Array:
     """QᵀĀQ: how the value bends because v follows; zero where no variable is free."""
     slack = 1e-10 * float(np.abs(v).max())  # rounding makes no variable free
     free = np.flatnonzero((v > qp.lower + slack) & (v < qp.upper - slack))
-    B = hessian_factor(K, qp, free, np.array(products)[:, free])
+    B = hessian_factor(K, qp, free, np.reshape(products, (-1, v.size))[:, free])
     return np.zeros((len(products), len(products))) if B is None else B.T @ B
 
 
@@ -358,7 +378,7 @@ def _descend(
         if share <= tol:
             return now, history, max(share, 0.0), "optimal"
         for _ in range(20):
-            with contextlib.suppress(PointsCoincide):  # a step too far, then
+            with contextlib.suppress(PointsCoincide, FloatingPointError):  # a step too far, then
                 new = task.evaluate(now.t + step, now.solution)
                 if new.value <= now.value - 1e-4 * fall:
                     break
