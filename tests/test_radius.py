@@ -142,6 +142,18 @@ def test_mapped_starts_lead_to_the_same_kernel(cancer, method):
     learn_twice(*cancer, method, C=10.0, start=start)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_the_start_is_the_mean_of_kernels_of_equal_trace(cancer, method):
+    K, y = cancer  # of unit trace
+    other, _ = scaled(K)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = learn(other, y, C=10.0, learner=Radius(method), tol=1e-3, max_iter=2)
+    uniform = theory.rkl(K, y, np.ones(20), C=10.0)
+    assert found.history["objective"][0] == pytest.approx(uniform, rel=0.02)
+    assert found.objective < 0.98 * uniform
+
+
 def test_norms_lead_to_the_same_kernel(cancer):
     K, y = cancer
     found = [learn(K, y, C=1.0, learner="radius", weight_norm=p, tol=5e-9) for p in NORMS]
@@ -233,7 +245,6 @@ def test_gradient_method_agrees_and_is_quick(cancer):
             assert best.objective <= plain.objective * (1 + 1e-6)
             close = np.flatnonzero(history["objective"] <= best.objective * (1 + 1e-3))
             evaluations.append(history["n_svm_solves"][close[0]])
-    print(evaluations, np.mean(evaluations))
     assert np.mean(evaluations) <= 24
 
 

@@ -458,6 +458,12 @@ def test_hard_margin_from_weights_that_do_not_separate():
         assert judge(pair, y, found, C=np.inf).gap <= 1.01e-3
 
 
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_value_at_extreme_scales(scale):
+    value = theory.rkl(GOOD.K, GOOD.y, np.ones(2), C=1.0)
+    assert theory.rkl(scale * GOOD.K, GOOD.y, np.ones(2), C=1.0) == pytest.approx(value, rel=1e-7)
+
+
 def test_criteria_at_a_hard_margin():
     """Without slacks (9), (10) and (11) are ½R²‖w‖² and ½‖w‖²; infinite where none separates."""
     problem = separable(0)

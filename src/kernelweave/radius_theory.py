@@ -44,7 +44,11 @@ def rkl(
     """g(θ) of [gai2010, eq. 16]: the SVM objective of K_θ/R²(θ), to relative gap ``tol``."""
     kernels = _kernels(K)
     qp = lower(y, kernels.stack.n, C, loss)
-    return _machine(_ball(kernels, weights, tol).unit_kernel, qp, tol)
+    theta = kernels.weights("weights", weights)
+    ball = _ball(
+        kernels, theta / float(theta @ kernels.spreads), tol
+    )  # far from under- and overflow
+    return _machine(ball.unit_kernel, qp, tol)
 
 
 def kl_c(
