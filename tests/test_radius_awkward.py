@@ -471,7 +471,8 @@ def test_criteria_at_a_hard_margin():
     solution = learn(K, y, C=np.inf, learner="radius", tol=1e-7)
     value = theory.rkl(K, y, solution.weights, C=np.inf)
     assert value == pytest.approx(solution.objective, rel=1e-6)
-    assert value == pytest.approx(theory.rkl(K, y, solution.weights, C=1e9), rel=1e-6)
+    for C in (1e6, 1e12):  # that slacks are too dear for leaves them no more than rounding
+        assert value == pytest.approx(theory.rkl(K, y, solution.weights, C=C), rel=1e-7)
     assert theory.kl_c(K, y, solution.weights, C=np.inf) == pytest.approx(value, rel=1e-7)
     radius2 = enclosing_ball(np.tensordot(solution.weights, K, axes=1), tol=1e-9).radius2
     margin = theory.margin_and_radius(K, y, solution.weights, C=np.inf)

@@ -267,7 +267,7 @@ def _ball(kernels: Centred, weights: ArrayLike, tol: float, ridge: float = 0.0) 
 
 def _machine(K: Array, qp: DualQP, tol: float) -> float:
     """The primal value of the machine on one kernel; infinite where a hard margin has none."""
-    inner = smo.solve(K, qp, None, tol)
+    inner = smo.solve(K, qp, None, tol, exact=True)  # else a large C makes much of rounding
     quad = float(inner.v @ inner.f)
     if qp.is_hard:
         return qp.improve(inner.f, quad)[2] if inner.bounded else math.inf
