@@ -98,6 +98,13 @@ def test_the_bundle_takes_over_where_the_path_stalls(monkeypatch: pytest.MonkeyP
     assert found.primal == pytest.approx(qcqp_optimum(problem.K, problem.y, 1.0), rel=1e-4)
 
 
+@pytest.mark.parametrize("problem", [rank_one(200, C=1e6), coarse(302, C=1e6)], ids=repr)
+def test_huge_C_costs_no_more_than_the_bundle(problem: Problem) -> None:
+    """Where regularised machines cannot be solved the path is left soon; it took a minute."""
+    found = learn(problem.K, problem.y, C=1e6, learner="skm", tol=1e-4)
+    assert found.status == "optimal" and found.seconds < 10.0
+
+
 def test_nothing_to_choose_from() -> None:
     """Kernels that say the same of every point."""
     y = np.repeat([-1.0, 1.0], 6)

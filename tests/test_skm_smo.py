@@ -173,6 +173,13 @@ def test_start_near_the_optimum_costs_little() -> None:
     assert near.steps < run(problem.K, qp, 0.9 * a, d).steps
 
 
+def test_it_ends_where_steps_crawl() -> None:
+    """Little regularisation at a huge C: neither pairs nor Newton steps get anywhere."""
+    problem = rank_one(200, C=1e6)
+    found = run(problem.K, hinge(problem.y, 1e6), np.full(6, 4.56e-3), np.ones(6), gap_tol=5e-6)
+    assert found.gap > 5e-6 and found.steps < 30_000
+
+
 def test_kkt_tolerance_stops_by_opt_6() -> None:
     problem = dense(2, n=41, m=3)
     qp, (a, d) = hinge(problem.y, 1.0), scales(problem.K, 0.1)

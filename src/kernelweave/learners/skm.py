@@ -88,12 +88,16 @@ class Skm(Params):
 
 
 class _Path:
-    """The machines along κ: v and all vᵀK_j v of the last, and the kernels that had a weight."""
+    """The machines along κ: v and all vᵀK_j v of the last, and the kernels that had a weight.
+
+    ``track`` holds κ and v of the last two.
+    """
 
     def __init__(self, oracle: Oracle, e: Array, tol: float) -> None:
         self.oracle, self.rows = oracle, skm_smo.Rows(oracle.stack)
         self.d = oracle.weight_set.scale**-0.5
         self.used = [np.empty(0, np.intp)]
+        self.track: list[tuple[float, Array]] = []
         self.cuts = Cuts(oracle, tol)
         point = oracle.solve(e, inner_tol(1.0, tol))
         self._keep(point.v, point.q)
@@ -108,15 +112,18 @@ class _Path:
         a = kappa / (1.0 - kappa) * d
         likely = np.flatnonzero(regularise(self.sizes, a, d).eta)
         kernels = np.unique(np.concatenate([likely, *self.used[-2:]]))
+        start = self._extrapolate(kappa)
         while True:
             inner = skm_smo.solve(
-                self.rows, kernels, oracle.qp, a[kernels], d[kernels], self.v,
+                self.rows, kernels, oracle.qp, a[kernels], d[kernels], start,
                 0.0 if kkt_tol else close, kkt_tol, oracle.tick,
             )  # fmt: skip
             late = self._look(inner, kernels)
             if not late.size:
                 break
             kernels = np.union1d(kernels, late)
+            start = self.v
+        self.track = [*self.track[-1:], (kappa, inner.v)]
         eta = np.zeros(d.size)
         eta[kernels] = inner.parts.eta_tilde
         used = eta > 0.0
@@ -132,6 +139,14 @@ class _Path:
             eps2=eps2,
             kappa=kappa,
         )
+
+    def _extrapolate(self, kappa: float) -> Array:
+        """Where to start the machine at κ: v is nearly linear in a² along the path."""
+        if len(self.track) < 2:
+            return self.v
+        squares = [(k / (1.0 - k)) ** 2 for k in (self.track[0][0], self.track[1][0], kappa)]
+        (_, before), (_, last) = self.track
+        return last + (squares[1] - squares[2]) / (squares[0] - squares[1]) * (last - before)
 
     def _look(self, inner: skm_smo.Inner, kernels: Places) -> Places:
         """Offer the machine as a dual point; the kernels left out that should not have been."""

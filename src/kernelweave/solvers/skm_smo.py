@@ -27,6 +27,7 @@ from .skm_optimality import extremes
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
 
+_ROUNDS = 50  # of pair and Newton steps; more than ten are rare, and then rounding rules
 _PAIR, _NEWTON, _FLOP = 1.5e-9, 1e-4, 5e-11  # rough seconds: pair step by number, overhead, flop
 
 
@@ -52,8 +53,7 @@ class Rows:
             or self.points.size > 4 * needed + 256
             or not np.isin(ranked[:needed], self.points).all()
         ):
-            wanted = int(1.5 * needed) + 32
-            wanted = wanted if wanted < 0.8 * ranked.size else ranked.size
+            wanted = int(1.25 * needed) + 32
             most = max(2, int(np.sqrt(self.limit / kernels.size)))
             self._clear(np.sort(ranked[: min(wanted, most)]))
         for kernel in kernels[~self.filled[kernels]]:
@@ -111,7 +111,8 @@ def solve(
     """
     if qp.is_hard:
         kkt_tol = max(kkt_tol, 0.25 * gap_tol)
-    v, steps, least = qp.feasible(start), 0, np.inf
+    v = qp.feasible() if start is None else _feasible(qp, start)
+    steps, least, crawls = 0, np.inf, False
     while True:
         whole = _Whole(rows.stack, kernels, qp, a, d, v)
         found = Inner(
@@ -119,7 +120,7 @@ def solve(
         )  # fmt: skip
         if whole.gap <= gap_tol or whole.violation <= max(kkt_tol, whole.rounding):
             return found
-        if whole.value >= least or steps > 10_000 * max(qp.n, 200):
+        if whole.value >= least or crawls or steps > 10_000 * max(qp.n, 200):
             return found
         least = whole.value - 1e-14 * abs(whole.value)
         ranked, needed = whole.in_play()
@@ -128,20 +129,24 @@ def solve(
         share = 0.5 * min(1.0, rows.points.size / max(needed, 1))
         if not part.descend(share * gap_tol, 0.5 * kkt_tol, tick):
             return replace(found, bounded=False)
-        steps += part.steps
+        steps, crawls = steps + part.steps, part.crawls
         v = v.copy()
         v[part.variables] = part.v
-        v = _balanced(qp, v)
+        v = _feasible(qp, v)
 
 
-def _balanced(qp: DualQP, v: Array) -> Array:
-    """V with what rounding took from Σv given to the variable furthest from its bounds."""
+def _feasible(qp: DualQP, start: Array) -> Array:
+    """A feasible v near ``start``, at a bound wherever that is at or beyond it, if possible.
+
+    What is missing of Σv is shared by the other variables, by their distances from the bounds.
+    """
+    v = np.clip(start, qp.lower, qp.upper)
     room = np.minimum(v - qp.lower, qp.upper - v)
-    k, missing = int(np.argmax(room)), qp.total - v.sum()
-    if abs(missing) > 0.5 * room[k]:
+    room = np.isinf(room).astype(float) if np.isinf(room).any() else room
+    missing = qp.total - v.sum()
+    if abs(missing) > 0.5 * room.sum():
         return qp.feasible(v)
-    v[k] += missing
-    return v
+    return np.clip(v + missing / max(room.sum(), 1e-300) * room, qp.lower, qp.upper)
 
 
 class _Whole:
@@ -168,18 +173,20 @@ class _Whole:
         self.gap = gap / max(abs(gap - self.value), 1e-300) if gap < np.inf else np.inf
 
     def in_play(self) -> tuple[Places, int]:
-        """Rows, first those with a variable that is free or should leave its bound; how many are.
+        """Rows in the order in which they have to move, and how many should be held.
 
-        The worst pair leads, so that there is progress however few are held; rows that need not
-        move follow in the order in which they might have to.
+        The worst pair leads, so that there is progress however few are held, free ones follow, then
+        those that should leave a bound: of these no more than there are free ones, because far
+        from the optimum many seem to.
         """
         grow = np.where(self.v < self.qp.upper, self.gradient - self.middle, -np.inf)
         fall = np.where(self.v > self.qp.lower, self.middle - self.gradient, -np.inf)
         grow, fall = (x.reshape(-1, self.qp.n).max(axis=0) for x in (grow, fall))
         urge = np.maximum(grow, fall)
-        needed = int(np.count_nonzero(urge >= 0.0))
+        urge[np.isfinite(grow) & np.isfinite(fall)] = 1e300
         urge[[np.argmax(grow), np.argmax(fall)]] = np.inf
-        return np.argsort(-urge, kind="stable"), needed
+        first, all_in = np.count_nonzero(urge >= 1e300), np.count_nonzero(urge >= 0.0)
+        return np.argsort(-urge, kind="stable"), int(min(2 * first, all_in))
 
 
 class _Part:
@@ -197,14 +204,14 @@ class _Part:
         self.products = np.ascontiguousarray(whole.products[:, points])
         self.q, self.gamma = whole.q.copy(), whole.parts.gamma
         self.offset = qp.dual_linear(whole.v) - self._linear()
-        self.rounding, self.hard, self.steps = whole.rounding, qp.is_hard, 0
+        self.rounding, self.hard, self.steps, self.crawls = whole.rounding, qp.is_hard, 0, True
 
     def descend(self, gap_tol: float, kkt_tol: float, tick: Callable[[], None] | None) -> bool:
-        """Bring v to the tolerance; whether G is bounded."""
+        """Bring v to the tolerance, unless it ``crawls``; whether G is bounded."""
         m, p = self.products.shape
         budget = max(200, p)
         kkt_tol, value = max(kkt_tol, self.rounding), np.inf
-        while True:
+        for _ in range(_ROUNDS):
             taken, why, self.gamma = skm_pairs.iterate(
                 self.block, self.kernels, self.linear, self.lower, self.upper, self.ridge,
                 self.a, self.d, self.offset, self.v, self.products, self.q, self.gradient,
@@ -217,8 +224,10 @@ class _Part:
                 return False
             before, value = value, self._weights()[0] - self._linear()
             if why != skm_pairs.BUDGET or before - value <= 1e-14 * abs(value):
+                self.crawls = False
                 return True
             self._newton_steps(budget * m * p * _PAIR + 30 * _NEWTON)
+        return True
 
     def _on_ray(self) -> bool:
         """Whether v proves a margin below 1e-6 of the largest norm: not separable in practice.
