@@ -26,7 +26,9 @@ from kernelweave import KernelStack, duality_gap, learn
 from kernelweave import skm_theory as theory
 from kernelweave.learners.skm import Skm
 from kernelweave.problems.losses import hinge
+from kernelweave.skm_general import support_kernel_machine
 from kernelweave.solvers import skm_smo
+from kernelweave.solvers.moreau_yosida import regularise
 
 PROBLEMS = [dense(0), dense(2, n=41, m=3, C=100.0), rank_one(0), duplicate(0), wide(0)]
 
@@ -120,6 +122,8 @@ def test_nothing_to_choose_from() -> None:
         (Skm(eps1=0.0), "eps1 must be positive, found 0.0"),
         (Skm(eps2="small"), "eps2 must be a positive float, found 'small'"),
         (Skm(stop="never"), "stop must be 'gap' or 'optimality', found 'never'"),
+        (Skm(a=[1.0, 2.0]), r"a must have shape \(5,\), found \(2,\)"),
+        (Skm(a=np.zeros(5)), "a must hold positive numbers, found 0"),
     ],
 )
 def test_bad_knobs(learner: Skm, message: str) -> None:
@@ -130,6 +134,87 @@ def test_bad_knobs(learner: Skm, message: str) -> None:
 def test_other_norms_are_refused_before_any_work() -> None:
     with pytest.raises(ValueError, match=r"Skm\(\) needs weight_norm=1, found 2"):
         learn(dense(0).K, dense(0).y, learner="skm", weight_norm=2)
+
+
+# --- any a and d ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=repr)
+def test_any_regularisation_leads_to_the_same_machine(problem: Problem) -> None:
+    a = np.random.default_rng(0).uniform(0.3, 3.0, len(problem.K))
+    found = learn(problem.K, problem.y, C=problem.C, learner=Skm(a=a), tol=1e-5)
+    assert found.status == "optimal"
+    best = qcqp_optimum(problem.K, problem.y, problem.C)
+    assert found.primal == pytest.approx(best, rel=2e-5)
+
+
+def test_regularisation_is_that_asked_for() -> None:
+    """The last machine's (α, η̃) is the one that a = κ/(1 − κ)·shape gives."""
+    problem, shape = dense(0), np.linspace(0.5, 2.0, 5)
+    found = learn(problem.K, problem.y, learner=Skm(a=shape), tol=1e-3)
+    kappa = found.extras["kappa"]
+    v = problem.y * found.extras["alpha"]
+    sizes = np.sqrt(np.einsum("i,kij,j->k", v, problem.K, v))
+    expected = regularise(sizes, kappa / (1.0 - kappa) * shape, np.ones(5)).eta_tilde
+    assert found.extras["eta"] == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("a", [None, np.linspace(2.0, 0.3, 5)])
+def test_any_d(a: np.ndarray | None) -> None:
+    """(D_K) as the paper writes it, by a conic solver; η has Σ d_j²η_j = 1 and certifies it."""
+    problem, d = dense(0), np.linspace(0.5, 2.0, 5)
+    alpha, gamma = cp.Variable(30, nonneg=True), cp.Variable()
+    limits = [problem.y @ alpha == 0, alpha <= 2.0]
+    for K, unit in zip(problem.K, d, strict=True):
+        limits.append(cp.norm((factor(K) * problem.y[:, None]).T @ alpha) <= gamma * unit)
+    best = solve(cp.Problem(cp.Minimize(0.5 * cp.square(gamma) - cp.sum(alpha)), limits))
+    form, found = support_kernel_machine(problem.K, problem.y, d=d, a=a, C=2.0, tol=1e-7)
+    assert found.status == "optimal" and found.primal == pytest.approx(-best, rel=1e-5)
+    assert form.d**2 @ form.eta == pytest.approx(1.0, rel=1e-9)
+    assert 0.5 * form.gamma**2 - form.alpha.sum() == pytest.approx(best, rel=1e-5)
+    f = np.tensordot(form.eta, problem.K, 1) @ (problem.y * form.alpha)
+    slack = np.maximum(1.0 - problem.y * (f + found.bias), 0.0)
+    primal = 0.5 * f @ (problem.y * form.alpha) + 2.0 * slack.sum()
+    assert primal == pytest.approx(-best, rel=1e-5)
+
+
+def test_regularised_machine_minimises_its_primal() -> None:
+    """Problem (R), by a conic solver; and what comes with it is consistent."""
+    problem, C = dense(2, n=16, m=4), 1.5
+    y, F = problem.y, [factor(K) for K in problem.K]
+    a, d = np.linspace(0.8, 0.3, 4), np.linspace(1.2, 0.7, 4)
+    w = [cp.Variable(part.shape[1]) for part in F]
+    b, xi, t = cp.Variable(), cp.Variable(16, nonneg=True), cp.Variable(4)
+    f = sum(part @ x for part, x in zip(F, w, strict=True))
+    limits = [cp.multiply(y, f + b) >= 1 - xi, *(cp.norm(x) <= t[k] for k, x in enumerate(w))]
+    cost = 0.5 * cp.square(d @ t) + 0.5 * cp.sum_squares(cp.multiply(a, t)) + C * cp.sum(xi)
+    best = solve(cp.Problem(cp.Minimize(cost), limits))
+    found = theory.regularised_machine(problem.K, y, a, d, C=C)
+    assert -found.value == pytest.approx(best, rel=1e-5) and found.gap <= 1e-6
+    assert d**2 @ found.eta_tilde == pytest.approx(1.0, rel=1e-9)
+    spread = 0.5 * (((found.mu - found.gamma * d) / a) ** 2).sum()
+    value = 0.5 * found.gamma**2 + spread - found.alpha.sum()
+    assert found.value == pytest.approx(value, rel=1e-9)
+    v = y * found.alpha
+    g = np.tensordot(found.eta, problem.K, 1) @ v - y
+    top, bottom = g[(v > np.minimum(C * y, 0.0))].max(), g[(v < np.maximum(C * y, 0.0))].min()
+    assert found.eps == pytest.approx(0.5 * (top - bottom), rel=1e-6, abs=1e-9)
+
+
+def test_regularised_machine_at_kappa_1_is_the_svm_on_the_sum() -> None:
+    problem = dense(5, C=3.0)
+    found = theory.regularised_machine(problem.K, problem.y, np.ones(5), np.zeros(5), C=3.0)
+    svm = learn(problem.K.sum(axis=0)[None], problem.y, C=3.0, tol=1e-8)
+    assert -found.value == pytest.approx(svm.primal, rel=1e-5)
+    assert found.gamma == 0.0 and (found.eta == 1.0).all() and not found.eta_tilde.any()
+
+
+def test_regularised_machine_needs_separation_for_a_hard_margin() -> None:
+    rng = np.random.default_rng(0)
+    K = np.stack([np.outer(x, x) for x in rng.standard_normal((2, 40))])
+    y = np.where(np.arange(40) % 2, 1.0, -1.0)
+    with pytest.raises(ValueError, match="C=inf asks for a hard margin"):
+        theory.regularised_machine(K, y, np.ones(2), np.ones(2), C=np.inf)
 
 
 # --- related machines [bach2004, §2.4] -----------------------------------------------------------

@@ -52,6 +52,14 @@ def check_nonnegative(name: str, x: ArrayLike, size: int) -> NDArray[np.float64]
     return vector
 
 
+def check_positive(name: str, x: ArrayLike, size: int) -> NDArray[np.float64]:
+    """``x`` as ``size`` finite floats, all of them positive."""
+    vector = check_vector(name, x, size)
+    if not vector.min() > 0.0:
+        raise ValueError(f"{name} must hold positive numbers, found {vector.min():g}")
+    return vector
+
+
 def refuse_masked(name: str, x: object, advice: str = "fill its gaps first") -> None:
     """Raise ``TypeError`` for a masked array: NumPy would read on behind the mask."""
     if isinstance(x, np.ma.MaskedArray):

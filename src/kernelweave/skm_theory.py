@@ -6,7 +6,8 @@ The kernel learnt is Σ_j η_j K_j with Σ_j d_j²η_j = 1. On the simplex d_j =
 d_j² = tr K_j/c, and ζ = γ² solves the problem (L) of [lanckriet2004], whose value is minus twice
 ours. (The paper's §2.3 has d_j in place of d_j².)
 
-Functions here take a problem as ``learn`` does, look at one point of it, and learn nothing.
+``regularised_machine`` solves its regularisation, for any a_j and d_j; the other functions take a
+problem as ``learn`` does, and look at one point of it.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .checks import check_nonnegative, check_number, check_vector, is_number
+from .checks import check_nonnegative, check_number, check_positive, check_vector, is_number
 from .formulation import Problem, make_problem
 from .kernels.stack import KernelStack
 from .solution import Solution
-from .solvers import skm_optimality
+from .solvers import skm_optimality, skm_smo
+from .solvers.oracle import HardMarginInfeasible
 
 Array = NDArray[np.float64]
 
@@ -52,6 +54,63 @@ def paper_form(
     levels = task.levels(task.signed(solution.alpha))
     gamma = math.sqrt(2.0 * float(levels.max()))
     return SupportKernelMachine(solution.alpha.copy(), solution.weights.copy(), gamma, task.d)
+
+
+@dataclass(frozen=True)
+class RegularisedMachine:
+    """A solution of the regularised machine: α, and all that G(α) is made of [app. C].
+
+    ``value`` is G(α); ``gap`` says by how much of it, at most, α misses the minimum; ``eps`` is the
+    least ε of (OPT_6).
+    """
+
+    alpha: Array
+    gamma: float
+    mu: Array
+    eta: Array
+    eta_tilde: Array
+    value: float
+    gap: float
+    eps: float
+
+
+def regularised_machine(
+    K: ArrayLike | KernelStack,
+    y: ArrayLike,
+    a: ArrayLike,
+    d: ArrayLike,
+    *,
+    C: ArrayLike = 1.0,
+    loss: str = "hinge",
+    tol: float = 1e-6,
+) -> RegularisedMachine:
+    """Minimise G(α) for any a_j > 0 and d_j ≥ 0, to relative gap ``tol`` [bach2004, §4.1].
+
+        min_w  ½(Σ_j d_j‖w_j‖)² + ½ Σ_j a_j²‖w_j‖² + C Σ ξ_i                              (R)
+
+    With all d_j = 0, the paper's κ = 1, it is the SVM on Σ_j K_j/a_j², and η̃ is zero.
+    """
+    task = _Task(K, y, C, loss, None)
+    scales, units = check_positive("a", a, task.stack.m), check_nonnegative("d", d, task.stack.m)
+    qp, every = task.problem.qp, np.arange(task.stack.m)
+    rows = skm_smo.Rows(task.stack)
+    found = skm_smo.solve(rows, every, qp, scales, units, gap_tol=check_number("tol", tol))
+    if not found.bounded:
+        raise HardMarginInfeasible(
+            "C=inf asks for a hard margin, but the kernels do not separate the two classes; use a "
+            "finite C"
+        )
+    parts = found.parts
+    return RegularisedMachine(
+        task.problem.spread(qp.linear * found.v),
+        parts.gamma,
+        parts.mu,
+        parts.eta,
+        parts.eta_tilde,
+        parts.value - qp.dual_linear(found.v),
+        found.gap,
+        0.5 * max(found.violation, 0.0),
+    )
 
 
 def attained_optimality(
@@ -142,7 +201,7 @@ def regularisation_bounds(
     """
     stack = _as_stack(K)
     C, eps = check_number("C", C), check_number("eps", eps, zero=True)
-    squares, units = (_positive(name, x, stack.m) ** 2 for name, x in (("a", a), ("d", d)))
+    squares, units = (check_positive(name, x, stack.m) ** 2 for name, x in (("a", a), ("d", d)))
     ratio = float((squares / units).max())
     eps1 = stack.n * C * ratio * (2.0 + ratio)
     return eps1, eps + C * float((squares * _row_sums(stack) / units**2).max())
@@ -154,7 +213,7 @@ def largest_regularisation(
     """The largest max_j a_j for which theorem 1 grants (ε₁, ε₂) at ε = ε₂/2 [corollary 2]."""
     stack = _as_stack(K)
     C, eps1, eps2 = (check_number(*x) for x in (("C", C), ("eps1", eps1), ("eps2", eps2)))
-    units = _positive("d", d, stack.m) ** 2
+    units = check_positive("d", d, stack.m) ** 2
     share = eps1 / (stack.n * C)
     by_eps1 = float(units.min()) * share / (1.0 + math.sqrt(1.0 + share))
     by_eps2 = 0.5 * eps2 / (C * float((_row_sums(stack) / units**2).max()))
@@ -183,13 +242,6 @@ class _Task:
 
 def _as_stack(K: ArrayLike | KernelStack) -> KernelStack:
     return K if isinstance(K, KernelStack) else KernelStack(K)
-
-
-def _positive(name: str, x: ArrayLike, size: int) -> Array:
-    vector = check_vector(name, x, size)
-    if not vector.min() > 0.0:
-        raise ValueError(f"{name} must hold positive numbers, found {vector.min():g}")
-    return vector
 
 
 def _row_sums(stack: KernelStack) -> Array:

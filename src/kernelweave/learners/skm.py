@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ..checks import check_number
+from ..checks import check_number, check_positive
 from ..params import Params
 from ..solvers import skm_smo
 from ..solvers.cuts import Cuts, descend, inner_tol
@@ -46,23 +46,33 @@ class Skm(Params):
         What ends it: the relative duality gap alone, or (ε₁, ε₂)-optimality too, each machine being
         solved to ε₂/2 then. ``Solution.extras`` has the pair (α, η) of the last machine, "alpha"
         (of the rows with a label) and "eta", what it attains, "eps1" and "eps2", and its "kappa".
+    a : array (m,), optional
+        How much each kernel is regularised: a_j = κ/(1 − κ) times this; d_j by default.
     """
 
     weight_norms = (1,)  # the block 1-norm
 
     def __init__(
-        self, mu: float = 0.5, eps1: float = 5e-4, eps2: float = 1e-4, stop: str = "gap"
+        self,
+        mu: float = 0.5,
+        eps1: float = 5e-4,
+        eps2: float = 1e-4,
+        stop: str = "gap",
+        a: ArrayLike | None = None,
     ) -> None:
         self.mu = mu
         self.eps1 = eps1
         self.eps2 = eps2
         self.stop = stop
+        self.a = a
 
     def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
         """One regularised machine and one SVM at its weights an iteration, from weights ``e``."""
         self._check()
         by_gap = self.stop == "gap"
-        path = _Path(oracle, e, tol)
+        d = oracle.weight_set.scale**-0.5
+        shape = d if self.a is None else check_positive("a", self.a, d.size)
+        path = _Path(oracle, e, tol, d, shape)
         yield
         kappa, stale = min(self.mu, float(np.sqrt(oracle.gap))), 0
         while stale < 3 and path.sizes.any():
@@ -93,9 +103,9 @@ class _Path:
     ``track`` holds κ and v of the last two.
     """
 
-    def __init__(self, oracle: Oracle, e: Array, tol: float) -> None:
+    def __init__(self, oracle: Oracle, e: Array, tol: float, d: Array, shape: Array) -> None:
         self.oracle, self.rows = oracle, skm_smo.Rows(oracle.stack)
-        self.d = oracle.weight_set.scale**-0.5
+        self.d, self.shape = d, shape
         self.used = [np.empty(0, np.intp)]
         self.track: list[tuple[float, Array]] = []
         self.cuts = Cuts(oracle, tol)
@@ -109,7 +119,7 @@ class _Path:
         Kernels that had no weight at the last two κ are left out, and looked at afterwards.
         """
         oracle, d = self.oracle, self.d
-        a = kappa / (1.0 - kappa) * d
+        a = kappa / (1.0 - kappa) * self.shape
         likely = np.flatnonzero(regularise(self.sizes, a, d).eta)
         kernels = np.unique(np.concatenate([likely, *self.used[-2:]]))
         start = self._extrapolate(kappa)

@@ -8,6 +8,9 @@ K_m = F_m F_mᵀ, weights e on the simplex. The first is, times ½ and with t = 
 The weights are the multipliers of its cones; in the group form e_m ∝ ‖w_m‖, and v are
 multipliers. A kernel of rank one needs no cone but two bounds, |f_mᵀv| ≤ u: eq. (32), (37) and
 (42) become quadratic programs, and (46) has one cone left, that of the identity.
+
+With u = 1 the machine form is the dual of min_w Σ_m ‖w_m‖ + Σ ℓ_i + r·b: the norm of all blocks,
+not squared [bach2004, §2.4]. The multipliers are then weights of any sum.
 """
 
 from __future__ import annotations
@@ -28,11 +31,28 @@ Reader = Callable[[ConeSolution], tuple[Array, Array]]
 
 def machine_form(factors: list[Array], qp: DualQP) -> tuple[ConeProgram, Reader]:
     """The program, and what reads e and v off its solution. Every factor has a column at least."""
+    program, read = _machine(factors, qp, squared=True)
+
+    def shares(found: ConeSolution) -> tuple[Array, Array]:
+        e, v = read(found)
+        return _shares(e), v
+
+    return program, shares
+
+
+def block_norm_form(factors: list[Array], qp: DualQP) -> tuple[ConeProgram, Reader]:
+    """The machine form with u = 1, and what reads e, of any sum, and v off its solution."""
+    return _machine(factors, qp, squared=False)
+
+
+def _machine(factors: list[Array], qp: DualQP, squared: bool) -> tuple[ConeProgram, Reader]:
     n = qp.linear.size
     program = ConeProgram()
     v = program.variables(n, cost=-qp.linear, bend=qp.ridge)
-    u = program.variables(1, bend=1.0)
+    u = program.variables(1, bend=float(squared))
     program.constrain("zero", -qp.total, (v, np.ones((1, n))))
+    if not squared:
+        program.constrain("zero", -1.0, (u, [[1.0]]))
     identity = sparse.identity(n, format="csr")
     for bound, sign in ((qp.upper, 1.0), (qp.lower, -1.0)):
         at = np.isfinite(bound)
@@ -42,7 +62,7 @@ def machine_form(factors: list[Array], qp: DualQP) -> tuple[ConeProgram, Reader]
     heads = [slice(k.start, k.start + (1 if k.stop - k.start > 2 else 2)) for k in cones]
 
     def read(found: ConeSolution) -> tuple[Array, Array]:
-        return _shares(np.array([found.z[head].sum() for head in heads])), found.x[v]
+        return np.array([found.z[head].sum() for head in heads]), found.x[v]
 
     return program, read
 
