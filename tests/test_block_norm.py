@@ -134,7 +134,7 @@ def test_bad_input_is_named() -> None:
         block_norm_machine(K, y, d=np.zeros(5))
     with pytest.raises(ValueError, match=r"d must have shape \(5,\)"):
         block_norm_machine(K, y, d=np.ones(4))
-    with pytest.raises(ValueError, match="tol must be positive, found 0.0"):
+    with pytest.raises(ValueError, match=r"tol must be positive, found 0\.0"):
         block_norm_machine(K, y, tol=0.0)
     with pytest.raises(ValueError, match="K must have a kernel that is not zero"):
         block_norm_machine(np.zeros((2, 30, 30)), y)

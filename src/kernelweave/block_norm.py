@@ -1,11 +1,11 @@
 """The support kernel machine with a norm that is not squared [bach2004, §2.4].
 
-    min_{w, b}  Σ_j d_j‖w_j‖ + C Σ ξ_i            f_i = Σ_j ⟨w_j, φ_j(x_i)⟩ + b,  ξ_i = (1 − y_i f_i)₊
-    max_α       Σ α_i    s.t.  √(αᵀD(y)K_jD(y)α) ≤ d_j,  0 ≤ α ≤ C,  yᵀα = 0
+    min_{w, b}  Σ_j d_j‖w_j‖ + C Σ_i (1 − y_i(Σ_j ⟨w_j, φ_j(x_i)⟩ + b))₊
+    max_α       Σ_i α_i    s.t.  √(αᵀD(y)K_jD(y)α) ≤ d_j,  0 ≤ α ≤ C,  yᵀα = 0
 
-It makes the LP-SVM out of kernels of rank one. At the optimum w_j = η_j Σ_i α_i y_i φ_j(x_i), with
-η_j > 0 only where the constraint of kernel j is tight; Σ η_j is not given beforehand. The machine of
-``learn``, ½(Σ_j d_j‖w_j‖)² + C Σ ξ, has the same solution where C is Σ_j d_j‖w_j‖ times the C here.
+With kernels of rank one it is the LP-SVM. At the optimum w_j = η_j Σ_i α_i y_i φ_j(x_i), η_j > 0
+only where the constraint of kernel j is tight; the size of η is not given beforehand. The machine
+of ``learn``, ½(Σ_j d_j‖w_j‖)² + C Σξ, has the same solution at Σ_j d_j‖w_j‖ times the cost here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .checks import check_number, check_positive
 from .formulation import make_problem
 from .kernels.factors import factor
 from .kernels.stack import KernelStack
-from .problems.dual_qp import relative_gap
+from .problems.dual_qp import DualQP, relative_gap
 from .solvers import smo
 from .solvers.cone_programs import block_norm_form
 from .solvers.oracle import HardMarginInfeasible, Stack
@@ -30,9 +30,9 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class BlockNormMachine:
-    """f = Σ_j eta_j K_j ``coef`` + bias, with both objectives, computed from the data.
+    """f = Σ_j η_j K_j ``coef`` + ``bias``, with both objectives, computed from the data.
 
-    ``alpha`` is feasible and attains ``dual``; ``coef`` attains ``primal`` with ``eta`` and ``bias``.
+    ``alpha`` is the feasible point that attains ``dual``.
     """
 
     eta: Array
@@ -71,35 +71,16 @@ def block_norm_machine(
     d : array (m,), optional
         What a block costs, positive; 1 each by default.
     tol : float
-        Relative duality gap; a ``ConvergenceWarning`` says if it is not reached.
+        Relative duality gap; a warning says if it is not reached.
     """
     problem = make_problem(K, y, C, loss, 1, None, False, 0.0)
     stack, qp, tol = problem.stack, problem.qp, check_number("tol", tol)
     units = np.ones(stack.m) if d is None else check_positive("d", d, stack.m)
     sizes = np.sqrt(stack.diagonals().max(axis=1)) / units
-    used = np.flatnonzero(sizes)
-    if not used.size:
+    if not sizes.any():
         raise ValueError("K must have a kernel that is not zero")
-    # a variable of the order of one: what its bound and one kernel alone would allow
-    unit = min(float(np.abs([qp.lower, qp.upper]).max()), 1.0 / float(sizes.max()))
-    factors = []
-    for j in used:
-        matrix = stack.combine(np.eye(1, stack.m, j)[0])
-        factors.append(unit / units[j] * factor(matrix, 1e-13 * float(matrix.diagonal().max())))
-    scaled = replace(qp, lower=qp.lower / unit, upper=qp.upper / unit, ridge=qp.ridge * unit)
-    program, read = block_norm_form(factors, scaled)
-    found = program.solve(float(np.clip(1e-3 * tol, 1e-12, 1e-6)))
-    if not found.found:
-        raise HardMarginInfeasible(
-            "C=inf asks for a hard margin, but the kernels do not separate the two classes; use a "
-            "finite C"
-        )
-    shares, part = read(found)
-    eta = np.zeros(stack.m)
-    eta[used] = np.where(shares > 1e-9 * shares.max(), unit * shares, 0.0)
-    eta /= units**2
-    v = qp.feasible(unit * part)
-    # given η, the machine is the SVM on Σ η_j K_j: solved anew, it errs by the square of their error
+    eta, v = _by_conic_solver(stack, qp, units, sizes, float(np.clip(1e-3 * tol, 1e-12, 1e-6)))
+    # Given η it is the SVM on Σ_j η_j K_j. Solved anew, it errs by the square of what η does.
     svm = smo.solve(stack.combine(eta), qp, v, 0.01 * tol)
     scale, bias = qp.improve(svm.f, 0.0)[:2] if qp.is_hard else (1.0, qp.best_bias(svm.f))
     norm = float(eta * units @ np.sqrt(np.maximum(stack.quad_forms(svm.v), 0.0)))
@@ -114,11 +95,36 @@ def block_norm_machine(
         qp.dual_linear(alpha),
     )
     if machine.gap > tol:
-        from sklearn.exceptions import ConvergenceWarning
-
-        told = f"the duality gap reached is {machine.gap:.2g}, not tol={tol:g}; use a larger tol"
-        warnings.warn(told, ConvergenceWarning, stacklevel=2)
+        warnings.warn(
+            f"the duality gap reached is {machine.gap:.2g}, not tol={tol:g}; use a larger tol",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     return machine
+
+
+def _by_conic_solver(
+    stack: Stack, qp: DualQP, units: Array, sizes: Array, tol: float
+) -> tuple[Array, Array]:
+    """η and a feasible v, which solves the dual up to the constraints of the kernels."""
+    # variables of the order of one: what their bounds and one kernel alone would allow
+    unit = min(float(np.abs([qp.lower, qp.upper]).max()), 1.0 / float(sizes.max()))
+    used, factors = np.flatnonzero(sizes), []
+    for j in used.tolist():
+        K = stack.combine(np.eye(1, stack.m, j)[0])
+        factors.append(unit / units[j] * factor(K, 1e-13 * float(K.diagonal().max())))
+    scaled = replace(qp, lower=qp.lower / unit, upper=qp.upper / unit, ridge=qp.ridge * unit)
+    program, read = block_norm_form(factors, scaled)
+    found = program.solve(tol)
+    if not found.found:
+        raise HardMarginInfeasible(
+            "C=inf asks for a hard margin, but the kernels do not separate the two classes; use a "
+            "finite C"
+        )
+    multipliers, v = read(found)
+    eta = np.zeros(stack.m)
+    eta[used] = np.where(multipliers > 1e-9 * multipliers.max(), unit * multipliers, 0.0)
+    return eta / units**2, qp.feasible(unit * v)
 
 
 def _shrunk(stack: Stack, units: Array, v: Array) -> Array:

@@ -1,6 +1,8 @@
 """The support kernel machine for any d_j, regularised by any a_j [bach2004, §2.2, §4.4].
 
-    min_w  ½(Σ_j d_j‖w_j‖)² + C Σ ξ_i         approached by adding  ½ κ²/(1 − κ)² Σ_j a_j²‖w_j‖²
+    min_w  ½(Σ_j d_j‖w_j‖)² + C Σ ξ_i
+
+approached by adding ½ (κ/(1 − κ))² Σ_j a_j²‖w_j‖², with κ falling.
 """
 
 from __future__ import annotations
