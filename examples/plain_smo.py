@@ -72,7 +72,8 @@ print(f"plain SMO: stuck after {len(plain) - 1} steps, {plain[-1]:.1%} short of 
 print("vᵀK_j v of the three kernels there: " + ", ".join(f"{q:.6f}" for q in sizes))
 assert plain[-1] > 0.02, "no pair helps, and yet this is not the optimum"
 
-# 2. The same pair steps on functions without kinks, each started from the one before.
+# 2. The same pair steps on functions without kinks, each started from the one before. Where pairs
+#    crawl the solver moves all free variables at once, too; the picture counts pair steps.
 rows, kernels = skm_smo.Rows(KernelStack(K)), np.arange(3)
 w, steps, smooth = np.zeros(40), 0, [(0, 1.0)]
 for kappa in 0.5 ** np.arange(1, 14):
