@@ -27,7 +27,7 @@ from .skm_optimality import extremes
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
 
-_ROUNDS = 50  # of pair and Newton steps; more than ten are rare, and then rounding rules
+_ROUNDS = 50  # of pair and Newton steps; more than ten are rare, and more than these do not help
 _PAIR, _NEWTON, _FLOP = 1.5e-9, 1e-4, 5e-11  # rough seconds: pair step by number, overhead, flop
 
 
