@@ -23,7 +23,7 @@ from .kernels.stack import KernelStack
 from .problems.dual_qp import DualQP, relative_gap
 from .solvers import smo
 from .solvers.cone_programs import block_norm_form
-from .solvers.oracle import HardMarginInfeasible, Stack
+from .solvers.oracle import NOT_SEPARABLE, HardMarginInfeasible, Stack
 
 Array = NDArray[np.float64]
 
@@ -117,10 +117,7 @@ def _by_conic_solver(
     program, read = block_norm_form(factors, scaled)
     found = program.solve(tol)
     if not found.found:
-        raise HardMarginInfeasible(
-            "C=inf asks for a hard margin, but the kernels do not separate the two classes; use a "
-            "finite C"
-        )
+        raise HardMarginInfeasible(NOT_SEPARABLE)
     multipliers, v = read(found)
     eta = np.zeros(stack.m)
     eta[used] = np.where(multipliers > 1e-9 * multipliers.max(), unit * multipliers, 0.0)

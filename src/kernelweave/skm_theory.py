@@ -23,7 +23,7 @@ from .formulation import Problem, make_problem
 from .kernels.stack import KernelStack
 from .solution import Solution
 from .solvers import skm_optimality, skm_smo
-from .solvers.oracle import HardMarginInfeasible
+from .solvers.oracle import NOT_SEPARABLE, HardMarginInfeasible
 
 Array = NDArray[np.float64]
 
@@ -96,10 +96,7 @@ def regularised_machine(
     rows = skm_smo.Rows(task.stack)
     found = skm_smo.solve(rows, every, qp, scales, units, gap_tol=check_number("tol", tol))
     if not found.bounded:
-        raise HardMarginInfeasible(
-            "C=inf asks for a hard margin, but the kernels do not separate the two classes; use a "
-            "finite C"
-        )
+        raise HardMarginInfeasible(NOT_SEPARABLE)
     parts = found.parts
     return RegularisedMachine(
         task.problem.spread(qp.linear * found.v),

@@ -63,6 +63,12 @@ class Stack(Protocol):
         ...
 
 
+NOT_SEPARABLE = (
+    "C=inf asks for a hard margin, but the kernels do not separate the two classes (the margin is "
+    "below 1e-6 of the data's radius); use a finite C"
+)
+
+
 class HardMarginInfeasible(ValueError):
     """No decision function of the kernels at hand separates the classes."""
 
@@ -162,10 +168,7 @@ class Oracle:
         elif self.best is None and not (e > 0.0).all():
             return self.solve(self.weight_set.uniform(), tol)  # these weights alone do not separate
         elif self.best is None:
-            raise HardMarginInfeasible(
-                "C=inf asks for a hard margin, but the kernels do not separate the two classes "
-                "(the margin is below 1e-6 of the data's radius); use a finite C"
-            )
+            raise HardMarginInfeasible(NOT_SEPARABLE)
         return self._judge(e, K, inner)
 
     def _judge(self, e: Array, K: Array, inner: smo.Inner) -> Point:

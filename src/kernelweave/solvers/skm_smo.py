@@ -27,6 +27,7 @@ from .skm_optimality import extremes
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
 
+_FEW = 64  # rows fetched at a time: whole ones stay in cache until their columns are taken
 _ROUNDS = 50  # of pair and Newton steps; more than ten are rare, and more than these do not help
 _PAIR, _NEWTON, _FLOP = 1.5e-9, 1e-4, 5e-11  # rough seconds: pair step by number, overhead, flop
 
@@ -57,8 +58,10 @@ class Rows:
             most = max(2, int(np.sqrt(self.limit / kernels.size)))
             self._clear(np.sort(ranked[: min(wanted, most)]))
         for kernel in kernels[~self.filled[kernels]]:
-            rows = self.stack.rows(np.eye(1, self.stack.m, kernel)[0], self.points)
-            _columns(rows, self.points, self.block[kernel])
+            alone = np.eye(1, self.stack.m, kernel)[0]
+            for some in range(0, self.points.size, _FEW):
+                rows = self.stack.rows(alone, self.points[some : some + _FEW])
+                _columns(rows, self.points, self.block[kernel, some : some + _FEW])
             self.filled[kernel] = True
 
     def _clear(self, points: Places) -> None:
@@ -69,7 +72,7 @@ class Rows:
 @jit
 def _columns(rows, points, out):  # type: ignore[no-untyped-def]
     """Out ← rows[:, points]."""
-    for i in range(points.size):
+    for i in range(len(rows)):
         row, part = rows[i], out[i]
         for k in range(points.size):
             part[k] = row[points[k]]
