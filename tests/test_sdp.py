@@ -29,8 +29,8 @@ from kernelweave import KernelStack, duality_gap, learn, regularization_path
 from kernelweave.formulation import make_problem
 from kernelweave.solvers import smo
 from kernelweave.solvers.oracle import HardMarginInfeasible
-from kernelweave.solvers.semidefinite import support
 from kernelweave.solvers.semidefinite_set import SemidefiniteSet
+from kernelweave.solvers.support import _Part, support, supports
 
 CRITERIA = {
     "hard": {"C": np.inf},
@@ -347,6 +347,35 @@ def test_support_function(seed):
     K = sum(d[k] * problem.K[k] for k in range(4))
     best = solve(cp.Problem(cp.Maximize(q @ d), [K >> 0, traces @ d == c]))
     assert support(made.whole, scale, scale * q) == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("problem", [dense(5, n=60), *awkward()[::3]], ids=repr)
+def test_many_at_once_are_bounds_as_close_as_asked(problem):
+    """Columns taken for one q serve others; what they bound is the whole set."""
+    stack = KernelStack(problem.K)
+    traces = stack.traces()
+    scale = np.divide(1.0, traces, out=np.zeros(stack.m), where=traces > 0.0)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (6, stack.n))
+    Q = scale * np.array([[v @ K @ v for K in problem.K] for v in [*signs, 0.0 * signs[0]]])
+    found = supports(stack, scale, Q, 1e-3)
+    exact = np.array([support(stack, scale, q) for q in Q])
+    assert found[-1] == exact[-1] == 0.0
+    assert np.all(found >= exact * (1 - 1e-9))
+    assert np.all(found <= exact * (1 + 1.1e-3))
+
+
+def test_few_columns_bind():
+    """The paper's kernels over 80 rows: a few of the columns of M decide all maxima."""
+    problem = mixed(14, n=80)
+    stack = KernelStack(problem.K)
+    region = SemidefiniteSet(stack, 1.0 / stack.traces())
+    part = _Part(region)
+    rng = np.random.default_rng(0)
+    for q in rng.random((5, 3)):
+        e, bound = part.maximise(q, 1e-4)
+        assert np.linalg.eigvalsh(region.matrix(region.coordinates(e)))[0] >= -1e-9
+        assert q @ e <= bound <= (q @ e) * (1 + 2e-4)
+    assert part._larger is not region and part._larger.size < 30
 
 
 def test_coordinates_and_weights():

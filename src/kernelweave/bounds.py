@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from .checks import check_nonnegative, check_number, check_vector
 from .kernels.stack import KernelStack
 from .problems.losses import check_labels
-from .solvers.semidefinite import support
+from .solvers.support import supports
 
 Array = NDArray[np.float64]
 
@@ -138,7 +138,8 @@ def error_bound(
     signed : bool
         Whether the class has signed weights with K ⪰ 0.
     samples : int
-        Random signs that estimate C(𝒦). Signed weights take a small semidefinite program each.
+        Random signs that estimate C(𝒦). Signed weights take a small semidefinite program each,
+        solved to 1e-3 from above.
     random_state : int
         Seed of the signs.
 
@@ -229,7 +230,7 @@ def capacity(
     q = np.stack([np.einsum("is,is->s", signs, K @ signs) for K in _kernels(stack)])
     q = scale[:, None] * q
     if signed:
-        most = np.array([support(stack, scale, column, 1e-4) for column in q.T])
+        most = supports(stack, scale, q.T, 1e-3)
         limit = float(stack.n)
     else:
         ones = np.sum(signs, axis=0) ** 2 / stack.n

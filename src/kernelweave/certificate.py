@@ -23,7 +23,7 @@ from .formulation import Problem, make_problem
 from .kernels.stack import KernelStack
 from .problems.dual_qp import DualQP, relative_gap
 from .problems.weight_sets import WeightSet, norm
-from .solvers.semidefinite import support
+from .solvers.support import support
 
 Array = NDArray[np.float64]
 

@@ -8,8 +8,6 @@ f − τ log det M, with a multiplier Z that tends to τM⁻¹. Where f ≥ β +
 with ⟨Z, N_k⟩ = g·t_k proves that
 
     min f  ≥  β + g·e₀ − tr Z.
-
-``support`` is the case of a linear f: the support function of the set.
 """
 
 from __future__ import annotations
@@ -17,15 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from .oracle import Stack
-from .semidefinite_set import CUTS, SemidefiniteSet, factored, triangle
+from .semidefinite_set import SemidefiniteSet, factored, triangle
 
 Array = NDArray[np.float64]
 
@@ -199,39 +195,6 @@ class _State:
         fall = float((target * np.einsum("kii->k", self.A) - self.slope) @ delta)
         reach, dual_reach = _reach(np.eye(len(self.Y)), move), _reach(self.Y, dual)
         return _Step(target, delta, move, reach, dual, dual_reach, fall)
-
-
-@dataclass(frozen=True)
-class _Linear:
-    e: Array
-    slope: Array
-
-    @property
-    def value(self) -> float:
-        return float(self.slope @ self.e)
-
-    def expand(self) -> tuple[float, Array, None]:
-        return 0.0, self.slope, None
-
-
-def support(stack: Stack, scale: Array, q: Array, tol: float = 1e-10) -> float:
-    """An upper bound of max q·e over K(e) ⪰ 0, Σe = 1, as close as ``tol`` or as rounding allows.
-
-    ``stack`` and ``scale`` are those of a ``SemidefiniteSet``.
-    """
-    if not q.any():
-        return 0.0
-    bound = -np.inf
-    for cut in CUTS:
-        region = SemidefiniteSet(stack, scale, cut=cut)
-        path = follow(region, lambda e, _: _Linear(e, -q), region.inside(region.center), tol)
-        for center in islice(path, 100):
-            least, bound = center.look, max(bound, center.bound)
-            if least.value - bound <= tol * abs(least.value):
-                break
-        if region.holds(least.e):
-            break
-    return -bound
 
 
 def _search(

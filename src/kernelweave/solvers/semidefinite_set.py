@@ -10,6 +10,8 @@ range, and directions t_k of the plane along which K(e) changes, the set is
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
@@ -57,7 +59,7 @@ class SemidefiniteSet:
         self.matrices = np.tensordot(back, matrices, axes=1)
         self._changes = triangle(_flat(changes)) @ back.T
         self._everywhere = roots.size == stack.n + isinstance(stack, WithIdentity)
-        self._noise = 1e-15 * (roots.max() / roots) ** 2
+        self._noise = np.diag(1e-15 * (roots.max() / roots) ** 2)
         self._extent = 0.0 if normal is not None else 2.0 * float(np.einsum("mii->m", blocks).max())
 
     @property
@@ -79,11 +81,22 @@ class SemidefiniteSet:
         parts = (0.9, 0.5, 0.2)
         return next((part * x for part in parts if self.factor(part * x) is not None), 0.0 * x)
 
+    def matrix(self, x: Array) -> Array:
+        """M(x)."""
+        M = np.asarray(np.tensordot(x, self.matrices, axes=1))
+        M[np.diag_indices_from(M)] += 1.0
+        return M
+
+    def within(self, V: Array) -> SemidefiniteSet:
+        """The larger set with VᵀMV ⪰ 0, V orthonormal; its bounds are for the set itself."""
+        larger = copy(self)
+        larger.matrices = V.T @ self.matrices @ V
+        larger._noise = V.T @ self._noise @ V
+        return larger
+
     def factor(self, x: Array) -> Array | None:
         """L with LLᵀ = M(x); None where M(x) is not positive definite."""
-        M = np.tensordot(x, self.matrices, axes=1)
-        M[np.diag_indices_from(M)] += 1.0
-        return factored(M)
+        return factored(self.matrix(x))
 
     def whitened(self, L: Array) -> Array:
         """All L⁻¹N_kL⁻ᵀ."""
@@ -106,7 +119,7 @@ class SemidefiniteSet:
 
     def rounding(self, x: Array, Z: Array) -> float:
         """What rounding in the entries of K(e) may take from a bound by Z."""
-        return float(np.abs(self.weights(x)).sum() * (self._noise @ np.diagonal(Z)))
+        return float(np.abs(self.weights(x)).sum() * np.vdot(self._noise, Z))
 
     def most(self, rest: Array) -> float:
         """A bound of rest·x over the set, since ‖K(e) − K(e₀)‖ is at most twice the trace.
