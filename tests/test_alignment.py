@@ -76,7 +76,8 @@ def test_score_properties() -> None:
     K = gaussian(points(rng, 20, 3, y), 1.0)
     score = alignment(K, y)
     assert alignment(np.outer(y, y), y) == pytest.approx(1.0)
-    assert alignment(7e9 * K, -y) == pytest.approx(score)
+    for scale in (7e9, 1e-200, 1e200):
+        assert alignment(scale * K, -y) == pytest.approx(score)
     order = rng.permutation(20)
     assert alignment(K[np.ix_(order, order)], y[order]) == pytest.approx(score)
     inside = alignment(K, y, centered=True)
@@ -98,6 +99,12 @@ def test_score_properties() -> None:
 def test_bad_arguments(K: Any, target: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         alignment(K, target)
+
+
+def test_only_real_numbers() -> None:
+    for K in (1j * np.eye(3), "abc", [[1.0, 2.0], [3.0]]):
+        with pytest.raises(TypeError, match="K must hold numbers, found"):
+            alignment(K, np.ones(3))
 
 
 @pytest.mark.parametrize("centered", [False, True])
@@ -339,6 +346,19 @@ def test_signed_weights_of_orthonormal_kernels_are_nonnegative() -> None:
     found = learn(kernels, y, learner=Alignment(signed=True), tol=1e-7)
     squares = (V.T @ y) ** 2
     assert found.weights / found.weights.sum() == pytest.approx(squares / squares.sum(), abs=1e-4)
+
+
+def test_centred_and_signed_beside_constant_kernels() -> None:
+    """A constant counts for nothing, and could grow without end: it gets no weight."""
+    problem = dense(2, n=14, m=3)
+    with_constant = np.concatenate([problem.K, np.ones((1, 14, 14))])
+    learner = Alignment(centered=True, signed=True)
+    alone = learn(problem.K, problem.y, learner=learner, tol=1e-5)
+    found = learn(with_constant, problem.y, learner=learner, tol=1e-5)
+    assert found.weights[-1] == 0.0 and found.extras["stationarity"] <= 1e-5
+    assert found.extras["alignment"] == pytest.approx(alone.extras["alignment"], rel=2e-5)
+    only = learn(np.ones((2, 14, 14)), problem.y, learner=learner)
+    assert only.weights == pytest.approx([0.5, 0.5])
 
 
 def test_rows_without_labels() -> None:

@@ -240,7 +240,9 @@ def test_nothing_learnt_costs_one() -> None:
         ({"delta": 0.0}, "delta must be positive"),
         ({"margin": -1.0, "trace": 1.0}, "margin must be positive"),
         ({"samples": 0}, "samples must be positive"),
-        ({"bias": np.nan}, "bias must be finite"),
+        ({"bias": np.nan}, "bias must be a finite number, found nan"),
+        ({"bias": np.zeros(2)}, r"bias must be a finite number, found ndarray of shape \(2,\)"),
+        ({"random_state": -1}, "random_state must be a finite number ≥ 0, found -1"),
     ],
 )
 def test_bad_arguments(change: dict[str, Any], message: str) -> None:

@@ -303,7 +303,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"coef": [{}] * 6}, TypeError, "coef must hold numbers, found list"),
     ({"bias": np.nan}, ValueError, "bias must be a finite number, found nan"),
     ({"bias": -np.inf}, ValueError, "bias must be a finite number, found -inf"),
-    ({"bias": np.zeros(2)}, ValueError, "bias must be a finite number, found array"),
+    ({"bias": np.zeros(2)}, ValueError, "bias must be a finite number, found ndarray"),
     ({"bias": "0"}, TypeError, "bias must be a finite number, found '0'"),
     ({"bias": None}, TypeError, "bias must be a finite number, found None"),
     ({"C": 0.0}, ValueError, "C must be positive, found 0"),

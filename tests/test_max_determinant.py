@@ -305,3 +305,33 @@ def test_bad_input_to_the_criterion():
         gp_criterion(np.ones((2, 3)), [1, 2])
     with pytest.raises(ValueError, match="not positive definite"):
         gp_criterion([[1, 1], [1, 1]], [1, 2])
+    with pytest.raises(ValueError, match="K must be finite"):
+        gp_criterion([[1, np.nan], [np.nan, 1]], [1, 2])
+    with pytest.raises(ValueError, match="K is not symmetric"):
+        gp_criterion([[2, 1], [0, 2]], [1, 2])
+    for K in ("kernel", KernelStack(np.eye(2)[None]), 1j * np.eye(2)):
+        with pytest.raises(TypeError, match="K must hold numbers, found"):
+            gp_criterion(K, [1, 2])
+
+
+def test_completion_reads_no_masked_and_no_complex_entries():
+    """What is under a mask is not given."""
+    K = np.ma.masked_array([[1.0, 0.9], [0.9, 1.0]], mask=[[0, 1], [1, 0]])
+    with pytest.raises(TypeError, match=r"K is a masked array; .* K\.filled\(np\.nan\)"):
+        complete_kernel(K)
+    assert np.array_equal(complete_kernel(K.filled(np.nan)).K, np.eye(2))
+    for wrong in ("kernel", 1j * np.eye(2)):
+        with pytest.raises(TypeError, match="K must hold numbers, found"):
+            complete_kernel(wrong)
+        with pytest.raises(TypeError, match="S must hold numbers, found"):
+            complete_kernel(np.eye(2), wrong)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_completion_at_any_scale(scale):
+    rng = np.random.default_rng(3)
+    K, missing = definite(rng, 8), random_pattern(rng, 8, 0.4)
+    plain = complete_kernel(without(K, missing))
+    found = complete_kernel(scale * without(K, missing))
+    np.testing.assert_allclose(found.K, scale * plain.K, rtol=1e-6)
+    assert found.gap <= 1e-9

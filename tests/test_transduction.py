@@ -189,6 +189,22 @@ def test_normalisation_is_over_all_rows(cancer):
     np.testing.assert_allclose(model.weights_, solution.weights)
 
 
+def test_new_rows_get_what_they_would_get_beside_the_others(cancer):
+    """[lanckriet2004, eq. 57–58]: under unit diagonals neither weights nor values depend on them."""
+    X, y, _, others, _ = cancer
+    X, others = ((rows - X.mean(axis=0)) / X.std(axis=0) for rows in (X, others))
+    bank = KernelBank([Polynomial(2), Gaussian(5.0), Linear()], normalize="sphere")
+    model = TransductiveMKLClassifier(bank, learner="qcqp", tol=1e-7).fit(X, y)
+    for new in (1, len(others)):
+        rows = np.concatenate([X, others[:new]])
+        marks = np.concatenate([y, np.full(new, -1)])
+        beside = TransductiveMKLClassifier(bank, learner="qcqp", tol=1e-7).fit(rows, marks)
+        np.testing.assert_allclose(beside.weights_, model.weights_, atol=1e-4)
+        np.testing.assert_allclose(
+            beside.decision_function(others[:new]), model.decision_function(others[:new]), atol=1e-2
+        )
+
+
 def test_all_rows_labelled_is_induction(cancer):
     X, _, truth, others, _ = cancer
     plain, other = MKLClassifier().fit(X, truth), TransductiveMKLClassifier().fit(X, truth)
@@ -237,8 +253,12 @@ def test_copies_predict_as_well(cancer):
             None,
         ),
         (lambda y, gap: np.where(gap, np.nan, y), np.nan),
+        (lambda y, gap: [None if hidden else k for k, hidden in zip(y, gap, strict=True)], None),
+        (lambda y, gap: np.where(gap, None, y == 1), None),
+        (lambda y, gap: pd.Series(y, dtype="Int64").mask(gap), None),
+        (lambda y, gap: pd.Series(np.where(gap, pd.NA, y)), pd.NA),
     ],
-    ids=["-1", "0", "word", "None", "NaN"],
+    ids=["-1", "0", "word", "None", "NaN", "None, numbers", "None, bools", "NA, Int64", "NA"],
 )
 def test_what_marks_a_row_without_label(cancer, marked, unlabeled):
     X, _, truth, *_ = cancer
@@ -260,6 +280,16 @@ def test_bad_labels_and_parameters(cancer):
     ):
         with pytest.raises(ValueError, match=message):
             TransductiveMKLClassifier(**params).fit(X, target)
+    for unlabeled in ([-1], np.array([-1]), {"-1": 1}):
+        with pytest.raises(TypeError, match="unlabeled must be one value, found"):
+            TransductiveMKLClassifier(unlabeled=unlabeled).fit(X, y)
+    mixed = [None if k % 3 == 2 else (0 if k % 2 else "a") for k in range(len(y))]
+    with pytest.raises(TypeError, match="labels of one type, found int, str"):
+        TransductiveMKLClassifier(unlabeled=None).fit(X, mixed)
+    words = np.where(y == -1, "?", np.array(["no", "yes"])[truth])
+    with pytest.raises(ValueError, match="3 classes") as raised:
+        TransductiveMKLClassifier().fit(X, words)
+    assert raised.value.__notes__ == ["No row is without a label: nothing in y is unlabeled=-1."]
     both = TransductiveMKLClassifier(unlabeled=0).fit(X, 2 * truth - 1)
     assert set(both.classes_) == {-1, 1}
     with pytest.raises(ValueError, match="TransductiveMKLClassifier with the rows to predict"):

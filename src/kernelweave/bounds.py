@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .checks import check_nonnegative, check_number, check_vector
+from .checks import check_finite, check_nonnegative, check_number, check_vector
 from .kernels.stack import KernelStack
 from .problems.losses import check_labels
 from .solvers.support import supports
@@ -172,7 +172,7 @@ def error_bound(
     if bias is not None:
         # K + μ11ᵀ has trace c + 2nμ and the model then norm 1/γ² + bias²/μ: their product is least
         # where its root is this sum
-        b = float(check_vector("bias", [bias], 1)[0])
+        b = check_finite("bias", bias)
         radius += float(np.sqrt(stack.n)) * abs(b)
         f = f + b
     one = capacity(
@@ -225,7 +225,7 @@ def capacity(
     if not traces.any():
         raise ValueError("the kernels are all zero: there is no class of kernels to speak of")
     scale = np.divide(1.0, traces, out=np.zeros(stack.m), where=traces > 0.0)
-    rng = np.random.default_rng(random_state)
+    rng = np.random.default_rng(check_number("random_state", random_state, int, zero=True))
     signs = rng.choice([-1.0, 1.0], (stack.n, count))
     q = np.stack([np.einsum("is,is->s", signs, K @ signs) for K in _kernels(stack)])
     q = scale[:, None] * q

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .checks import check_nonnegative, check_vector
+from .checks import check_finite, check_nonnegative, check_vector
 from .formulation import Problem, make_problem
 from .kernels.stack import KernelStack
 from .problems.dual_qp import DualQP, relative_gap
@@ -84,10 +84,7 @@ def duality_gap(
         weights = np.append(check_vector("weights", weights, whole.m - 1), learnt)
     d = check_vector("weights", weights, whole.m)
     w = check_vector("coef", coef, whole.n)
-    if np.asarray(bias).dtype.kind not in "iuf":
-        raise TypeError(f"bias must be a finite number, found {bias!r}")
-    if np.ndim(bias) != 0 or not np.isfinite(bias):
-        raise ValueError(f"bias must be a finite number, found {bias!r}")
+    b = check_finite("bias", bias)
     if signed:
         check_signed_weights(d, problem)
     else:
@@ -97,7 +94,7 @@ def duality_gap(
     rounding = 0.0
     if qp.is_hard:  # terms of f far larger than f leave it few digits
         rounding = 8.0 * np.finfo(float).eps * float((np.abs(kernel) @ np.abs(w)).max())
-    primal = qp.primal_value(f[rows], float(bias), max(float(w @ f), 0.0), rounding)
+    primal = qp.primal_value(f[rows], b, max(float(w @ f), 0.0), rounding)
     if dual_alpha is None:
         v = qp.feasible(w[rows])
     else:

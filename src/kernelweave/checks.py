@@ -30,13 +30,31 @@ def check_number(name: str, x: Any, kind: type = float, *, zero: bool = False) -
     return kind(x)
 
 
-def check_vector(name: str, x: ArrayLike, size: int, *, finite: bool = True) -> NDArray[np.float64]:
-    """``x`` as ``size`` finite floats, in a fresh C-contiguous array."""
-    refuse_masked(name, x)
+def check_floats(
+    name: str, x: ArrayLike, advice: str = "fill its gaps first"
+) -> NDArray[np.float64]:
+    """``x`` as an array of floats; nothing masked, nothing complex."""
+    refuse_masked(name, x, advice)
     try:
-        vector = np.array(x, dtype=np.float64, order="C")
+        if np.iscomplexobj(x):
+            raise TypeError
+        return np.asarray(x, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must hold numbers, found {type(x).__name__}") from None
+
+
+def check_finite(name: str, x: Any) -> float:
+    """``x`` as one finite number."""
+    if np.asarray(x).dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be a finite number, found {shown(x)}")
+    if np.ndim(x) != 0 or not np.isfinite(x):
+        raise ValueError(f"{name} must be a finite number, found {shown(x)}")
+    return float(x)
+
+
+def check_vector(name: str, x: ArrayLike, size: int, *, finite: bool = True) -> NDArray[np.float64]:
+    """``x`` as ``size`` finite floats, in a fresh C-contiguous array."""
+    vector = np.array(check_floats(name, x), order="C")
     if vector.shape != (size,):
         raise ValueError(f"{name} must have shape ({size},), found {vector.shape}")
     if finite and not np.isfinite(vector).all():

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
 
-from .checks import check_number
+from .checks import check_floats, check_number
 from .kernels.memory import require_memory
 
 Array = NDArray[np.float64]
@@ -314,7 +314,7 @@ def _is_definite(K: Array) -> bool:
 
 
 def _check(K: ArrayLike, S: ArrayLike | None) -> tuple[Array, NDArray[np.bool_], Array]:
-    matrix = np.array(K, dtype=np.float64)
+    matrix = check_floats("K", K, "mark missing entries with NaN: K.filled(np.nan)")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise ValueError(f"K: a kernel matrix is square; found shape {matrix.shape}.")
     missing = np.isnan(matrix)
@@ -334,7 +334,7 @@ def _check(K: ArrayLike, S: ArrayLike | None) -> tuple[Array, NDArray[np.bool_],
     if (known.diagonal()[~missing.diagonal()] <= 0).any():
         row = int(np.argmax(~missing.diagonal() & (known.diagonal() <= 0)))
         raise ValueError(f"K[{row}, {row}] is {known[row, row]:g}; no such K is positive definite.")
-    target = np.zeros_like(known) if S is None else np.array(S, dtype=np.float64)
+    target = np.zeros_like(known) if S is None else check_floats("S", S)
     if target.shape != known.shape:
         raise ValueError(f"S must have the shape of K, {known.shape}; found {target.shape}.")
     if not np.isfinite(target).all() or np.abs(target - target.T).max() > 1e-8 * max(

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
-from .checks import check_number, check_vector
+from .checks import check_floats, check_number, check_vector
 from .kernels.stack import KernelStack
 
 Array = NDArray[np.float64]
@@ -59,9 +59,13 @@ class MaxDeterminant:
 
 def gp_criterion(K: ArrayLike, y: ArrayLike) -> float:
     """D(K) = ½ log det K + ½ yᵀK⁻¹y; K positive definite, the noise of y included."""
-    matrix = np.asarray(K, dtype=np.float64)
+    matrix = check_floats("K", K)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise ValueError(f"K: a kernel matrix is square; found shape {matrix.shape}.")
+    if not np.isfinite(matrix).all():
+        raise ValueError("K must be finite, found NaN or infinity.")
+    if np.abs(matrix - matrix.T).max() > 1e-8 * np.abs(matrix).max():
+        raise ValueError("K is not symmetric; (K + K.T) / 2 is.")
     target = check_vector("y", y, len(matrix))
     factor = _factor(matrix, "K")
     whitened = solve_triangular(factor, target, lower=True)

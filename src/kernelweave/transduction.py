@@ -36,8 +36,8 @@ class TransductiveMKLClassifier(MKLClassifier):
     kernels, C, learner, loss, weight_norm, tol, max_iter, n_jobs, random_state, verbose
         As for ``MKLClassifier``; ``learner`` may be "sdp", too.
     unlabeled : default=-1
-        What y holds for rows without a label: a number, a string, None or NaN. Classes -1 and +1
-        need another value than the default.
+        What y holds for rows without a label: a number, a string, or None or NaN, both of which
+        stand for NA as well. Classes -1 and +1 need another value than the default.
     induction : {"weights", "per_point"}, default="weights"
         How rows are predicted that were not given to ``fit``. "weights": with the kernel learnt,
         which takes weights ≥ 0; where some are negative only rows seen can be predicted.
@@ -113,7 +113,7 @@ class TransductiveMKLClassifier(MKLClassifier):
                 f"induction must be 'weights' or 'per_point', found {shown(self.induction)}"
             )
         labels, known = _labels(y, self.unlabeled)
-        classes, signs = two_classes(labels[known])
+        classes, signs = _classes(labels, known, self.unlabeled)
         everywhere = np.zeros(labels.size)
         everywhere[known] = signs
         bank, solution = self._learn(X, everywhere)
@@ -158,17 +158,40 @@ def _labels(y: Any, unlabeled: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """``y`` as an array, and which rows have a label."""
     refuse_masked("y", y, "mark rows without a label with the value of unlabeled.")
     labels = column_or_1d(y, warn=True)
-    if unlabeled is None or unlabeled != unlabeled:  # NaN
-        missing = [label is None or label != label for label in labels.tolist()]
+    if isinstance(unlabeled, list | tuple | set | dict) or np.ndim(unlabeled) > 0:
+        raise TypeError(f"unlabeled must be one value, found {shown(unlabeled)}")
+    if _is_nothing(unlabeled):
+        missing = [_is_nothing(label) for label in labels.tolist()]
     else:
-        missing = [label == unlabeled for label in labels.tolist()]
+        missing = [not _is_nothing(label) and label == unlabeled for label in labels.tolist()]
     known = ~np.array(missing, dtype=bool)
     if not known.any():
         raise ValueError(f"y holds no label: all of it is {unlabeled!r}, the value of unlabeled.")
-    if unlabeled == -1 and not known.all() and set(labels[known].tolist()) == {1}:
+    ambiguous = not _is_nothing(unlabeled) and unlabeled == -1 and not known.all()
+    if ambiguous and set(labels[known].tolist()) == {1}:
         raise ValueError(
             "y holds -1 and 1 alone, and with unlabeled=-1 the first means no label, so that one "
             "class is left. If both are classes set unlabeled to something else, such as 0, and "
             "mark rows without a label with it."
         )
     return labels, known
+
+
+def _is_nothing(label: Any) -> bool:
+    """Whether this is None, NaN or the NA of pandas."""
+    return label is None or type(label).__name__ == "NAType" or bool(label != label)
+
+
+def _classes(
+    labels: NDArray[Any], known: NDArray[np.bool_], unlabeled: Any
+) -> tuple[NDArray[Any], FloatArray]:
+    """The two classes, and −1 or +1 for each label that is known."""
+    given = labels[known]
+    if given.dtype == object and not any(isinstance(label, str) for label in given):
+        given = np.array(given.tolist())
+    try:
+        return two_classes(given)
+    except ValueError as error:
+        if known.all():
+            error.add_note(f"No row is without a label: nothing in y is unlabeled={unlabeled!r}.")
+        raise

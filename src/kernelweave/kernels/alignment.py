@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import refuse_masked
+from ..checks import check_floats
 from .stack import KernelStack
 
 Array = NDArray[np.float64]
@@ -60,6 +60,7 @@ def alignment(
 def _cosine(K: Array, L: Array, centered: bool) -> float:
     if centered:
         K, L = _centered(K), _centered(L)
+    K, L = (matrix / (np.abs(matrix).max() or 1.0) for matrix in (K, L))
     size = np.linalg.norm(K) * np.linalg.norm(L)
     return float(np.vdot(K, L) / size) if size > 0.0 else 0.0
 
@@ -75,11 +76,7 @@ def _kernels(stack: KernelStack) -> Iterator[Array]:
 
 
 def _numbers(name: str, x: ArrayLike) -> Array:
-    refuse_masked(name, x)
-    try:
-        array = np.asarray(x, dtype=float)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must hold numbers, found {type(x).__name__}") from None
+    array = check_floats(name, x)
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite, found NaN or infinity")
     return array

@@ -46,7 +46,8 @@ class Alignment(Params):
     ----------
     centered : bool
         Whether kernels and labels are centred before they are compared: then neither the share of
-        a class nor a constant in a kernel counts. The SVM gets the kernels as they are.
+        a class nor a constant in a kernel counts. The SVM gets the kernels as they are. Constant
+        kernels get no weight where others say something.
     signed : bool
         Whether weights may be negative where K(d) ⪰ 0 on all rows; for transduction.
     """
@@ -65,7 +66,10 @@ class Alignment(Params):
         a = scale * oracle.stack.quad_forms(target)
         if self.signed:
             R = frobenius_root(kernels, self.centered) * scale
-            e, excess = most_aligned_signed(kernels, scale, R, a, tol)
+            told = R.any(axis=0)  # constant kernels could grow without end
+            a = np.where(told, a, 0.0)
+            used = np.where(told, scale, 0.0) if a.any() else scale
+            e, excess = most_aligned_signed(kernels, used, R, a, tol)
             e = e / e.sum()
             size = float(np.linalg.norm(R @ e))
         else:
