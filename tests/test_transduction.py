@@ -190,7 +190,7 @@ def test_normalisation_is_over_all_rows(cancer):
 
 
 def test_new_rows_get_what_they_would_get_beside_the_others(cancer):
-    """[lanckriet2004, eq. 57–58]: under unit diagonals neither weights nor values depend on them."""
+    """[lanckriet2004, eq. 57–58]: under unit diagonals they change neither weights nor values."""
     X, y, _, others, _ = cancer
     X, others = ((rows - X.mean(axis=0)) / X.std(axis=0) for rows in (X, others))
     bank = KernelBank([Polynomial(2), Gaussian(5.0), Linear()], normalize="sphere")
