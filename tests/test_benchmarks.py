@@ -207,7 +207,6 @@ def test_splits_with_common_rows_prove_less(report):
 MULTIVIEW = """
 import dataclasses, json, multiview, multiview_data, numpy as np
 from kernelweave import KernelBank, MKLClassifier
-from kernelweave.learners.alignment import Alignment
 
 rng = np.random.default_rng(0)
 y = np.where(np.arange(120) % 3 == 0, 1.0, -1.0)
@@ -241,7 +240,6 @@ print(json.dumps({
         "MKL ℓ1": accuracy(every, "MKL ℓ1"),
         "MKL ℓ2": accuracy(every, "MKL ℓ2", weight_norm=2),
         "radius": accuracy(every, "radius", learner="radius"),
-        "alignment": accuracy(every, "alignment", learner=Alignment(centered=True)),
     },
 }))
 """
