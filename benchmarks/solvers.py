@@ -142,12 +142,15 @@ def cutting_planes(K, y, C, tol, svc_tol, patience=np.inf):
         rows = -np.column_stack([np.array(cuts), np.ones(len(cuts))])
         simplex = np.append(np.ones(m), 0.0)[None]
         bounds = [(0, None)] * m + [(None, None)]
-        lp = linprog(np.append(np.zeros(m), 1.0), rows, -np.array(sums), simplex, [1.0], bounds)
+        found = linprog(np.append(np.zeros(m), 1.0), rows, -np.array(sums), simplex, [1.0], bounds)
+        if found.x is None:  # HiGHS gives up now and then; what came before still counts
+            break
+        lp = found
         weights = np.maximum(lp.x[:m], 0.0) / np.maximum(lp.x[:m], 0.0).sum()
         if best[0] - lp.fun <= tol * best[0]:
             break
     proof = -lp.ineqlin.marginals
-    return best[1], best[2], proof / proof.sum() @ np.array(alphas), len(cuts)
+    return best[1], best[2], proof / proof.sum() @ np.array(alphas[: proof.size]), len(cuts)
 
 
 def certified_loop(stack, K, y, C, gap, limit=60.0):
