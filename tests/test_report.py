@@ -67,3 +67,11 @@ def test_certificate_states_both_bounds():
     assert float(lines[1].split()[-1]) == pytest.approx(solution.dual, rel=1e-5)
     assert lines[2].startswith(f"duality gap         {solution.gap:.1e}: ")
     assert lines[2].endswith(f"by more than {100 * solution.gap:.2g} %")
+
+
+def test_certificate_of_weights_that_were_not_optimised():
+    X = np.linspace(-1.0, 1.0, 20)
+    K = np.stack([np.outer(X, X), np.outer(X**2, X**2)])
+    for learner in ("uniform", "alignment"):
+        lines = certificate(learn(K, np.sign(X), C=10.0, learner=learner)).splitlines()
+        assert lines[1].endswith("on these weights") and "no machine on them" in lines[2]

@@ -24,6 +24,7 @@ from problems import (
     solve,
     unit_mean_diagonal,
 )
+from sklearn.exceptions import ConvergenceWarning
 
 from kernelweave import KernelStack, duality_gap, learn, regularization_path
 from kernelweave.formulation import make_problem
@@ -289,8 +290,6 @@ def test_path_over_C():
 
 
 def test_stopped_early_it_says_so_and_the_gap_is_true():
-    from sklearn.exceptions import ConvergenceWarning
-
     problem = mixed(11)
     with pytest.warns(ConvergenceWarning, match="not tol=1e-08"):
         solution = learn(problem.K, problem.y, learner="sdp", tol=1e-8, max_iter=4)
@@ -405,3 +404,34 @@ def test_an_exact_machine():
         spread.append(np.ptp((qp.linear - inner.f)[free]))
     assert spread[0] > 1e-6
     assert spread[1] < 1e-12
+
+
+# --- kernels that are nearly the same -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("C", [1.0, np.inf])
+def test_differences_too_small_for_signed_weights_are_told(C: float) -> None:
+    """The bound covers nonnegative weights, which do use such differences."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 2))
+    y = np.sign(X[:, 0])
+    squares = ((X[:, None] - X[None]) ** 2).sum(axis=2)
+    K = np.array([np.ones((20, 20)), np.exp(-squares / (2 * 4000.0**2))])
+    nonnegative = learn(K, y, C, "newton", trace=20.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        with pytest.warns(UserWarning, match="differ by .* of their size, too little for weights"):
+            signed = learn(K, y, C, "sdp", trace=20.0)
+    assert signed.dual <= nonnegative.primal
+    judged = duality_gap(
+        K, y, signed.weights, signed.coef, signed.bias, C=C, trace=20.0, signed=True
+    )
+    assert judged.dual <= nonnegative.primal
+
+
+def test_copies_are_no_small_difference() -> None:
+    problem = dense(0)
+    K = np.concatenate([problem.K, 3.0 * problem.K[:1] / 3.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert learn(K, problem.y, problem.C, "sdp").status == "optimal"

@@ -168,6 +168,8 @@ def error_bound(
         _check_semidefinite(combined)
     f = combined @ w
     size = float(np.trace(combined))
+    if not size > 0.0:
+        raise ValueError(f"weights must give the combined kernel a trace > 0, found {size:g}")
     radius = float(np.sqrt(max(float(w @ f), 0.0) * size))  # √c/γ
     if bias is not None:
         # K + μ11ᵀ has trace c + 2nμ and the model then norm 1/γ² + bias²/μ: their product is least
@@ -181,6 +183,8 @@ def error_bound(
     if margin is None and trace is None:
         trace = size
         radius, share = _stratum(radius, n, delta, one.mean)
+    elif margin is None or trace is None:
+        raise ValueError("margin and trace fix the class together: give both, or neither")
     else:
         trace, share = check_number("trace", trace), delta
         given = float(np.sqrt(trace)) / check_number("margin", margin)
@@ -237,7 +241,8 @@ def capacity(
         most = np.vstack([q, ones] if constant else q).max(axis=0)
         limit = _limit(stack, constant)
     error = float(most.std(ddof=1) / np.sqrt(count)) if count > 1 else np.inf
-    return Capacity(trace * float(most.mean()), trace * error, trace * limit)
+    mean = min(float(most.mean()), limit)  # chance may carry it higher
+    return Capacity(trace * mean, trace * error, trace * limit)
 
 
 def _limit(stack: KernelStack, constant: bool) -> float:

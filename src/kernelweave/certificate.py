@@ -74,7 +74,9 @@ def duality_gap(
         violates these. Without it, the one that ``coef`` suggests, at its best scale.
     signed : bool
         Whether weights may be negative, as under ``learner="sdp"``: any with the trace asked for
-        and Σ_m weights_m K_m ⪰ 0 on all rows. The bound then takes a small semidefinite programme.
+        and Σ_m weights_m K_m ⪰ 0 on all rows, but for those that build on differences between
+        kernels of less than 1e-7 of their size. The bound then takes a small semidefinite
+        programme.
     """
     learnt = ridge if isinstance(C, str) else 0.0
     given = 0.0 if isinstance(C, str) else ridge

@@ -21,7 +21,8 @@ def is_whole(x: object) -> TypeGuard[int]:
 
 def check_number(name: str, x: Any, kind: type = float, *, zero: bool = False) -> Any:
     """``x`` as a finite number of that kind, int or float: positive, or with ``zero`` zero too."""
-    told = f"{name} must be a finite number ≥ 0" if zero else f"{name} must be positive"
+    what = "an integer" if kind is int else "a finite number"
+    told = f"{name} must be {what} ≥ 0" if zero else f"{name} must be positive"
     if not (is_whole(x) if kind is int else is_number(x)):
         told = told if zero else f"{name} must be a positive {kind.__name__}"
         raise TypeError(f"{told}, found {shown(x)}")

@@ -97,7 +97,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         The bias b.
     duality_gap_ : float
         (primal − dual) / primal: no weights and no machine lower the objective by more than this
-        share; under ``learner="uniform"``, no machine on equal weights.
+        share; under ``learner="uniform"`` and ``"alignment"``, no machine on their weights.
     objective_ : float
         The primal value.
     C_ : float

@@ -52,9 +52,10 @@ def bars(rows: Iterable[tuple[str, float]]) -> str:
 def certificate(fitted: MKLClassifier | Solution) -> str:
     """Both bounds of the optimum, and in words what they prove; of a model or a solution."""
     solution = fitted.solution_ if isinstance(fitted, MKLClassifier) else fitted
+    given = solution.extras.get("given_weights", False)
     return (
         f"objective reached   {solution.primal:.6g}\n"
-        f"no solution below   {solution.dual:.6g}\n"
-        f"duality gap         {solution.gap:.1e}: "
-        f"nothing lowers the objective by more than {100.0 * solution.gap:.2g} %"
+        f"no solution below   {solution.dual:.6g}{' on these weights' if given else ''}\n"
+        f"duality gap         {solution.gap:.1e}: {'no machine on them' if given else 'nothing'} "
+        f"lowers the objective by more than {100.0 * solution.gap:.2g} %"
     )

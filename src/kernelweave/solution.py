@@ -45,6 +45,7 @@ class Solution:
         ``RadiusBound(ridge_in_ball=True)`` says so) and "stationarity"; under ``radius``
         also the "center" β that proves the lower bound together with ``dual_alpha``; under
         ``alignment`` the "alignment" and, as "stationarity", by what share others could exceed it;
+        "given_weights" under it and ``uniform``, where the bound is for machines on ``weights``;
         under ``skm`` the pair "alpha", "eta" of the last regularised machine, its "kappa", and the
         "eps1" (a point) and "eps2" to which the pair is optimal.
     """

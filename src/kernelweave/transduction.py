@@ -35,7 +35,7 @@ class TransductiveMKLClassifier(MKLClassifier):
     ----------
     kernels, C, learner, loss, weight_norm, tol, max_iter, n_jobs, random_state, verbose
         As for ``MKLClassifier``; ``learner`` may be "sdp", too.
-    unlabeled : default=-1
+    unlabeled : default=-1 (in ``learn`` and ``error_bound`` it is 0)
         What y holds for rows without a label: a number, a string, or None or NaN, both of which
         stand for NA as well. Classes -1 and +1 need another value than the default.
     induction : {"weights", "per_point"}, default="weights"

@@ -33,6 +33,11 @@ class WithIdentity:
         """Number of points."""
         return self.stack.n
 
+    @property
+    def precision(self) -> np.dtype:
+        """That of the stack."""
+        return self.stack.precision
+
     def traces(self) -> Array:
         """All tr K_k."""
         return np.append(self.stack.traces(), float(self.n))

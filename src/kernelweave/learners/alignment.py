@@ -78,7 +78,7 @@ class Alignment(Params):
             e = e / norm(e, oracle.weight_set.norm)
             size = float(np.sqrt(e @ S @ e))
         score = float(a @ e) / (size * float(target @ target)) if a.any() else 0.0
-        oracle.extras |= {"alignment": score, "stationarity": excess}
+        oracle.extras |= {"alignment": score, "stationarity": excess, "given_weights": True}
         point = oracle.solve(e, 0.99 * tol)
         if point.e is not e:
             raise HardMarginInfeasible(

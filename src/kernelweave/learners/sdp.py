@@ -16,6 +16,7 @@ bounds it by a matrix Z ⪰ 0 (see ``kernelweave.solvers.semidefinite``).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -38,6 +39,10 @@ class Sdp(Params):
     The least of all criteria that weights can reach under the trace constraint: never above that
     of nonnegative weights, which in turn is never above that of one kernel. A signed combination
     is a kernel on the rows given, and need not be one beside new rows: use it for transduction.
+
+    Where kernels differ by less than 1e-7 of their size, weights of 1e7 and more could tell them
+    apart, and rounding would decide whether K ⪰ 0: such weights are left out, with a warning, and
+    the certificate is for the others and for all nonnegative weights.
     """
 
     signed: ClassVar[bool] = True
@@ -53,6 +58,12 @@ class Sdp(Params):
         dual, dual_v = oracle.dual, oracle.dual_v
         for cut in CUTS:  # the larger the weights, the smaller the eigenvalues that count
             region = SemidefiniteSet(oracle.whole, oracle.weight_set.scale, cut=cut)
+            if cut == CUTS[0] and region.ignored > 1e3 * np.finfo(oracle.whole.precision).eps:
+                warnings.warn(
+                    f"some kernels differ by {region.ignored:.0e} of their size, too little for "
+                    "weights of opposite sign: none are built on that difference; leave one out",
+                    stacklevel=4,
+                )
             best: Point | None = None
             for center in follow(region, look, region.inside(e), tol):
                 point = center.look.point
@@ -61,8 +72,9 @@ class Sdp(Params):
                     break
                 if best is None or point.primal < best.primal:
                     best = point
-                if center.bound > dual:
-                    dual, dual_v = center.bound, point.v
+                bound = min(center.bound, point.linear - 0.5 * float(point.q.max()))
+                if bound > dual:
+                    dual, dual_v = bound, point.v
                 oracle.settle(best, min(dual, best.primal), dual_v)
                 yield
             else:

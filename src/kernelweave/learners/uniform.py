@@ -23,5 +23,7 @@ class Uniform(Params):
 
     def iterate(self, oracle: Oracle, e: NDArray[np.float64], tol: float) -> Iterator[None]:
         """One solve, as tight as asked."""
+        if e.size > 1:
+            oracle.extras["given_weights"] = True
         oracle.settle(oracle.solve(oracle.weight_set.uniform(), 0.99 * tol))
         yield

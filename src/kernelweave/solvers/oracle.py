@@ -38,6 +38,11 @@ class Stack(Protocol):
         """Number of kernels."""
         ...
 
+    @property
+    def precision(self) -> np.dtype:
+        """How precise the numbers are."""
+        ...
+
     def traces(self) -> Array:
         """All tr K_k."""
         ...

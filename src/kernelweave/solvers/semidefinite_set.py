@@ -41,6 +41,8 @@ class SemidefiniteSet:
         The t_k.
     matrices : array (k, size, size)
         The N_k, orthonormal.
+    ignored : float
+        The largest share by which kernels differ without being told apart; 0 if there is none.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class SemidefiniteSet:
         plane = used if normal is None else normal * used
         self.center = used / float(plane @ used)
         blocks, roots = _joint_range(stack, scale, self.center, cut)
-        kept = _independent(blocks, np.linalg.svd(plane[None])[2][1:])
+        kept, self.ignored = _independent(blocks, np.linalg.svd(plane[None])[2][1:])
         changes = np.tensordot(kept, blocks, axes=1)
         matrices = changes / np.multiply.outer(roots, roots)
         back = np.linalg.inv(triangle(_flat(matrices))).T
@@ -164,8 +166,11 @@ def _joint_range(stack: Stack, scale: Array, center: Array, cut: float) -> tuple
     return whole, np.sqrt(np.append(values, center[-1] * scale[-1]))
 
 
-def _independent(blocks: Array, plane: Array) -> Array:
-    """Orthonormal combinations of ``plane``'s rows under which the blocks do not cancel."""
+def _independent(blocks: Array, plane: Array) -> tuple[Array, float]:
+    """Orthonormal combinations of ``plane``'s rows under which the blocks do not cancel.
+
+    Also by what share of their size the blocks differ along the largest of the others.
+    """
     m, size = blocks.shape[:2]
     R = np.zeros((0, m))
     step = max(1, 2**20 // (m * size))
@@ -173,8 +178,9 @@ def _independent(blocks: Array, plane: Array) -> Array:
         rows = blocks[:, start : start + step].reshape(m, -1).T
         R = triangle(np.vstack([R, rows]))
     _, sizes, combinations = np.linalg.svd(R @ plane.T)
-    kept = np.count_nonzero(sizes > _SAME * np.linalg.norm(R, axis=0).max())
-    return combinations[:kept] @ plane
+    sizes = sizes / np.linalg.norm(R, axis=0).max()
+    kept = np.count_nonzero(sizes > _SAME)
+    return combinations[:kept] @ plane, float(sizes[kept:].max(initial=0.0))
 
 
 def triangle(columns: Array) -> Array:

@@ -2,11 +2,12 @@
 
     σ(q) = max { q·e :  K(e) ⪰ 0,  Σe = 1 }
 
-It bounds what any weights can do: a small semidefinite program, from above. ``support`` solves it
-to many digits. ``supports`` does so to few digits for many q. Of M(x) ⪰ 0 only a small part binds
-at any of them: with VᵀM(x)V ⪰ 0 for few columns V in its place the set is larger, and its maximum
-a bound that holds for the set itself. Eigenvectors that the solution violates become columns, until
-it is so near to the set that the bound is close. Columns serve all later q.
+over the weights of a ``SemidefiniteSet`` and all that are nonnegative. It bounds what any of them
+can do: a small semidefinite program, from above. ``support`` solves it to many digits. ``supports``
+does so to few digits for many q. Of M(x) ⪰ 0 only a small part binds at any of them: with
+VᵀM(x)V ⪰ 0 for few columns V in its place the set is larger, and its maximum a bound that holds
+for the set itself. Eigenvectors that the solution violates become columns, until it is so near to
+the set that the bound is close. Columns serve all later q.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def support(stack: Stack, scale: Array, q: Array, tol: float = 1e-10) -> float:
         most = min(most, bound)
         if region.holds(e):
             break
-    return most
+    return max(most, float(q.max()))
 
 
 def supports(stack: Stack, scale: Array, Q: Array, tol: float) -> Array:
@@ -59,7 +60,7 @@ def supports(stack: Stack, scale: Array, Q: Array, tol: float) -> Array:
         for _, bound, k in found:
             most[k] = min(most[k], bound)
         rest = np.array([k for e, _, k in found if not part.region.holds(e)], dtype=int)
-    return most
+    return np.maximum(most, Q.max(axis=1))
 
 
 class _Part:
