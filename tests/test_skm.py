@@ -51,19 +51,79 @@ def test_kappa_falls_as_the_paper_says() -> None:
     assert found.extras["kappa"] == 0.5 ** (found.n_iter - 1)
 
 
+@pytest.mark.parametrize("tol", [0.5, 1e-3, 1e-12])
 @pytest.mark.parametrize("problem", PROBLEMS, ids=repr)
-def test_optimality_of_the_paper_stops_it(problem: Problem) -> None:
-    """With the paper's tolerances; what was attained is said, and true."""
-    n, learner = problem.y.size, Skm(stop="optimality")
+def test_optimality_of_the_paper_stops_it(problem: Problem, tol: float) -> None:
+    """With the paper's tolerances, whatever the gap; what was attained is said, and true."""
+    K, y, C, n = problem.K, problem.y, problem.C, problem.y.size
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        found = learn(problem.K, problem.y, C=problem.C, learner=learner, tol=1e-12)
+        warnings.simplefilter("error")
+        found = learn(K, y, C=C, learner=Skm(stop="optimality"), tol=tol)
+    assert found.status == "optimal"
     assert found.extras["eps1"] <= 5e-4 and found.extras["eps2"] <= 1e-4
+    attained = theory.attained_optimality(K, y, found.extras["alpha"], found.extras["eta"], C=C)
+    assert attained[0] <= 5e-4 * n and attained[1] <= 1e-4 * (1 + 1e-6)
     assert found.n_iter < 20
-    best = qcqp_optimum(problem.K, problem.y, problem.C)
+    judged = duality_gap(
+        K, y, found.weights, found.coef, found.bias, C=C, dual_alpha=found.dual_alpha
+    )
+    assert found.gap == pytest.approx(judged.gap, rel=1e-6, abs=1e-12)
+    best = qcqp_optimum(K, y, C)
     # (ε₁, ε₂)-optimality bounds the objective: ε₁ + 2ε₂ Σα at the most [by convexity]
-    slack = 5e-4 * n + 2e-4 * min(n * problem.C, 2.0 * best)
+    slack = 5e-4 * n + 2e-4 * min(n * C, 2.0 * best)
     assert found.dual >= best - slack - 1e-6 * abs(best)
+
+
+def test_optimality_stops_it_no_later_than_it_holds() -> None:
+    """Every machine before the last misses a tolerance."""
+    problem, seen = dense(0), []
+    for rounds in range(1, 20):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            learner = Skm(stop="optimality")
+            found = learn(problem.K, problem.y, learner=learner, max_iter=rounds)
+        seen.append(found.extras["eps1"] <= 5e-4 and found.extras["eps2"] <= 1e-4)
+        assert (found.status == "optimal") == seen[-1]
+        if found.n_iter < rounds:
+            break
+    assert seen[-2:] == [True, True] and not any(seen[:-2])
+
+
+def test_optimality_out_of_reach_is_said() -> None:
+    """Rounding ends the machines; the gap reached is tol all the same."""
+    problem, learner = dense(0), Skm(eps1=1e-30, eps2=1e-30, stop="optimality")
+    with pytest.warns(ConvergenceWarning, match=r"stopping rule of Skm\(eps1.*not met.*'stopped'"):
+        found = learn(problem.K, problem.y, learner=learner)
+    assert found.status == "stopped" and found.gap <= 1e-3
+
+
+def test_optimality_is_asked_of_a_start_too() -> None:
+    problem = dense(0)
+    first = learn(problem.K, problem.y, learner="skm", tol=1e-3)
+    found = learn(problem.K, problem.y, learner=Skm(stop="optimality"), start=first, tol=1e-3)
+    assert found.status == "optimal"
+    assert found.extras["eps1"] <= 5e-4 and found.extras["eps2"] <= 1e-4
+
+
+@pytest.mark.parametrize("stop", ["gap", "optimality"])
+@pytest.mark.parametrize("kind", ["one kernel", "one zero kernel", "one SVM", "start"])
+def test_the_pair_is_there_for_every_problem(kind: str, stop: str) -> None:
+    problem, start = dense(0), None
+    K = problem.K[:1] if kind.startswith("one k") else problem.K
+    K = np.zeros((1, 30, 30)) if kind == "one zero kernel" else K
+    K = np.repeat(K[:1], 3, axis=0) if kind == "one SVM" else K
+    if kind == "start":
+        start = learn(K, problem.y, learner="newton", tol=1e-6)
+    found = learn(K, problem.y, learner=Skm(stop=stop), start=start, tol=1e-3)
+    assert found.status == "optimal" and found.gap <= 2e-2
+    assert set(found.extras) == {"alpha", "eta", "eps1", "eps2", "kappa"}
+    eps1, eps2 = theory.attained_optimality(
+        K, problem.y, found.extras["alpha"], found.extras["eta"], C=1.0
+    )
+    assert eps1 == pytest.approx(30 * found.extras["eps1"], abs=1e-12)
+    assert eps2 == pytest.approx(found.extras["eps2"], abs=1e-9)
+    if stop == "gap" and kind != "one SVM":
+        assert found.n_iter == 1 and found.n_svm_solves == (start is None)
 
 
 def test_the_pair_of_the_paper_and_what_it_attains() -> None:
@@ -141,6 +201,9 @@ def test_nothing_to_choose_from() -> None:
 def test_bad_knobs(learner: Skm, message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         learn(dense(0).K, dense(0).y, learner=learner)
+    if learner.a is None:
+        with pytest.raises((TypeError, ValueError), match=message):
+            learn(dense(0).K[:1], dense(0).y, learner=learner)
 
 
 def test_other_norms_are_refused_before_any_work() -> None:

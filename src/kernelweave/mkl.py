@@ -27,8 +27,8 @@ from .solvers.oracle import Oracle
 Array = NDArray[np.float64]
 
 _ADVICE = {
-    "max_iter": "raise max_iter, or tol",
-    "stopped": "the learner could do no more: raise tol, or try another learner or kernels "
+    "max_iter": "raise max_iter, or {}",
+    "stopped": "the learner could do no more: raise {}, or try another learner or kernels "
     "checked to be positive semidefinite",
 }
 _PATIENCE = 200  # iterations without a smaller gap after which a learner is stopped
@@ -124,7 +124,8 @@ def learn(
             oracle.resume(e, sign * start.alpha[rows], sign * start.dual_alpha[rows])
         else:
             oracle.warm(sign * start.dual_alpha[rows])
-    if problem.stack.m == 1 and objective == "margin":  # nothing to choose
+    if problem.stack.m == 1 and objective == "margin" and not getattr(made, "reports", False):
+        # nothing to choose
         made = Uniform()
     status = _drive(made, oracle, e, float(tol), max_iter, progress)
 
@@ -153,15 +154,19 @@ def learn(
         extras=dict(oracle.extras),
     )
     if solution.status != "optimal":
-        what, reached = "duality gap", solution.gap
-        if reached <= tol:
-            what, reached = "stationarity", solution.extras["stationarity"]
+        what = f"the duality gap reached is {solution.gap:.2g}"
+        if oracle.met is not None:
+            what += f", and the stopping rule of {made!r} is not met"
+        elif solution.gap > tol:
+            what += f", not tol={tol:g}"
+        else:
+            what = f"the stationarity reached is {solution.extras['stationarity']:.2g}, not tol={tol:g}"
+        advice = _ADVICE[solution.status].format("tol" if oracle.met is None else "its tolerances")
         _warn(
-            f"the {what} reached is {reached:.2g}, not tol={tol:g} (status "
-            f"{solution.status!r} after {solution.n_iter} iterations, {solution.n_svm_solves} SVM "
-            f"solves); {_ADVICE[solution.status]}"
+            f"{what} (status {solution.status!r} after {solution.n_iter} iterations, "
+            f"{solution.n_svm_solves} SVM solves); {advice}"
         )
-    elif tol < (rounding := np.finfo(stack.precision).eps):
+    elif oracle.met is None and tol < (rounding := np.finfo(stack.precision).eps):
         _warn(
             f"tol={tol:g} is below the rounding of {stack.precision} kernels, {rounding:.1g}: "
             "the gap holds for the kernels as rounded; use a larger tol"
@@ -175,7 +180,7 @@ def _drive(
     learner: Learner, oracle: Oracle, e: Array, tol: float, max_iter: int, progress: _Progress
 ) -> str:
     """Run the learner until the certificate, its own rule, or patience ends it."""
-    if oracle.gap <= tol:
+    if oracle.gap <= tol and not getattr(learner, "reports", False):
         progress.record(oracle)
         return "optimal"
     least, since = np.inf, 0

@@ -32,7 +32,8 @@ class Solution:
     C : float or array (n,)
         The cost of slacks: as given, or as learnt.
     status : str
-        "optimal" (gap ≤ tol), "max_iter", or "stopped" (by the learner's own rule, or stalled).
+        "optimal" (gap ≤ tol, or by ``Skm(stop="optimality")`` its own rule), "max_iter", or
+        "stopped" (stalled, or by the learner's own rule at a larger gap).
     n_iter, n_svm_solves : int
         Iterations of the learner; inner solves at new weights, line searches included.
     history : mapping of arrays
