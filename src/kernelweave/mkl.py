@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,7 +20,7 @@ from .learners import make_learner
 from .learners.base import Learner, check_supported
 from .learners.uniform import Uniform
 from .problems.weight_sets import norm
-from .solution import Solution
+from .solution import Solution, warn_unconverged
 from .solvers.oracle import Oracle
 
 Array = NDArray[np.float64]
@@ -154,20 +153,19 @@ def learn(
         extras=dict(oracle.extras),
     )
     if solution.status != "optimal":
-        what = f"the duality gap reached is {solution.gap:.2g}"
+        what, reached = "duality gap", solution.gap
+        missed, knob = f"not tol={tol:g}", "tol"
         if oracle.met is not None:
-            what += f", and the stopping rule of {made!r} is not met"
-        elif solution.gap > tol:
-            what += f", not tol={tol:g}"
-        else:
-            what = f"the stationarity reached is {solution.extras['stationarity']:.2g}, not tol={tol:g}"
-        advice = _ADVICE[solution.status].format("tol" if oracle.met is None else "its tolerances")
-        _warn(
-            f"{what} (status {solution.status!r} after {solution.n_iter} iterations, "
-            f"{solution.n_svm_solves} SVM solves); {advice}"
+            missed, knob = f"and the stopping rule of {made!r} is not met", "its tolerances"
+        elif reached <= tol:
+            what, reached = "stationarity", solution.extras["stationarity"]
+        warn_unconverged(
+            f"the {what} reached is {reached:.2g}, {missed} (status "
+            f"{solution.status!r} after {solution.n_iter} iterations, {solution.n_svm_solves} SVM "
+            f"solves); {_ADVICE[solution.status].format(knob)}"
         )
     elif oracle.met is None and tol < (rounding := np.finfo(stack.precision).eps):
-        _warn(
+        warn_unconverged(
             f"tol={tol:g} is below the rounding of {stack.precision} kernels, {rounding:.1g}: "
             "the gap holds for the kernels as rounded; use a larger tol"
             + ", or float64"
@@ -223,12 +221,6 @@ def _starting_weights(
         found = "weights of trace ≤ 0" if e.any() else "only zero weights"
         raise ValueError(f"start holds {found}; leave it out to start uniformly")
     return e / size
-
-
-def _warn(message: str) -> None:
-    from sklearn.exceptions import ConvergenceWarning
-
-    warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
 @dataclass

@@ -52,7 +52,7 @@ class Skm(Params):
 
     ``Solution.extras`` has the pair (α, η) of the last machine, "alpha" (of the rows with a label)
     and "eta", what it attains, "eps1" (a point) and "eps2", and its "kappa": 1 where the SVM at the
-    weights to start from was all it took. Under C="learn" the last of "eta" is that of the identity.
+    weights to start from was all it took. Under C="learn" the last of "eta" is the identity's.
     """
 
     weight_norms = (1,)  # the block 1-norm

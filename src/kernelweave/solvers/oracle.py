@@ -108,8 +108,8 @@ class Oracle:
     ``best`` is the point with the least primal value so far; ``dual`` the greatest dual value,
     reached by ``dual_v``. ``extras`` are further results, by name, of a learner with an objective
     of its own; "stationarity" among them has to reach the tolerance too. ``met`` says whether a
-    learner's own rule is met, where it is that, not the gap, that decides. ``whole`` are the kernels
-    on all rows, where the machine is over some of them only.
+    learner's own rule is met, where that decides and not the gap. ``whole`` are the kernels on all
+    rows, where the machine is over some of them only.
     """
 
     def __init__(
