@@ -21,6 +21,7 @@ from problems import (
     with_zero,
 )
 from scipy.optimize import linprog
+from sklearn.exceptions import ConvergenceWarning
 
 from kernelweave import learn
 from kernelweave.block_norm import block_norm_machine
@@ -138,3 +139,22 @@ def test_bad_input_is_named() -> None:
         block_norm_machine(K, y, tol=0.0)
     with pytest.raises(ValueError, match="K must have a kernel that is not zero"):
         block_norm_machine(np.zeros((2, 30, 30)), y)
+
+
+def test_where_the_norm_costs_too_much_no_kernel_has_a_weight() -> None:
+    """With w = 0 both classes cost the same: C times their number."""
+    K, y = dense(0).K, dense(0).y
+    for C, tol in [(1e-4, 1e-6), (1e-4, 1e-3), (1e-12, 1e-6)]:
+        found = block_norm_machine(K, y, C=C, tol=tol)
+        assert found.support_kernels.size == 0 and not found.eta.any()
+        assert found.primal == pytest.approx(30.0 * C, rel=1e-9) and found.gap <= tol
+
+
+def test_a_gap_out_of_reach_is_said() -> None:
+    with pytest.warns(ConvergenceWarning, match="the duality gap reached is .*, not tol=1e-17"):
+        block_norm_machine(dense(0).K, dense(0).y, tol=1e-17)
+
+
+def test_learnt_C_is_refused() -> None:
+    with pytest.raises(ValueError, match="C must be a number, or one a row, found 'learn'"):
+        block_norm_machine(dense(0).K, dense(0).y, C="learn", loss="squared_hinge")

@@ -17,6 +17,7 @@ from problems import (
     nearly_identical,
     qcqp_optimum,
     rank_one,
+    separable,
     solve,
     wide,
 )
@@ -51,19 +52,79 @@ def test_kappa_falls_as_the_paper_says() -> None:
     assert found.extras["kappa"] == 0.5 ** (found.n_iter - 1)
 
 
+@pytest.mark.parametrize("tol", [0.5, 1e-3, 1e-12])
 @pytest.mark.parametrize("problem", PROBLEMS, ids=repr)
-def test_optimality_of_the_paper_stops_it(problem: Problem) -> None:
-    """With the paper's tolerances; what was attained is said, and true."""
-    n, learner = problem.y.size, Skm(stop="optimality")
+def test_optimality_of_the_paper_stops_it(problem: Problem, tol: float) -> None:
+    """With the paper's tolerances, whatever the gap; what was attained is said, and true."""
+    K, y, C, n = problem.K, problem.y, problem.C, problem.y.size
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        found = learn(problem.K, problem.y, C=problem.C, learner=learner, tol=1e-12)
+        warnings.simplefilter("error")
+        found = learn(K, y, C=C, learner=Skm(stop="optimality"), tol=tol)
+    assert found.status == "optimal"
     assert found.extras["eps1"] <= 5e-4 and found.extras["eps2"] <= 1e-4
+    attained = theory.attained_optimality(K, y, found.extras["alpha"], found.extras["eta"], C=C)
+    assert attained[0] <= 5e-4 * n and attained[1] <= 1e-4 * (1 + 1e-6)
     assert found.n_iter < 20
-    best = qcqp_optimum(problem.K, problem.y, problem.C)
+    judged = duality_gap(
+        K, y, found.weights, found.coef, found.bias, C=C, dual_alpha=found.dual_alpha
+    )
+    assert found.gap == pytest.approx(judged.gap, rel=1e-6, abs=1e-12)
+    best = qcqp_optimum(K, y, C)
     # (ε₁, ε₂)-optimality bounds the objective: ε₁ + 2ε₂ Σα at the most [by convexity]
-    slack = 5e-4 * n + 2e-4 * min(n * problem.C, 2.0 * best)
+    slack = 5e-4 * n + 2e-4 * min(n * C, 2.0 * best)
     assert found.dual >= best - slack - 1e-6 * abs(best)
+
+
+def test_optimality_stops_it_no_later_than_it_holds() -> None:
+    """Every machine before the last misses a tolerance."""
+    problem, seen = dense(0), []
+    for rounds in range(1, 20):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            learner = Skm(stop="optimality")
+            found = learn(problem.K, problem.y, learner=learner, max_iter=rounds)
+        seen.append(found.extras["eps1"] <= 5e-4 and found.extras["eps2"] <= 1e-4)
+        assert (found.status == "optimal") == seen[-1]
+        if found.n_iter < rounds:
+            break
+    assert seen[-2:] == [True, True] and not any(seen[:-2])
+
+
+def test_optimality_out_of_reach_is_said() -> None:
+    """Rounding ends the machines; the gap reached is tol all the same."""
+    problem, learner = dense(0), Skm(eps1=1e-30, eps2=1e-30, stop="optimality")
+    with pytest.warns(ConvergenceWarning, match=r"stopping rule of Skm\(eps1.*not met.*'stopped'"):
+        found = learn(problem.K, problem.y, learner=learner)
+    assert found.status == "stopped" and found.gap <= 1e-3
+
+
+def test_optimality_is_asked_of_a_start_too() -> None:
+    problem = dense(0)
+    first = learn(problem.K, problem.y, learner="skm", tol=1e-3)
+    found = learn(problem.K, problem.y, learner=Skm(stop="optimality"), start=first, tol=1e-3)
+    assert found.status == "optimal"
+    assert found.extras["eps1"] <= 5e-4 and found.extras["eps2"] <= 1e-4
+
+
+@pytest.mark.parametrize("stop", ["gap", "optimality"])
+@pytest.mark.parametrize("kind", ["one kernel", "one zero kernel", "one SVM", "start"])
+def test_the_pair_is_there_for_every_problem(kind: str, stop: str) -> None:
+    problem, start = dense(0), None
+    K = problem.K[:1] if kind.startswith("one k") else problem.K
+    K = np.zeros((1, 30, 30)) if kind == "one zero kernel" else K
+    K = np.repeat(K[:1], 3, axis=0) if kind == "one SVM" else K
+    if kind == "start":
+        start = learn(K, problem.y, learner="newton", tol=1e-6)
+    found = learn(K, problem.y, learner=Skm(stop=stop), start=start, tol=1e-3)
+    assert found.status == "optimal" and found.gap <= 2e-2
+    assert set(found.extras) == {"alpha", "eta", "eps1", "eps2", "kappa"}
+    eps1, eps2 = theory.attained_optimality(
+        K, problem.y, found.extras["alpha"], found.extras["eta"], C=1.0
+    )
+    assert eps1 == pytest.approx(30 * found.extras["eps1"], abs=1e-12)
+    assert eps2 == pytest.approx(found.extras["eps2"], abs=1e-9)
+    if stop == "gap" and kind != "one SVM":
+        assert found.n_iter == 1 and found.n_svm_solves == (start is None)
 
 
 def test_the_pair_of_the_paper_and_what_it_attains() -> None:
@@ -141,6 +202,9 @@ def test_nothing_to_choose_from() -> None:
 def test_bad_knobs(learner: Skm, message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         learn(dense(0).K, dense(0).y, learner=learner)
+    if learner.a is None:
+        with pytest.raises((TypeError, ValueError), match=message):
+            learn(dense(0).K[:1], dense(0).y, learner=learner)
 
 
 def test_other_norms_are_refused_before_any_work() -> None:
@@ -229,6 +293,34 @@ def test_regularised_machine_needs_separation_for_a_hard_margin() -> None:
         theory.regularised_machine(K, y, np.ones(2), np.ones(2), C=np.inf)
 
 
+def test_regularised_machine_with_some_d_zero() -> None:
+    """Those kernels are regularised only: η_j = 1/a_j², and no η̃_j."""
+    problem, a, d = dense(2), np.linspace(0.5, 1.5, 5), np.array([0.0, 1.0, 0.0, 2.0, 1.0])
+    found = theory.regularised_machine(problem.K, problem.y, a, d)
+    assert found.eta[[0, 2]] == pytest.approx(1.0 / a[[0, 2]] ** 2, rel=1e-12)
+    assert not found.eta_tilde[[0, 2]].any()
+    assert d**2 @ found.eta_tilde == pytest.approx(1.0, rel=1e-9)
+
+
+def test_regularised_machine_says_when_its_gap_is_missed() -> None:
+    problem = dense(0)
+    with pytest.warns(ConvergenceWarning, match="duality gap reached is .*, not tol=1e-25") as told:
+        found = theory.regularised_machine(problem.K, problem.y, np.ones(5), np.ones(5), tol=1e-25)
+    assert f"{found.gap:.2g}" in str(told[0].message) and told[0].filename == __file__
+
+
+def test_regularised_machine_with_a_hard_margin_is_certified() -> None:
+    """min_w ½(Σ d_j‖w_j‖)² + ½ Σ a_j²‖w_j‖² without slack."""
+    problem = separable(0)
+    m = len(problem.K)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = theory.regularised_machine(problem.K, problem.y, np.ones(m), np.ones(m), C=np.inf)
+    assert found.gap <= 1e-6
+    soft = theory.regularised_machine(problem.K, problem.y, np.ones(m), np.ones(m), C=1e4)
+    assert found.value == pytest.approx(soft.value, rel=1e-5)
+
+
 # --- related machines [bach2004, §2.4] -----------------------------------------------------------
 
 
@@ -259,6 +351,37 @@ def test_learning_C_is_the_identity_as_one_more_kernel() -> None:
     assert 0.0 < 1.0 / learnt.C < 1.0
 
 
+@pytest.mark.parametrize("a", [None, np.linspace(0.5, 2.0, 7)])
+def test_learning_C_reports_the_pair_with_the_identity(a: np.ndarray | None) -> None:
+    problem = rank_one(10, n=20)
+    learner = Skm(a=a)
+    found = learn(problem.K, problem.y, C="learn", loss="squared_hinge", learner=learner, tol=1e-5)
+    K = np.concatenate([problem.K, np.eye(20)[None]])
+    traces = np.trace(K, axis1=1, axis2=2)
+    eta = found.extras["eta"]
+    assert eta.size == 7 and traces @ eta == pytest.approx(traces.mean(), rel=1e-9)
+    eps1, eps2 = theory.attained_optimality(
+        K, problem.y, found.extras["alpha"], eta, C=np.inf, trace=float(traces.mean())
+    )
+    assert eps1 == pytest.approx(20 * found.extras["eps1"], rel=1e-6, abs=1e-9)
+    assert eps2 == pytest.approx(found.extras["eps2"], rel=1e-6, abs=1e-9)
+
+
+def test_learnt_C_is_refused_by_the_theory() -> None:
+    K, y = dense(0).K, dense(0).y
+    alpha, eta, ones = np.zeros(30), np.full(5, 0.2), np.ones(5)
+    options = {"C": "learn", "loss": "squared_hinge"}
+    for call in [
+        lambda: theory.regularised_machine(K, y, ones, ones, **options),
+        lambda: theory.attained_optimality(K, y, alpha, eta, **options),
+        lambda: theory.optimal_weights(K, y, alpha, eps1=0.1, **options),
+        lambda: theory.sparser_weights(K, y, alpha, eta, eps2=0.1, **options),
+        lambda: support_kernel_machine(K, y, d=ones, **options),
+    ]:
+        with pytest.raises(ValueError, match="C must be a number, or one a row, found 'learn'"):
+            call()
+
+
 # --- both forms ----------------------------------------------------------------------------------
 
 
@@ -280,6 +403,23 @@ def test_paper_form(trace: float | None) -> None:
     assert value == pytest.approx(found.primal, rel=1e-5)
     best = qcqp_optimum(problem.K, problem.y, 2.0, trace=trace)
     assert 2.0 * form.alpha.sum() - form.gamma**2 == pytest.approx(2.0 * best, rel=1e-5)
+
+
+def test_what_has_no_paper_form_is_refused() -> None:
+    K, y = dense(4).K, dense(4).y
+    found = learn(K, y, learner="skm")
+    with pytest.raises(ValueError, match=r"solution.weights must have shape \(4,\)"):
+        theory.paper_form(found, K[:4], y)
+    learns = rank_one(10, n=20)
+    for problem, options in [
+        (dense(4), {"weight_norm": 2}),
+        (dense(4), {"trace": 7.0}),
+        (learns, {"C": "learn", "loss": "squared_hinge", "trace": 20.0}),
+    ]:
+        found = learn(problem.K, problem.y, **options)
+        trace = 20.0 if problem is learns else None
+        with pytest.raises(ValueError, match=r"solution.weights must be .* Σ d_j² η_j = 1, found"):
+            theory.paper_form(found, problem.K, problem.y, trace=trace)
 
 
 # --- approximate optimality ----------------------------------------------------------------------
@@ -357,6 +497,23 @@ def test_weights_off_the_simplex_are_named() -> None:
         theory.attained_optimality(problem.K, problem.y, np.zeros(30), np.ones(5), C=1.0)
 
 
+def test_alpha_has_to_be_feasible() -> None:
+    problem = dense(0)
+    K, y, eta = problem.K, problem.y, np.full(5, 0.2)
+    alpha = learn(K, y, tol=1e-6).dual_alpha
+    rounded = np.where(alpha == 1.0, 1.0 + 1e-12, alpha)
+    exact = theory.attained_optimality(K, y, alpha, eta, C=1.0)
+    assert theory.attained_optimality(K, y, rounded, eta, C=1.0) == pytest.approx(exact, rel=1e-9)
+    for bad in (-alpha, 3.0 * alpha, alpha + 0.1 * (y > 0) * (alpha < 0.9)):
+        for call in [
+            lambda bad: theory.attained_optimality(K, y, bad, eta, C=1.0),
+            lambda bad: theory.optimal_weights(K, y, bad, C=1.0, eps1=1.0),
+            lambda bad: theory.sparser_weights(K, y, bad, eta, C=1.0, eps2=1.0),
+        ]:
+            with pytest.raises(ValueError, match=r"alpha must be feasible, 0 ≤ α ≤ C with yᵀα = 0"):
+                call(bad)
+
+
 def test_bad_input_is_named() -> None:
     K, y = dense(0).K, dense(0).y
     alpha, eta, ones = np.zeros(30), np.full(5, 0.2), np.ones(5)
@@ -365,6 +522,10 @@ def test_bad_input_is_named() -> None:
             K, y, alpha, C=1.0, eps1=-1)),
         (r"eta must be nonnegative", lambda: theory.sparser_weights(
             K, y, alpha, -eta, C=1.0, eps2=0.1)),
+        (r"eta must .* Σ d_j² η_j = 1, found a least of 0 and a sum of 0", lambda:
+            theory.sparser_weights(K, y, alpha, 0 * eta, C=1.0, eps2=0.1)),
+        (r"eta must .* Σ d_j² η_j = 1, found a least of 2 and a sum of 10", lambda:
+            theory.sparser_weights(K, y, alpha, 10 * eta, C=1.0, eps2=0.1)),
         (r"alpha must have shape \(30,\)", lambda: theory.attained_optimality(
             K, y, ones, eta, C=1.0)),
         (r"d must hold positive numbers, found 0", lambda: theory.regularisation_bounds(
@@ -435,3 +596,14 @@ def test_corollary_2(problem: Problem) -> None:
         problem.K, problem.y, np.abs(found.v), found.parts.eta_tilde, C=problem.C
     )
     assert eps1 <= goal1 and eps2 <= goal2
+
+
+def test_corollary_2_with_kernels_of_zero() -> None:
+    """They cost no ε₂: what ε₁ allows is all."""
+    limit = theory.largest_regularisation(
+        np.zeros((2, 9, 9)), np.ones(2), C=1.0, eps1=0.1, eps2=1.0
+    )
+    granted = theory.regularisation_bounds(
+        np.zeros((2, 9, 9)), np.full(2, limit), np.ones(2), C=1.0, eps=0.5
+    )
+    assert granted == pytest.approx((0.1, 0.5), rel=1e-9)

@@ -10,19 +10,19 @@ of ``learn``, ½(Σ_j d_j‖w_j‖)² + C Σξ, has the same solution at Σ_j d_
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .checks import check_number, check_positive
-from .formulation import make_problem
+from .formulation import make_problem, refuse_learnt_C
 from .kernels.factors import factor
 from .kernels.stack import KernelStack
 from .problems.dual_qp import DualQP, relative_gap
+from .solution import warn_unconverged
 from .solvers import smo
-from .solvers.cone_programs import block_norm_form
+from .solvers.cone_programs import block_norm_form, in_units
 from .solvers.oracle import NOT_SEPARABLE, HardMarginInfeasible, Stack
 
 Array = NDArray[np.float64]
@@ -67,12 +67,13 @@ def block_norm_machine(
     Parameters
     ----------
     K, y, C, loss
-        As for ``learn``.
+        As for ``learn``; C is not learnt.
     d : array (m,), optional
         What a block costs, positive; 1 each by default.
     tol : float
-        Relative duality gap; a warning says if it is not reached.
+        Relative duality gap; a ``ConvergenceWarning`` says if it is not reached.
     """
+    refuse_learnt_C(C)
     problem = make_problem(K, y, C, loss, 1, None, False, 0.0)
     stack, qp, tol = problem.stack, problem.qp, check_number("tol", tol)
     units = np.ones(stack.m) if d is None else check_positive("d", d, stack.m)
@@ -95,10 +96,8 @@ def block_norm_machine(
         qp.dual_linear(alpha),
     )
     if machine.gap > tol:
-        warnings.warn(
-            f"the duality gap reached is {machine.gap:.2g}, not tol={tol:g}; use a larger tol",
-            RuntimeWarning,
-            stacklevel=2,
+        warn_unconverged(
+            f"the duality gap reached is {machine.gap:.2g}, not tol={tol:g}; use a larger tol"
         )
     return machine
 
@@ -112,15 +111,19 @@ def _by_conic_solver(
     used, factors = np.flatnonzero(sizes), []
     for j in used.tolist():
         K = stack.combine(np.eye(1, stack.m, j)[0])
-        factors.append(unit / units[j] * factor(K, 1e-13 * float(K.diagonal().max())))
-    scaled = replace(qp, lower=qp.lower / unit, upper=qp.upper / unit, ridge=qp.ridge * unit)
+        root = np.sqrt(unit) / units[j]  # ``in_units`` has the other, as norms are not squared
+        factors.append(root * factor(K, 1e-13 * float(K.diagonal().max())))
+    factors, scaled = in_units(factors, qp, unit)
     program, read = block_norm_form(factors, scaled)
     found = program.solve(tol)
     if not found.found:
         raise HardMarginInfeasible(NOT_SEPARABLE)
     multipliers, v = read(found)
+    # of a constraint that is not tight, the multiplier is what the solver leaves of zero
+    loose = [float(np.linalg.norm(F.T @ v)) < 0.999 for F in factors]
+    noise = np.maximum(1e-9 * multipliers.max(), np.where(loose, tol * scaled.dual_linear(v), 0.0))
     eta = np.zeros(stack.m)
-    eta[used] = np.where(multipliers > 1e-9 * multipliers.max(), unit * multipliers, 0.0)
+    eta[used] = np.where(multipliers > noise, unit * multipliers, 0.0)
     return eta / units**2, qp.feasible(unit * v)
 
 

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .checks import check_finite, check_nonnegative, check_number, check_vector
-from .kernels.stack import KernelStack
+from .kernels.stack import KernelStack, as_stack
 from .problems.losses import check_labels
 from .solvers.support import supports
 
@@ -147,7 +147,7 @@ def error_bound(
     -------
     ErrorBound
     """
-    stack = K if isinstance(K, KernelStack) else KernelStack(K)
+    stack = as_stack(K)
     labels = check_labels(y, stack.n, partly=True)
     rows = np.flatnonzero(labels)
     n = rows.size
@@ -220,7 +220,7 @@ def capacity(
     ``signed`` and ``samples`` are as for ``error_bound``; ``constant`` adds the constant kernel.
     Kernels of trace zero take no part.
     """
-    stack = K if isinstance(K, KernelStack) else KernelStack(K)
+    stack = as_stack(K)
     if signed and constant:
         stack = KernelStack([*_kernels(stack), np.ones((stack.n, stack.n))], check=False)
     trace = check_number("trace", trace)

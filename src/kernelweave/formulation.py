@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .kernels.identity import WithIdentity
-from .kernels.stack import KernelStack
+from .kernels.stack import KernelStack, as_stack
 from .problems.dual_qp import DualQP
 from .problems.losses import check_C, check_labels, lower
 from .problems.weight_sets import WeightSet, make_weight_set
@@ -62,7 +62,7 @@ def make_problem(
     """Build the problem; every argument as ``learn`` documents it, weights ``signed`` or not."""
     if signed and recenter:
         raise ValueError("signed weights go with the trace itself: leave recenter=False")
-    kernels = K if isinstance(K, KernelStack) else KernelStack(K)
+    kernels = as_stack(K)
     labels = check_labels(y, kernels.n, partly=True)
     rows = np.flatnonzero(labels)
     if not isinstance(C, str) and np.ndim(C) > 0:
@@ -81,6 +81,15 @@ def make_problem(
             traces[traces <= 1e-12 * full] = 0.0  # constant kernels, up to rounding
     weight_set = make_weight_set(stack.m, weight_norm, trace, traces, empty=signed)
     return Problem(stack, qp, weight_set, learns_C, whole, rows)
+
+
+def refuse_learnt_C(C: ArrayLike | str) -> None:
+    """Complain about C = "learn" where the identity is no kernel."""
+    if isinstance(C, str):
+        raise ValueError(
+            f"C must be a number, or one a row, found {C!r}: only learn has C='learn', and what it "
+            "learns is the machine of one more kernel, the identity"
+        )
 
 
 def make_dual_qp(

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from .checks import check_floats, check_number, check_vector
-from .kernels.stack import KernelStack
+from .kernels.stack import KernelStack, as_stack
 
 Array = NDArray[np.float64]
 
@@ -91,7 +91,7 @@ def max_determinant(
     tol : positive float
         The gap to reach.
     """
-    stack = K if isinstance(K, KernelStack) else KernelStack(K)
+    stack = as_stack(K)
     n, m = stack.n, stack.m
     target = check_vector("y", y, n)
     if not target.any():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,14 +20,14 @@ from .learners import make_learner
 from .learners.base import Learner, check_supported
 from .learners.uniform import Uniform
 from .problems.weight_sets import norm
-from .solution import Solution
+from .solution import Solution, warn_unconverged
 from .solvers.oracle import Oracle
 
 Array = NDArray[np.float64]
 
 _ADVICE = {
-    "max_iter": "raise max_iter, or tol",
-    "stopped": "the learner could do no more: raise tol, or try another learner or kernels "
+    "max_iter": "raise max_iter, or {}",
+    "stopped": "the learner could do no more: raise {}, or try another learner or kernels "
     "checked to be positive semidefinite",
 }
 _PATIENCE = 200  # iterations without a smaller gap after which a learner is stopped
@@ -124,7 +123,8 @@ def learn(
             oracle.resume(e, sign * start.alpha[rows], sign * start.dual_alpha[rows])
         else:
             oracle.warm(sign * start.dual_alpha[rows])
-    if problem.stack.m == 1 and objective == "margin":  # nothing to choose
+    if problem.stack.m == 1 and objective == "margin" and not getattr(made, "reports", False):
+        # nothing to choose
         made = Uniform()
     status = _drive(made, oracle, e, float(tol), max_iter, progress)
 
@@ -154,15 +154,18 @@ def learn(
     )
     if solution.status != "optimal":
         what, reached = "duality gap", solution.gap
-        if reached <= tol:
+        missed, knob = f"not tol={tol:g}", "tol"
+        if oracle.met is not None:
+            missed, knob = f"and the stopping rule of {made!r} is not met", "its tolerances"
+        elif reached <= tol:
             what, reached = "stationarity", solution.extras["stationarity"]
-        _warn(
-            f"the {what} reached is {reached:.2g}, not tol={tol:g} (status "
+        warn_unconverged(
+            f"the {what} reached is {reached:.2g}, {missed} (status "
             f"{solution.status!r} after {solution.n_iter} iterations, {solution.n_svm_solves} SVM "
-            f"solves); {_ADVICE[solution.status]}"
+            f"solves); {_ADVICE[solution.status].format(knob)}"
         )
-    elif tol < (rounding := np.finfo(stack.precision).eps):
-        _warn(
+    elif oracle.met is None and tol < (rounding := np.finfo(stack.precision).eps):
+        warn_unconverged(
             f"tol={tol:g} is below the rounding of {stack.precision} kernels, {rounding:.1g}: "
             "the gap holds for the kernels as rounded; use a larger tol"
             + ", or float64"
@@ -175,7 +178,7 @@ def _drive(
     learner: Learner, oracle: Oracle, e: Array, tol: float, max_iter: int, progress: _Progress
 ) -> str:
     """Run the learner until the certificate, its own rule, or patience ends it."""
-    if oracle.gap <= tol:
+    if oracle.gap <= tol and not getattr(learner, "reports", False):
         progress.record(oracle)
         return "optimal"
     least, since = np.inf, 0
@@ -218,12 +221,6 @@ def _starting_weights(
         found = "weights of trace ≤ 0" if e.any() else "only zero weights"
         raise ValueError(f"start holds {found}; leave it out to start uniformly")
     return e / size
-
-
-def _warn(message: str) -> None:
-    from sklearn.exceptions import ConvergenceWarning
-
-    warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
 @dataclass

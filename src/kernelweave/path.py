@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .kernels.stack import KernelStack
+from .kernels.stack import KernelStack, as_stack
 from .mkl import learn
 from .problems.losses import check_C
 from .solution import Solution
@@ -31,7 +31,7 @@ def regularization_path(
         raise ValueError(f"Cs must be a list of numbers, found shape {values.shape}")
     for value in values:
         check_C(value, 0)
-    stack = K if isinstance(K, KernelStack) else KernelStack(K)
+    stack = as_stack(K)
     start = options.pop("start", None)
     solutions: dict[int, Solution] = {}
     for place in np.argsort(-values, kind="stable"):

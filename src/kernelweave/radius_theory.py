@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .certificate import Certificate
 from .checks import check_nonnegative, check_number, check_vector
-from .kernels.stack import KernelStack
+from .kernels.stack import KernelStack, as_stack
 from .problems.dual_qp import DualQP
 from .problems.losses import lower
 from .problems.weight_sets import WeightSet
@@ -189,7 +189,7 @@ def radius_gap(
     ``kernelweave.learners.radius``). No weights have a g(θ) below the dual value. ``C``, ``loss``
     and ``ridge`` are those of ``learn``.
     """
-    given = K if isinstance(K, KernelStack) else KernelStack(K)
+    given = as_stack(K)
     kernels, n = centred(given), given.n
     qp = lower(y, n, C, loss, ridge)
     ball = _ball(kernels, weights, tol)
@@ -255,7 +255,7 @@ class _Value:
 
 
 def _kernels(K: ArrayLike | KernelStack) -> Centred:
-    return centred(K if isinstance(K, KernelStack) else KernelStack(K))
+    return centred(as_stack(K))
 
 
 def _ball(kernels: Centred, weights: ArrayLike, tol: float, ridge: float = 0.0) -> KernelBall:

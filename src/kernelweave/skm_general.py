@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .checks import check_positive
-from .kernels.stack import KernelStack
+from .formulation import refuse_learnt_C
+from .kernels.stack import KernelStack, as_stack
 from .learners.skm import Skm
 from .mkl import learn
 from .skm_theory import SupportKernelMachine, paper_form
@@ -35,7 +36,8 @@ def support_kernel_machine(
     With unit weights e_j = d_j²η_j it is the machine of the kernels K_j/d_j² on the simplex: the
     ``Solution``, with its certificate, is of these. ``a`` is d by default, the schedule of §4.4.
     """
-    stack = K if isinstance(K, KernelStack) else KernelStack(K)
+    refuse_learnt_C(C)
+    stack = as_stack(K)
     units = check_positive("d", d, stack.m)
     scaled = KernelStack.allocate(stack.m, stack.n)
     for matrix, weights in zip(scaled, np.diag(1.0 / units**2), strict=True):

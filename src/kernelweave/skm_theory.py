@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .checks import check_nonnegative, check_number, check_positive, check_vector, is_number
-from .formulation import Problem, make_problem
-from .kernels.stack import KernelStack
-from .solution import Solution
+from .formulation import Problem, make_problem, refuse_learnt_C
+from .kernels.stack import KernelStack, as_stack
+from .problems.dual_qp import relative_gap
+from .solution import Solution, warn_unconverged
 from .solvers import skm_optimality, skm_smo
 from .solvers.oracle import NOT_SEPARABLE, HardMarginInfeasible
 
@@ -48,12 +49,14 @@ def paper_form(
 ) -> SupportKernelMachine:
     """A solution of ``learn`` as (α, η, γ): η = ``weights``, α = y∘``coef``.
 
-    ``trace`` as it was for ``learn``.
+    ``K``, ``y`` and ``trace`` as they were for ``learn``, with ``weight_norm=1``. A solution with C
+    learnt has a weight more than it shows, that of the identity, and no such form.
     """
     task = _Task(K, y, 1.0, "hinge", trace)
     levels = task.levels(task.signed(solution.alpha))
     gamma = math.sqrt(2.0 * float(levels.max()))
-    return SupportKernelMachine(solution.alpha.copy(), solution.weights.copy(), gamma, task.d)
+    weights = task.weights("solution.weights", solution.weights)
+    return SupportKernelMachine(solution.alpha.copy(), weights, gamma, task.d)
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,9 @@ def regularised_machine(
 
         min_w  ½(Σ_j d_j‖w_j‖)² + ½ Σ_j a_j²‖w_j‖² + C Σ ξ_i                              (R)
 
-    With all d_j = 0, the paper's κ = 1, it is the SVM on Σ_j K_j/a_j², and η̃ is zero.
+    With all d_j = 0, the paper's κ = 1, it is the SVM on Σ_j K_j/a_j², and η̃ is zero. Where some
+    are zero, these kernels have η_j = 1/a_j² and no η̃_j. A ``ConvergenceWarning`` says when ``tol``
+    was not reached.
     """
     task = _Task(K, y, C, loss, None)
     scales, units = check_positive("a", a, task.stack.m), check_nonnegative("d", d, task.stack.m)
@@ -97,7 +102,12 @@ def regularised_machine(
     found = skm_smo.solve(rows, every, qp, scales, units, gap_tol=check_number("tol", tol))
     if not found.bounded:
         raise HardMarginInfeasible(NOT_SEPARABLE)
-    parts = found.parts
+    parts, gap = found.parts, found.gap
+    if qp.is_hard:  # a multiple of f separates; the norms of f cost ``parts.value``
+        best = qp.improve(parts.eta @ found.products, 2.0 * parts.value)[2]
+        gap = relative_gap(best, qp.dual_linear(found.v) - parts.value)
+    if gap > tol:
+        warn_unconverged(f"the duality gap reached is {gap:.2g}, not tol={tol:g}; raise tol, or a")
     return RegularisedMachine(
         task.problem.spread(qp.linear * found.v),
         parts.gamma,
@@ -105,7 +115,7 @@ def regularised_machine(
         parts.eta,
         parts.eta_tilde,
         parts.value - qp.dual_linear(found.v),
-        found.gap,
+        gap,
         0.5 * max(found.violation, 0.0),
     )
 
@@ -120,14 +130,12 @@ def attained_optimality(
     loss: str = "hinge",
     trace: float | None = None,
 ) -> tuple[float, float]:
-    """The least (ε₁, ε₂) for which (α, η) is optimal [bach2004, (OPT_4)]."""
+    """The least (ε₁, ε₂) for which the feasible (α, η) is optimal [bach2004, (OPT_4)].
+
+    ε₁ is the whole, n times that of ``Skm`` and its ``extras``.
+    """
     task = _Task(K, y, C, loss, trace)
-    v, weights = task.signed(alpha), check_vector("eta", eta, task.stack.m)
-    if weights.min() < 0.0 or abs(task.d**2 @ weights - 1.0) > 1e-8:
-        raise ValueError(
-            f"eta must be nonnegative with Σ d_j² η_j = 1, found a least of {weights.min():g} and "
-            f"a sum of {task.d**2 @ weights:g}"
-        )
+    v, weights = task.feasible(alpha), task.weights("eta", eta)
     f = task.stack.combine(weights) @ v
     return skm_optimality.attained(task.problem.qp, v, f, task.levels(v), weights > 0.0)
 
@@ -145,12 +153,13 @@ def optimal_weights(
     """The test of α alone: the best η on the ε₁-active kernels, and the ε₂ it attains.
 
     α is (ε₁, ε₂)-optimal, with the convex hull of the gradients in place of the
-    ε₁-subdifferential, if and only if this ε₂ is small enough [bach2004, (OPT_3)].
+    ε₁-subdifferential, if and only if this ε₂ is small enough [bach2004, (OPT_3)]. ``eps1`` is the
+    whole, n times that of ``Skm``.
     """
     if not (is_number(eps1) and eps1 >= 0.0):
         raise ValueError(f"eps1 must be a number ≥ 0, or infinite for all kernels, found {eps1!r}")
     task = _Task(K, y, C, loss, trace)
-    v = task.signed(alpha)
+    v = task.feasible(alpha)
     levels = task.levels(v)
     active = np.flatnonzero(levels >= levels.max() - eps1)
     products = task.stack.matvecs(v, kernels=active)
@@ -170,13 +179,14 @@ def sparser_weights(
     loss: str = "hinge",
     trace: float | None = None,
 ) -> Array:
-    """Weights on as few of the kernels of η as can be, α staying ε₂-optimal [bach2004, §3.4].
+    """Weights on fewer of the kernels of η, α staying ε₂-optimal [bach2004, §3.4].
 
-    Kernels are dropped one by one while a linear programme finds weights for the rest; ε₁ can
-    only fall. Where nothing can be dropped, η comes back as it was.
+    Kernels are dropped one by one, the lightest first, while a linear programme finds weights for
+    the rest; ε₁ can only fall. None of those left can be done without, but other kernels of η might
+    be fewer: the search is greedy. Where nothing can be dropped, η comes back as it was.
     """
     task, eps2 = _Task(K, y, C, loss, trace), check_number("eps2", eps2, zero=True)
-    v, weights = task.signed(alpha), check_nonnegative("eta", eta, task.stack.m)
+    v, weights = task.feasible(alpha), task.weights("eta", eta)
     used = np.flatnonzero(weights)
     products = task.stack.matvecs(v, kernels=used)
     found = np.zeros(weights.size)
@@ -193,10 +203,11 @@ def regularisation_bounds(
 
         ε₁ = nC r(2 + r),  r = max_j a_j²/d_j²,      ε₂ = ε + C max_j a_j² M_j/d_j⁴
 
-    together with η̃(α), where M_j is the largest absolute row sum of K_j. The proof is for α with
-    G(α) ≤ 0, such as all that a descent from 0 meets.
+    together with η̃(α), where M_j is the largest absolute row sum of K_j. For the hinge only: α ≤ C.
+    The proof is for α with G(α) ≤ 0, such as all that a descent from 0 meets. ε₁ is the whole, n
+    times that of ``Skm``.
     """
-    stack = _as_stack(K)
+    stack = as_stack(K)
     C, eps = check_number("C", C), check_number("eps", eps, zero=True)
     squares, units = (check_positive(name, x, stack.m) ** 2 for name, x in (("a", a), ("d", d)))
     ratio = float((squares / units).max())
@@ -207,13 +218,17 @@ def regularisation_bounds(
 def largest_regularisation(
     K: ArrayLike | KernelStack, d: ArrayLike, *, C: float, eps1: float, eps2: float
 ) -> float:
-    """The largest max_j a_j for which theorem 1 grants (ε₁, ε₂) at ε = ε₂/2 [corollary 2]."""
-    stack = _as_stack(K)
+    """The largest max_j a_j for which theorem 1 grants (ε₁, ε₂) at ε = ε₂/2 [corollary 2].
+
+    For the hinge only, and with ε₁ the whole, as in ``regularisation_bounds``.
+    """
+    stack = as_stack(K)
     C, eps1, eps2 = (check_number(*x) for x in (("C", C), ("eps1", eps1), ("eps2", eps2)))
     units = check_positive("d", d, stack.m) ** 2
     share = eps1 / (stack.n * C)
     by_eps1 = float(units.min()) * share / (1.0 + math.sqrt(1.0 + share))
-    by_eps2 = 0.5 * eps2 / (C * float((_row_sums(stack) / units**2).max()))
+    slope = C * float((_row_sums(stack) / units**2).max())
+    by_eps2 = 0.5 * eps2 / slope if slope > 0.0 else np.inf  # kernels that are zero cost no ε₂
     return math.sqrt(min(by_eps1, by_eps2))
 
 
@@ -223,6 +238,7 @@ class _Task:
     def __init__(
         self, K: ArrayLike | KernelStack, y: ArrayLike, C: ArrayLike, loss: str, trace: float | None
     ) -> None:
+        refuse_learnt_C(C)
         self.problem: Problem = make_problem(K, y, C, loss, 1, trace, False, 0.0)
         self.stack = self.problem.stack
         self.d = self.problem.weight_set.scale**-0.5
@@ -232,13 +248,31 @@ class _Task:
         whole = check_vector("alpha", alpha, self.problem.whole.n)
         return self.problem.qp.linear * whole[self.problem.rows]
 
+    def feasible(self, alpha: ArrayLike) -> Array:
+        """The same for an α that has to be feasible, up to rounding."""
+        qp, v = self.problem.qp, self.signed(alpha)
+        inside = np.clip(v, qp.lower, qp.upper)
+        off, total = float(np.abs(v - inside).max()), abs(float(v.sum()))
+        if off > 1e-8 * np.abs(v).max() or total > 1e-8 * np.abs(v).sum():
+            raise ValueError(
+                "alpha must be feasible, 0 ≤ α ≤ C with yᵀα = 0; found it to leave the bounds by "
+                f"{off:g}, and |yᵀα| = {total:g}"
+            )
+        return inside
+
+    def weights(self, name: str, eta: ArrayLike) -> Array:
+        """Weights with Σ d_j²η_j = 1, up to rounding."""
+        weights = check_vector(name, eta, self.stack.m)
+        if weights.min() < 0.0 or abs(self.d**2 @ weights - 1.0) > 1e-8:
+            raise ValueError(
+                f"{name} must be nonnegative with Σ d_j² η_j = 1, found a least of "
+                f"{weights.min():g} and a sum of {self.d**2 @ weights:g} with the d_j of this trace"
+            )
+        return weights
+
     def levels(self, v: Array) -> Array:
         """All ½vᵀK_j v/d_j²."""
         return 0.5 * np.maximum(self.stack.quad_forms(v), 0.0) / self.d**2
-
-
-def _as_stack(K: ArrayLike | KernelStack) -> KernelStack:
-    return K if isinstance(K, KernelStack) else KernelStack(K)
 
 
 def _row_sums(stack: KernelStack) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+
+
+def warn_unconverged(message: str) -> None:
+    """A ``ConvergenceWarning`` to whoever called the function that calls this."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -32,7 +40,8 @@ class Solution:
     C : float or array (n,)
         The cost of slacks: as given, or as learnt.
     status : str
-        "optimal" (gap ≤ tol), "max_iter", or "stopped" (by the learner's own rule, or stalled).
+        "optimal" (gap ≤ tol, or by ``Skm(stop="optimality")`` its own rule), "max_iter", or
+        "stopped" (stalled, or by the learner's own rule at a larger gap).
     n_iter, n_svm_solves : int
         Iterations of the learner; inner solves at new weights, line searches included.
     history : mapping of arrays

@@ -246,6 +246,11 @@ class KernelStack:
         return f"{type(self).__name__}(m={self.m}, n={self.n}, dtype={self.dtype})"
 
 
+def as_stack(K: ArrayLike | KernelStack) -> KernelStack:
+    """``K`` itself, or the stack of an array, validated."""
+    return K if isinstance(K, KernelStack) else KernelStack(K)
+
+
 def _in_fours(index: NDArray[np.int64], values: Array) -> tuple[NDArray[np.int64], Array]:
     """Both filled up to a multiple of four: the last index again, with value zero."""
     missing = -len(index) % 4

@@ -55,3 +55,7 @@ def __getattr__(name: str) -> Any:
         if path.endswith(f".{name}"):
             return _load(path)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *(path.partition(".")[2] for path in _BY_NAME.values())})

@@ -17,12 +17,14 @@ class Learner(Protocol):
 
     ``patience``, where a learner has it, is the number of iterations without a smaller gap after
     which it is stopped (200 otherwise). ``weight_norms``, where it has them, are those it can do.
+    ``reports`` says that it has something for the oracle's ``extras`` whatever the problem: it runs
+    for one kernel, too, and from a start that needs no more work.
     ``signed`` says that its weights may be negative, in the set of K ⪰ 0 on all rows under a trace
     constraint; it then brings its own lower bounds, as the oracle's are for weights ≥ 0.
 
     ``iterate`` asks the oracle for inner solutions, from unit weights ``e`` on, and offers it dual
     points. It yields once an iteration and returns when it can do no more; whoever drives it
-    stops on the oracle's gap.
+    stops on the oracle's gap, or on ``met`` where a learner with a rule of its own keeps that.
 
     A learner that minimises something else than J has a class attribute ``objective`` that names
     it, settles its points with bounds of its own, and reports a "stationarity" in the oracle's

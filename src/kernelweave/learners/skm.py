@@ -39,18 +39,24 @@ class Skm(Params):
     mu : float
         What κ is multiplied by from one machine to the next.
     eps1, eps2 : float
-        Tolerances of (ε₁, ε₂)-optimality, ε₁ a point: the kernels in use are within nε₁ of the
-        greatest ½vᵀK_j v/d_j², and no pair violates the conditions of their SVM by more than 2ε₂
-        [bach2004, (OPT_4)].
+        Tolerances of (ε₁, ε₂)-optimality, ε₁ a point (``skm_theory`` has the whole, n times this):
+        the kernels in use are within nε₁ of the greatest ½vᵀK_j v/d_j², and no pair violates the
+        conditions of their SVM by more than 2ε₂ [bach2004, (OPT_4)].
     stop : "gap" or "optimality"
-        What ends it: the relative duality gap alone, or (ε₁, ε₂)-optimality too, each machine being
-        solved to ε₂/2 then. ``Solution.extras`` has the pair (α, η) of the last machine, "alpha"
-        (of the rows with a label) and "eta", what it attains, "eps1" and "eps2", and its "kappa".
+        What ends it, and makes it "optimal": the relative duality gap, or (ε₁, ε₂)-optimality
+        whatever the gap, each machine being solved to ε₂/2 then. Where rounding keeps the machines
+        from getting there, the gap is brought to ``tol`` and the status is "stopped".
     a : array (m,), optional
-        How much each kernel is regularised: a_j = κ/(1 − κ) times this; d_j by default.
+        How much each kernel is regularised: a_j = κ/(1 − κ) times this; d_j by default. Under
+        C="learn" there are m + 1: the identity is the last kernel.
+
+    ``Solution.extras`` has the pair (α, η) of the last machine, "alpha" (of the rows with a label)
+    and "eta", what it attains, "eps1" (a point) and "eps2", and its "kappa": 1 where the SVM at the
+    weights to start from was all it took. Under C="learn" the last of "eta" is the identity's.
     """
 
     weight_norms = (1,)  # the block 1-norm
+    reports = True  # the pair (α, η), for every problem
 
     def __init__(
         self,
@@ -73,20 +79,30 @@ class Skm(Params):
         d = oracle.weight_set.scale**-0.5
         shape = d if self.a is None else check_positive("a", self.a, d.size)
         path = _Path(oracle, e, tol, d, shape)
+        self._judge(oracle)
         yield
-        kappa, stale = min(self.mu, float(np.sqrt(oracle.gap))), 0
+        excess, stale = np.inf, 0
+        kappa = min(self.mu, max(float(np.sqrt(oracle.gap)), 1e-6))
         while stale < 3 and path.sizes.any():
-            gap = oracle.gap
+            gap, last = oracle.gap, excess
             close = max(0.05 * kappa * kappa, 0.05 * tol)
             path.follow(kappa, close, 0.0 if by_gap else self.eps2)
+            excess = self._judge(oracle)
             yield
-            reached = oracle.extras["eps1"] <= self.eps1 and oracle.extras["eps2"] <= self.eps2
-            if reached and not by_gap:
-                return
             kappa *= self.mu
-            stale = stale + 1 if oracle.gap > 0.9 * gap else 0
+            nearer = oracle.gap <= 0.9 * gap if by_gap else excess < last
+            stale = 0 if nearer else stale + 1
         for _ in descend(oracle, path.cuts, tol):
             yield
+            if oracle.gap <= tol:
+                return
+
+    def _judge(self, oracle: Oracle) -> float:
+        """By how many times the pair misses (ε₁, ε₂)-optimality; whether it does ends the fit."""
+        excess = max(oracle.extras["eps1"] / self.eps1, oracle.extras["eps2"] / self.eps2)
+        if self.stop == "optimality":
+            oracle.met = excess <= 1.0
+        return float(excess)
 
     def _check(self) -> None:
         check_number("eps1", self.eps1)
@@ -98,19 +114,22 @@ class Skm(Params):
 
 
 class _Path:
-    """The machines along κ: v and all vᵀK_j v of the last, and the kernels that had a weight.
+    """The machines along κ: v and all √(vᵀK_j v) of the last.
 
-    ``track`` holds κ and v of the last two.
+    ``used`` holds the kernels with a weight, ``track`` κ and v, both of the last two.
     """
 
     def __init__(self, oracle: Oracle, e: Array, tol: float, d: Array, shape: Array) -> None:
         self.oracle, self.rows = oracle, skm_smo.Rows(oracle.stack)
         self.d, self.shape = d, shape
-        self.used = [np.empty(0, np.intp)]
+        self.used: list[Places] = []
         self.track: list[tuple[float, Array]] = []
         self.cuts = Cuts(oracle, tol)
-        point = oracle.solve(e, inner_tol(1.0, tol))
+        point = oracle.best if oracle.gap <= tol else None  # the start was good enough
+        if point is None:  # of one kernel there is no other machine to come
+            point = oracle.solve(e, inner_tol(1.0, tol) if d.size > 1 else 0.99 * tol)
         self._keep(point.v, point.q)
+        self._report(point.v, point.f, oracle.weight_set.scale * point.e, 1.0)
 
     def follow(self, kappa: float, close: float, kkt_tol: float) -> None:
         """The machine at κ, and the SVM at its weights; what the two attain goes to the extras.
@@ -121,7 +140,7 @@ class _Path:
         oracle, d = self.oracle, self.d
         a = kappa / (1.0 - kappa) * self.shape
         likely = np.flatnonzero(regularise(self.sizes, a, d).eta)
-        kernels = np.unique(np.concatenate([likely, *self.used[-2:]]))
+        kernels = np.unique(np.concatenate([likely, *self.used]))
         start = self._extrapolate(kappa)
         while True:
             inner = skm_smo.solve(
@@ -136,18 +155,17 @@ class _Path:
         self.track = [*self.track[-1:], (kappa, inner.v)]
         eta = np.zeros(d.size)
         eta[kernels] = inner.parts.eta_tilde
-        used = eta > 0.0
-        self.used.append(np.flatnonzero(used))
+        self.used = [*self.used[-1:], np.flatnonzero(eta)]
         oracle.warm(inner.v)
         oracle.solve(d * d * eta / (d * d @ eta), close)
-        f = inner.parts.eta_tilde @ inner.products
-        eps1, eps2 = attained(oracle.qp, inner.v, f, 0.5 * (self.sizes / d) ** 2, used)
-        oracle.extras.update(
-            alpha=oracle.qp.linear * inner.v,
-            eta=eta,
-            eps1=eps1 / oracle.stack.n,
-            eps2=eps2,
-            kappa=kappa,
+        self._report(inner.v, inner.parts.eta_tilde @ inner.products, eta, kappa)
+
+    def _report(self, v: Array, f: Array, eta: Array, kappa: float) -> None:
+        """The pair (v, η), with f = K(η)v, and what it attains."""
+        qp, levels = self.oracle.qp, 0.5 * (self.sizes / self.d) ** 2
+        eps1, eps2 = attained(qp, v, f, levels, eta > 0.0)
+        self.oracle.extras.update(
+            alpha=qp.linear * v, eta=eta, eps1=eps1 / qp.n, eps2=eps2, kappa=kappa
         )
 
     def _extrapolate(self, kappa: float) -> Array:

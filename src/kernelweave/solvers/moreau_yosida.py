@@ -9,6 +9,7 @@ with θ_j = √(vᵀK_j v) and signed variables v = y∘α. As a → 0 this beco
 
 and Σ_j d_j² η̃_j = 1, so that η̃ are weights of the machine that is not regularised. With all
 d_j = 0 the minimum is at γ = 0, η_j = 1/a_j²: the SVM on Σ_j K_j/a_j², for which there is no η̃.
+Where only some d_j are zero, these have η_j = 1/a_j², no part in γ, and η̃_j = 0.
 """
 
 from __future__ import annotations

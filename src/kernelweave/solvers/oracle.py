@@ -112,8 +112,9 @@ class Oracle:
 
     ``best`` is the point with the least primal value so far; ``dual`` the greatest dual value,
     reached by ``dual_v``. ``extras`` are further results, by name, of a learner with an objective
-    of its own; "stationarity" among them has to reach the tolerance too. ``whole`` are the kernels
-    on all rows, where the machine is over some of them only.
+    of its own; "stationarity" among them has to reach the tolerance too. ``met`` says whether a
+    learner's own rule is met, where that decides and not the gap. ``whole`` are the kernels on all
+    rows, where the machine is over some of them only.
     """
 
     def __init__(
@@ -128,6 +129,7 @@ class Oracle:
         self.whole = stack if whole is None else whole
         self.n_solves = 0
         self.extras: dict[str, Any] = {}
+        self.met: bool | None = None
         self.best: Point | None = None
         self._foreign = False  # whether best and dual are of a learner's own objective
         self.dual, self.dual_v, self._exact = -np.inf, qp.feasible(), True
@@ -156,7 +158,12 @@ class Oracle:
         return relative_gap(self.best.primal, self.dual, 5e-324 if self._foreign else 1e-12)
 
     def reached(self, tol: float) -> bool:
-        """Whether the gap, and stationarity where a learner reports it, are at most ``tol``."""
+        """Whether the learner's own rule, if there is one, is met, and otherwise ``tol``.
+
+        Then it is the gap, and stationarity where a learner reports it, that must not exceed it.
+        """
+        if self.met is not None:
+            return self.met
         return self.gap <= tol and self.extras.get("stationarity", 0.0) <= tol
 
     def solve(self, e: Array, tol: float, K: Array | None = None, exact: bool = False) -> Point:

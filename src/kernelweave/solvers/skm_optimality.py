@@ -70,13 +70,12 @@ def best_weights(qp: DualQP, v: Array, products: Array, d: Array) -> tuple[Array
 
 
 def sparser(qp: DualQP, v: Array, products: Array, d: Array, eta: Array, eps2: float) -> Array:
-    """Weights with which v stays ε₂-optimal and of which none can be done without.
+    """Weights, from ``eta`` > 0, with which v stays ε₂-optimal; none can be done without.
 
-    Each kernel with a weight, the lightest first, is left out where a linear programme finds
-    weights for the others.
+    Each kernel, the lightest first, is left out where a linear programme finds weights for the
+    others.
     """
-    used = np.flatnonzero(eta)
-    for j in used[np.argsort((d * d * eta)[used], kind="stable")]:
+    for j in np.argsort(d * d * eta, kind="stable"):
         rest = np.setdiff1d(np.flatnonzero(eta), j)
         if eta[j] == 0.0 or rest.size == 0:
             continue
