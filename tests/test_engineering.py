@@ -167,9 +167,11 @@ def test_the_fallback_keeps_the_options(monkeypatch: pytest.MonkeyPatch) -> None
 # --- Ctrl-C -------------------------------------------------------------------------------------
 
 INTERRUPTED = """
-import sys, time
+import signal, sys, time
 import numpy as np
 from kernelweave import KernelStack, learn
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let background jobs ignore it
 
 rng = np.random.default_rng(0)
 n = 1500
