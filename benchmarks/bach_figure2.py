@@ -9,17 +9,16 @@ no file's.
 All at certified gap 1e-4, one thread. The rival is Clarabel (the paper's is Mosek) on the faster of
 two cone programs, at the loosest setting of its own that certifies the gap; its seconds are the
 processor's and include factoring the kernels. It runs in a process of its own and is lost after
-``--limit`` seconds by the clock, an hour unless told, or when it asks for more memory than there
+``--limit`` processor seconds, an hour unless told, or when it asks for more memory than there
 is. What is larger in m and n than a lost problem is lost without being run. Where the next smaller
 problem took more than ten seconds, only its form and setting are tried, and tighter settings if
 that misses the gap.
 """
 
-import multiprocessing
 import time
-import warnings
 from functools import lru_cache, partial
 
+import child
 import common
 import numpy as np
 from newton_speed import exponent
@@ -128,7 +127,9 @@ def rival(data, panel, m, n, limit, before):
     ladder = [x for x in common.LADDER if not slow or x * GAP <= before["tol"]]
     record = {"status": "lost", "forms": {}, "m": m, "n": n, "limit": limit}
     for form in forms:
-        found = in_process(clarabel, data, panel, m, n, form, ladder, limit)
+        found = child.in_process(clarabel, data, panel, m, n, form, ladder, limit)
+        if found.get("why") == child.TIME:
+            found = {"why": f"more than {limit:g} s", "spent": limit}
         if "seconds" not in found:
             record |= found
             continue
@@ -142,52 +143,16 @@ def rival(data, panel, m, n, limit, before):
 
 
 def clarabel(data, panel, m, n, form, ladder, limit):
-    """Time with factoring, and certified gap."""
+    """Time with factoring, and certified gap; ended after ``limit`` processor seconds."""
     stack, y = problem(data, panel, m, n)
+    child.allow(limit)
     began = time.process_time()
     L = common.factors(common.matrices(stack))
     factoring = time.process_time() - began
     program = common.FORMS[form](L, y, COST)
-    left = limit - factoring
-    found = common.certified_cone(stack, y, COST, program, "Clarabel", GAP, left, ladder)
-    late = found["seconds"] >= left
-    found |= {"factoring": factoring, "seconds": found["cpu"] + factoring}
-    found["rank"] = sum(B.shape[1] for B in L)
-    spent = float(f"{found['seconds']:.2g}")
-    return {"why": f"more than {spent:g} s", "spent": spent} if late else found
-
-
-def in_process(work, *args):
-    """What ``work`` returns, or why it did not: its last argument are the seconds it may take."""
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe(duplex=False)
-    child = context.Process(target=_child, args=(there, work, args))
-    child.start()
-    there.close()
-    try:
-        answered = here.poll(len(common.LADDER) * args[-1] + 600.0)
-        return here.recv() if answered else {"why": f"more than {args[-1]:g} s", "spent": args[-1]}
-    except EOFError:
-        child.join()
-        return {"why": "out of memory"}
-    finally:
-        child.kill()
-
-
-def _child(pipe, work, args):
-    """Do the work with the memory that is there now, and no more."""
-    try:
-        import resource
-
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            free = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-        resource.setrlimit(resource.RLIMIT_AS, (int(900 * free), resource.RLIM_INFINITY))
-    except (ImportError, OSError):
-        warnings.warn("no limit to memory on this system", stacklevel=1)
-    try:
-        pipe.send(work(*args))
-    except MemoryError:
-        pipe.send({"why": "out of memory"})
+    found = common.certified_cone(stack, y, COST, program, "Clarabel", GAP, ladder=ladder)
+    rank = sum(B.shape[1] for B in L)
+    return found | {"factoring": factoring, "seconds": found["cpu"] + factoring, "rank": rank}
 
 
 # ---- all of it ---------------------------------------------------------------------------------
@@ -216,7 +181,11 @@ def smaller(results, panel, m, n):
 def main():
     args = common.arguments(
         __doc__,
-        limit={"type": float, "default": HOUR, "help": "seconds for the conic solver (3600)"},
+        limit={
+            "type": float,
+            "default": HOUR,
+            "help": "processor seconds for a cone (3600)",
+        },
         panels={"nargs": "+", "choices": list(PAPER), "default": list(PAPER), "metavar": "PANEL"},
     )
     limit, seconds = (20.0, 0.1) if args.quick else (args.limit, 2.0)

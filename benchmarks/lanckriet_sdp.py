@@ -14,10 +14,9 @@ Their time is that of the solver alone, without cvxpy's; processor seconds, one 
 ``--limit`` of them a setting, and nine tenths of the memory that is free.
 """
 
-import multiprocessing
-import signal
 import time
 
+import child
 import common
 import numpy as np
 
@@ -244,7 +243,9 @@ def rival(criterion, n, solver, value, limit):
     common.need(solver.lower())
     tried = []
     for setting in LADDER[solver]:
-        found = in_process(limit, criterion, n, solver, setting)
+        found = child.in_process(timed, limit, criterion, n, solver, setting)
+        if found.get("why") == child.TIME:
+            found["seconds"] = limit
         if "value" in found:
             found["error"] = max(abs(found["value"] / value - 1.0), -found["eigenvalue"])
         tried.append({"setting": setting, "reached": found.get("error", 1.0) <= ACCURACY, **found})
@@ -253,37 +254,11 @@ def rival(criterion, n, solver, value, limit):
     return {**tried[-1], "tried": tried}
 
 
-def in_process(limit, *args):
-    """What ``solve`` finds in a process of its own, ended after ``limit`` processor seconds."""
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe(duplex=False)
-    child = context.Process(target=_child, args=(there, limit, args))
-    child.start()
-    there.close()
-    try:
-        return here.recv()
-    except EOFError:
-        child.join()
-        if child.exitcode in (-signal.SIGXCPU, -signal.SIGKILL):
-            return {"seconds": limit, "why": "time is up"}
-        return {"why": "out of memory"}
-    finally:
-        child.kill()
-
-
-def _child(pipe, limit, args):
-    import resource
-
-    program = prepare(*args)
-    spent = int(np.ceil(time.process_time() + limit))
-    resource.setrlimit(resource.RLIMIT_CPU, (spent, spent + 5))
-    with open("/proc/meminfo", encoding="ascii") as lines:
-        free = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-    resource.setrlimit(resource.RLIMIT_AS, (int(900 * free), resource.RLIM_INFINITY))
-    try:
-        pipe.send(solve(*program, *args[:2]))
-    except MemoryError:
-        pipe.send({"why": "out of memory"})
+def timed(limit, criterion, n, solver, setting):
+    """Seconds and answer of one solver; only ``limit`` processor seconds are for solving."""
+    program = prepare(criterion, n, solver, setting)
+    child.allow(limit)
+    return solve(*program, criterion, n)
 
 
 def prepare(criterion, n, solver, setting):

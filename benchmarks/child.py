@@ -1,0 +1,51 @@
+"""Work in a process of its own: for rivals that may take too long, or more memory than there is.
+
+On Linux, whose limits and /proc it uses.
+"""
+
+import math
+import multiprocessing
+import resource
+import signal
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+TIME, MEMORY = "time is up", "out of memory"
+
+
+def in_process(work: Callable[..., dict[str, Any]], *args: Any) -> dict[str, Any]:
+    """What ``work(*args)`` returns, or ``why`` it did not.
+
+    It gets nine tenths of the memory that is free now, and the time that it gives itself.
+    """
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe(duplex=False)
+    child = context.Process(target=_child, args=(there, work, args))
+    child.start()
+    there.close()
+    try:
+        return here.recv()
+    except EOFError:
+        child.join()
+        late = child.exitcode in (-signal.SIGXCPU, -signal.SIGKILL)
+        return {"why": TIME if late else MEMORY}
+    finally:
+        child.kill()
+
+
+def allow(seconds: float) -> None:
+    """From here on this process has so many processor seconds, and is then ended."""
+    last = math.ceil(time.process_time() + seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (last, last + 5))
+
+
+def _child(pipe: Connection, work: Callable[..., dict[str, Any]], args: tuple[Any, ...]) -> None:
+    with open("/proc/meminfo", encoding="ascii") as lines:
+        free = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    resource.setrlimit(resource.RLIMIT_AS, (int(900 * free), resource.RLIM_INFINITY))
+    try:
+        pipe.send(work(*args))
+    except MemoryError:
+        pipe.send({"why": MEMORY})
