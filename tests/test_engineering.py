@@ -50,7 +50,10 @@ def compiled() -> dict[str, Dispatcher]:
 def test_no_compiled_function_assumes_finite_numbers_or_runs_parallel() -> None:
     functions = compiled()
     names = set(functions)
-    assert {"kernelweave.solvers.smo._iterate", "kernelweave.kernels._passes.quad_forms"} <= names
+    assert {
+        "kernelweave.solvers.smo_pairs.iterate",
+        "kernelweave.kernels._passes.quad_forms",
+    } <= names
     for name, function in functions.items():
         options = function.targetoptions
         assert options["nogil"] is True, name
@@ -92,10 +95,10 @@ def test_infinity_and_nan_survive_compilation() -> None:
 
 FIT = """
 import kernelweave, numpy as np
-from kernelweave.solvers import smo
+from kernelweave.solvers import smo_pairs
 from kernelweave.kernels import _passes
 print(kernelweave.__file__)
-print(type(smo._iterate._cache).__name__, type(_passes.quad_forms._cache).__name__)
+print(type(smo_pairs.iterate._cache).__name__, type(_passes.quad_forms._cache).__name__)
 if {fit}:
     y = np.repeat([-1.0, 1.0], 10)
     X = np.random.default_rng(0).normal(size=(20, 2)) + y[:, None]

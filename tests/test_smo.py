@@ -25,7 +25,7 @@ from kernelweave._jit import jit
 from kernelweave.kernels.stack import KernelStack
 from kernelweave.problems.dual_qp import DualQP, relative_gap
 from kernelweave.problems.losses import hinge, squared_hinge
-from kernelweave.solvers import smo
+from kernelweave.solvers import smo, smo_pairs
 
 
 def bounds(K: np.ndarray, qp: DualQP, inner: smo.Inner) -> tuple[float, float]:
@@ -338,8 +338,8 @@ def test_f_is_the_product() -> None:
 
 
 def test_inputs_share_one_compiled_signature(monkeypatch: pytest.MonkeyPatch) -> None:
-    fresh = jit(smo._iterate.py_func)  # one that no other test has called
-    monkeypatch.setattr(smo, "_iterate", fresh)
+    fresh = jit(smo_pairs.iterate.py_func)  # one that no other test has called
+    monkeypatch.setattr(smo, "iterate", fresh)
     rng = np.random.default_rng(0)
     n = 20
     y = labels(rng, n)
