@@ -181,7 +181,7 @@ def _gradient(task: _Task, e: Array) -> Iterator[None]:
 def _newton(task: _Task, e: Array) -> Iterator[None]:
     """Steps with curvature while they fall; cutting planes finish where there are kinks."""
     bundle = _Bundle(task)
-    center = bundle.look(e, 1.0)
+    center = bundle.look(e, 0.1 * task.tol if task.oracle.is_warm else 1.0)
     task.settle(center)
     yield
     factor, delta, vain = _curvature(task, center), 0.0, 0

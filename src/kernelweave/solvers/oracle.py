@@ -114,7 +114,7 @@ class Oracle:
     reached by ``dual_v``. ``extras`` are further results, by name, of a learner with an objective
     of its own; "stationarity" among them has to reach the tolerance too. ``met`` says whether a
     learner's own rule is met, where that decides and not the gap. ``whole`` are the kernels on all
-    rows, where the machine is over some of them only.
+    rows, where the machine is over some of them only. ``is_warm``: a machine was given to start at.
     """
 
     def __init__(
@@ -134,11 +134,11 @@ class Oracle:
         self._foreign = False  # whether best and dual are of a learner's own objective
         self.dual, self.dual_v, self._exact = -np.inf, qp.feasible(), True
         self.offer_dual(self.dual_v, None if self.dual_v.any() else np.zeros(stack.m))
-        self._last = self.dual_v
+        self._last, self.is_warm = self.dual_v, False
 
     def warm(self, v: Array) -> None:
         """Start the next machine from ``v``, made feasible."""
-        self._last = self.qp.feasible(v)
+        self._last, self.is_warm = self.qp.feasible(v), True
 
     def resume(self, e: Array, v: Array, dual_v: Array) -> None:
         """Take up an earlier solution: machine v at unit weights e, and its dual point.
