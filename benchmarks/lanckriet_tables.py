@@ -11,8 +11,8 @@ margin: so many splits have one.
 
 What the paper leaves open: heart is standardised, the other sets are as they come. 2-norm is drawn
 anew for every split, 183 and 147 rows: K2 is the identity there, and its ω* and accuracy in table 3
-fit such counts. The paper drew once, and sets of this size differ more than splits do. The Gaussian
-of "c/v RBF" is tuned over σ and, but for HM, over C, on 5 random parts of the training rows, where
+fit such counts. The paper drew once: 96 % of 330 rows have a standard error of 1.1, whatever the
+splits. The Gaussian of "c/v RBF" is tuned over σ and, but for HM, over C, on 5 random parts of the training rows, where
 the paper has 30; SM2,C and table 4 repeat that of SM2.
 
 Slips of the paper: ω* is half of what it defines. Rows of weights stand beside the label of the
@@ -63,7 +63,7 @@ LIKELY = {  # why accuracies of a set, of a column of it, or one of them, differ
     ("sonar", "K2"): SIGMA_SLIP,
     ("sonar", "nonnegative"): SIGMA_SLIP,
     MISPRINT: "a misprint of 93.1: ω* agrees, and SM2 and SM2,C do",
-    "2-norm": "sets drawn differ",
+    "2-norm": "the paper's one set: its accuracies have a standard error of 1.1",
 }
 
 
