@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from problems import gaussian, gram, labels, points, sdp_optimum
 from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
 from kernelweave import (
@@ -287,13 +288,61 @@ def test_bad_labels_and_parameters(cancer):
     with pytest.raises(TypeError, match="labels of one type, found int, str"):
         TransductiveMKLClassifier(unlabeled=None).fit(X, mixed)
     words = np.where(y == -1, "?", np.array(["no", "yes"])[truth])
-    with pytest.raises(ValueError, match="3 classes") as raised:
+    told = r"3 classes. They are \?, no, yes.*set unlabeled to it \(now -1\).*each class against"
+    with pytest.raises(ValueError, match=told) as raised:
         TransductiveMKLClassifier().fit(X, words)
     assert raised.value.__notes__ == ["No row is without a label: nothing in y is unlabeled=-1."]
+    for gaps in (np.where(y == -1, None, y), np.where(y == -1, np.nan, y)):
+        with pytest.raises(
+            ValueError, match=r"71 labels in y are missing.*row 1, .*unlabeled=None"
+        ):
+            TransductiveMKLClassifier().fit(X, gaps)
     both = TransductiveMKLClassifier(unlabeled=0).fit(X, 2 * truth - 1)
     assert set(both.classes_) == {-1, 1}
     with pytest.raises(ValueError, match="TransductiveMKLClassifier with the rows to predict"):
         MKLClassifier(learner="sdp").fit(X, truth)
+
+
+def test_what_is_wrong_with_new_rows_is_said_by_their_number(cancer):
+    X, y, _, others, _ = cancer
+    model = TransductiveMKLClassifier(learner="sdp", induction="per_point").fit(X[:60], y[:60])
+    broken = others[:5].copy()
+    broken[3, 2] = np.nan
+    for induction in ("per_point", "weights"):
+        model.set_params(induction=induction)
+        with pytest.raises(ValueError, match=r"column 'x2' \(1 NaN\) among 5 rows"):
+            model.predict(broken)
+
+
+def test_scores_are_those_of_labelled_rows(cancer):
+    X, y, _, others, their_truth = cancer
+    model = TransductiveMKLClassifier().fit(X, y)
+    some = np.where(np.arange(len(their_truth)) % 3, their_truth, -1)
+    known = some != -1
+    right = model.predict(others)[known] == their_truth[known]
+    assert model.score(others, some) == right.mean() > 0.9
+    weight = np.arange(1.0, len(some) + 1.0)
+    expected = np.average(right, weights=weight[known])
+    assert model.score(others, some, sample_weight=weight) == expected
+    with pytest.raises(ValueError, match="y holds no label"):
+        model.score(others, np.full(len(others), -1))
+    search = GridSearchCV(TransductiveMKLClassifier(), {"C": [0.1, 1.0]}, cv=3)
+    assert search.fit(X, y).best_score_ > 0.9
+    named = np.where(y == -1, None, np.where(y == 1, "yes", "no"))
+    words = TransductiveMKLClassifier(unlabeled=None).fit(X, named)
+    assert words.score(others, np.where(known, np.where(some == 1, "yes", "no"), None)) > 0.9
+    assert words.score(others, np.where(known, "yes, no", None)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"), [("Int64", [0, 1]), ("boolean", [False, True]), ("string", ["n", "y"])]
+)
+def test_labels_keep_their_type(cancer, dtype, values):
+    X, y, truth, *_ = cancer
+    given = pd.Series([values[k] for k in truth], dtype=dtype).mask(y == -1)
+    model = TransductiveMKLClassifier(unlabeled=None).fit(X, given)
+    assert model.classes_.tolist() == values
+    assert {type(label) for label in model.transduction_.tolist()} == {type(values[0])}
 
 
 def test_rows_of_any_type():

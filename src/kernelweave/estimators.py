@@ -34,6 +34,10 @@ from .mkl import learn
 from .problems.weight_sets import make_weight_set
 from .solution import Solution
 
+_ONE_VS_REST = (
+    "OneVsRestClassifier and OneVsOneClassifier in sklearn.multiclass make binary problems of it."
+)
+
 
 class MKLClassifier(ClassifierMixin, BaseEstimator):
     """Support vector classifier on a learnt combination of kernels.
@@ -319,9 +323,9 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if not hasattr(self, "_training_bank"):
             raise ValueError(
-                "combined_kernel needs all training rows, but pickles and copies of a fitted "
-                "MKLClassifier hold its support rows only; "
-                "bank_.cross(X, weights_) is the kernel against these."
+                "combined_kernel needs the kernels on all training rows, which pickles and copies "
+                "of a fitted model leave out; bank_.cross(X, weights_) is the kernel against its "
+                "support rows."
             )
         self._check_columns(X)
         return self._training_bank.cross(X, self.weights_)
@@ -363,8 +367,11 @@ def _takes_strings(kernels: Any) -> bool:
     return False
 
 
-def two_classes(y: Any) -> tuple[NDArray[Any], FloatArray]:
-    """The two classes in ``y``, sorted, and −1 or +1 for each label."""
+def two_classes(y: Any, advice: str = _ONE_VS_REST) -> tuple[NDArray[Any], FloatArray]:
+    """The two classes in ``y``, sorted, and −1 or +1 for each label.
+
+    ``advice`` is for those who have more classes.
+    """
     refuse_masked("y", y, "leave rows without a label out of X and y.")
     y = column_or_1d(y, warn=True)
     if y.dtype == object:
@@ -385,8 +392,7 @@ def two_classes(y: Any) -> tuple[NDArray[Any], FloatArray]:
     if kind != "binary":
         raise ValueError(
             f"Only binary classification is supported. The type of the target is {kind}: "
-            f"y contains {len(classes)} classes. OneVsRestClassifier and OneVsOneClassifier in "
-            "sklearn.multiclass make binary problems of it."
+            f"y contains {len(classes)} classes. {advice}"
         )
     if len(classes) == 1:
         raise ValueError(

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import column_or_1d
 
 from .checks import refuse_masked, shown
 from .estimators import MKLClassifier, two_classes
@@ -53,7 +54,9 @@ class TransductiveMKLClassifier(MKLClassifier):
 
     Notes
     -----
-    A pickle holds all rows, for they are what a transduction is about.
+    A pickle holds all rows, for they are what a transduction is about. For more than two classes,
+    fit once for each of them against the others: scikit-learn's OneVsRestClassifier would take rows
+    without a label for one class more.
 
     Examples
     --------
@@ -122,30 +125,38 @@ class TransductiveMKLClassifier(MKLClassifier):
         K = bank.stack.combine(solution.weights)
         self._rows, self._signs = bank.table, everywhere
         self._values = K @ solution.coef + solution.bias
-        self.transduction_ = self._classes(self._values).astype(labels.dtype)
-        self.transduction_[known] = labels[known]
+        self.transduction_ = self._classes(np.where(known, everywhere, self._values))
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
         """f(x) for every row of X, shape (n_new,); positive for ``classes_[1]``."""
-        check_is_fitted(self)
+        values = super().decision_function(X)  # and says what is wrong with X
         if self.induction == "weights" and self.weights_.min() >= 0.0:
-            return super().decision_function(X)
-        self._check_columns(X)
+            return values
         new = Table.read(X)
         places = self._rows.find(new)
         unseen = np.flatnonzero(places < 0)
         if unseen.size and self.induction == "weights":
             raise ValueError(
-                f"{unseen.size} of {len(new)} rows of X were not given to fit, the first is row "
-                f"{unseen[0]}. Some kernel weights are negative, and their combination need not be "
-                "a kernel beside new rows: give these rows to fit as well, without labels, or set "
-                "induction='per_point'."
+                f"{unseen.size} of {len(new)} rows of X were not given to fit, to the last digit; "
+                f"the first is row {unseen[0]}. Some kernel weights are negative, and their "
+                "combination need not be a kernel beside new rows: give these rows to fit as well, "
+                "without labels, or set induction='per_point'."
             )
-        values: FloatArray = self._values[places]
+        values = self._values[places]
         for row in unseen:
             values[row] = self._alone(new.take([row]))
         return values
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy on the rows of X that have a label in y."""
+        labels, known = _read(y, self.unlabeled)
+        rows = np.flatnonzero(known)
+        if not rows.size:
+            raise ValueError(_NO_LABEL.format(self.unlabeled))
+        weight = None if sample_weight is None else np.asarray(sample_weight)[rows]
+        pairs = zip(self.predict(_safe_indexing(X, rows)), labels[rows], strict=True)
+        return float(np.average([found == given for found, given in pairs], weights=weight))
 
     def _alone(self, row: Table) -> float:
         """The decision value of one more row, from a fit with it."""
@@ -154,19 +165,36 @@ class TransductiveMKLClassifier(MKLClassifier):
         return float(last @ solution.coef + solution.bias)
 
 
-def _labels(y: Any, unlabeled: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+_NO_LABEL = "y holds no label: all of it is {!r}, the value of unlabeled."
+
+
+def _read(y: Any, unlabeled: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """``y`` as an array, and which rows have a label."""
     refuse_masked("y", y, "mark rows without a label with the value of unlabeled.")
-    labels = column_or_1d(y, warn=True)
     if isinstance(unlabeled, list | tuple | set | dict) or np.ndim(unlabeled) > 0:
         raise TypeError(f"unlabeled must be one value, found {shown(unlabeled)}")
-    if _is_nothing(unlabeled):
-        missing = [_is_nothing(label) for label in labels.tolist()]
-    else:
-        missing = [not _is_nothing(label) and label == unlabeled for label in labels.tolist()]
-    known = ~np.array(missing, dtype=bool)
+    if type(getattr(y, "dtype", None)).__module__.startswith("pandas"):
+        y = np.asarray(y, dtype=object)  # else NA makes floats of whole numbers
+    labels = column_or_1d(y, warn=True)
+    nothing = _is_nothing(unlabeled)
+    missing = [
+        nothing if _is_nothing(label) else not nothing and label == unlabeled
+        for label in labels.tolist()
+    ]
+    return labels, ~np.array(missing, dtype=bool)
+
+
+def _labels(y: Any, unlabeled: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """The same, where some rows have a label and it is clear which."""
+    labels, known = _read(y, unlabeled)
     if not known.any():
-        raise ValueError(f"y holds no label: all of it is {unlabeled!r}, the value of unlabeled.")
+        raise ValueError(_NO_LABEL.format(unlabeled))
+    if gaps := [row for row in np.flatnonzero(known) if _is_nothing(labels[row])]:
+        raise ValueError(
+            f"{len(gaps)} labels in y are missing ({labels[gaps[0]]}), the first in row {gaps[0]}, "
+            f"but unlabeled={unlabeled!r}; if these are the rows without a label, set "
+            "unlabeled=None."
+        )
     ambiguous = not _is_nothing(unlabeled) and unlabeled == -1 and not known.all()
     if ambiguous and set(labels[known].tolist()) == {1}:
         raise ValueError(
@@ -189,8 +217,14 @@ def _classes(
     given = labels[known]
     if given.dtype == object and not any(isinstance(label, str) for label in given):
         given = np.array(given.tolist())
+    names = np.unique(given.astype(str))
+    advice = (
+        f"They are {', '.join(names[:5])}{', …' * (len(names) > 5)}. If one of them marks rows "
+        f"without a label, set unlabeled to it (now {unlabeled!r}); if not, fit once for each "
+        "class against the others."
+    )
     try:
-        return two_classes(given)
+        return two_classes(given, advice)
     except ValueError as error:
         if known.all():
             error.add_note(f"No row is without a label: nothing in y is unlabeled={unlabeled!r}.")
