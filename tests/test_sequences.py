@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -252,3 +254,20 @@ def test_alone_it_is_refused_where_it_is_no_kernel():
 def test_bad_input(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_nothing_is_read_that_was_not_written(monkeypatch):
+    """A signalling NaN, which fresh memory may hold by chance, warns when it is converted."""
+
+    def dirty(shape, dtype=float):
+        array = np.zeros(shape, dtype)
+        if dtype == np.float32:
+            array.view(np.uint32)[...] = 0x7F800001
+        return array
+
+    words = ["ACDE" * (k % 5 + 1) for k in range(40)]
+    expected = smith_waterman(words)
+    monkeypatch.setattr(np, "empty", dirty)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(smith_waterman(words), expected)

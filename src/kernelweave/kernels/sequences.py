@@ -119,7 +119,7 @@ def smith_waterman(
     padded[:, :-1] = scores.matrix
     costs = dtype.type(scores.gap_open + scores.gap_extend), dtype.type(scores.gap_extend)
     zero = dtype.type(0.0)
-    found = np.empty((len(left), LANES * len(groups.codes)), dtype)
+    found = np.zeros((len(left), LANES * len(groups.codes)), dtype)
 
     def work(start: int, stop: int) -> None:
         longest = max(len(left[row]) for row in rows[start:stop])
