@@ -94,6 +94,8 @@ def test_score_properties() -> None:
         (np.eye(3), np.ones(4), r"target must have shape \(3,\) or \(3, 3\), found \(4,\)"),
         (np.full((2, 2), np.nan), np.ones(2), "K must be finite"),
         (np.eye(2), [1.0, np.inf], "target must be finite"),
+        (np.eye(3), [0, 1, 1], r"-1 and \+1 for two classes, found 0 and 1; .*np.outer"),
+        (np.eye(3), [True, False, True], r"-1 and \+1 for two classes, found 0 and 1"),
     ],
 )
 def test_bad_arguments(K: Any, target: Any, message: str) -> None:

@@ -30,7 +30,8 @@ def alignment(
     ----------
     K : array (n, n), array (m, n, n) or KernelStack
     target : array (n,) or (n, n)
-        Labels y, for yyᵀ, or a kernel matrix.
+        Labels y, for yyᵀ, or a kernel matrix. Two classes are -1 and +1 (or any two numbers, if
+        centred), rows without a label 0; more values are numbers to predict.
     centered : bool
         Whether both are centred first.
 
@@ -50,6 +51,12 @@ def alignment(
         matrices, n = iter(array), array.shape[1]
     other = _numbers("target", target)
     if other.shape == (n,):
+        values = np.unique(other)
+        if values.size == 2 and not centered and values.tolist() != [-1.0, 1.0]:
+            raise ValueError(
+                f"target must hold -1 and +1 for two classes, found {values[0]:g} and "
+                f"{values[1]:g}; for these numbers pass np.outer(y, y)"
+            )
         other = np.outer(other, other)
     if other.shape != (n, n):
         raise ValueError(f"target must have shape ({n},) or ({n}, {n}), found {other.shape}")

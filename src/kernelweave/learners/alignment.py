@@ -37,7 +37,8 @@ _NOTHING = 1e-13  # share of tr K at which ‖HKH‖ is rounding
 class Alignment(Params):
     """Maximal alignment with the labels, then one SVM at these weights.
 
-    The weights know nothing of C and the loss, and the certificate is that of the SVM;
+    Beside rows without a label the size ‖K‖ is over all rows, and y is 0 there. The weights know
+    nothing of C and the loss, and the certificate is that of the SVM;
     ``duality_gap`` tells how far they are from the best ones for it. ``Solution.extras`` has the
     "alignment" reached and, as "stationarity", by what share of it any other weights could be
     better: a bound, as for the gap.
