@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -297,7 +298,7 @@ A = np.array([[0.0, 1.0], [1.0, 0.0]])
         (lambda: Graph([[0, np.inf], [np.inf, 0]]), ValueError, "found inf"),
         (lambda: Graph([[0, 1], [0.5, 0]]), ValueError, r"not symmetric; \[0, 1\] is 1, \[1, 0\]"),
         (lambda: Graph(csr_array([[0, 1], [0, 0]])), ValueError, r"np.maximum\(A, A.T\)"),
-        (lambda: Graph(np.ones((2, 3))), ValueError, r"square; found shape \(2, 3\)"),
+        (lambda: Graph(np.ones((2, 3))), ValueError, r"square, found shape \(2, 3\)"),
         (lambda: Graph([["a", "b"], ["b", "a"]]), TypeError, "are numbers"),
         (lambda: Graph(A, nodes=["a"]), ValueError, "1 names for 2 nodes"),
         (lambda: Graph(A, nodes=["a", "a"]), ValueError, "the name 'a' twice"),
@@ -327,6 +328,28 @@ A = np.array([[0.0, 1.0], [1.0, 0.0]])
             ValueError,
             "takes one column of names",
         ),
+        *(
+            (
+                lambda name=name: KernelBank(
+                    [Diffusion(Graph(A, nodes="ab"), unknown="isolated")]
+                ).fit([["a"], [name]]),
+                ValueError,
+                "row 1 of X has no name, found .*name each differently",
+            )
+            for name in ("", None, np.nan)
+        ),
+        (
+            lambda: KernelBank([Diffusion(A)]).fit([["a"], ["b"]]),
+            ValueError,
+            r"row numbers must be numbers; found 'a'. For names, Graph\(A, nodes=names\)",
+        ),
+        (lambda: Graph([("a", "b"), ("b", "c")]), TypeError, "weights of edges.*coo_array"),
+        (lambda: Graph([(0, 1), (1, 2), (2, 3)]), ValueError, r"shape \(3, 2\).*coo_array"),
+        (
+            lambda: correlation_graph(pd.DataFrame({"a": ["x", "y"], "b": [1, 2]})),
+            TypeError,
+            "profiles must hold numbers",
+        ),
         (lambda: correlation_graph([[1, np.nan, 2]]), ValueError, "row 0 has 1 gaps"),
         (lambda: correlation_graph(np.eye(3), 1.5), ValueError, "between -1 and 1; found 1.5"),
         (lambda: correlation_graph([[1.0], [2.0]]), ValueError, "at least two numbers"),
@@ -343,3 +366,12 @@ A = np.array([[0.0, 1.0], [1.0, 0.0]])
 def test_bad_input(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_a_graph_that_knows_none_of_the_names():
+    bank = KernelBank([Diffusion(Graph(A, nodes=["TP53", "MDM2"]), unknown="isolated")])
+    with pytest.warns(UserWarning, match="none of the names in X, such as 'tp53'.*like 'TP53'"):
+        bank.fit([["tp53"], ["mdm2"]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bank.fit([["TP53"], ["mdm2"]])

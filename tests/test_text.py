@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
@@ -239,6 +240,16 @@ def test_parameters(kernel):
     ("call", "error", "message"),
     [
         (lambda: bag_of_words_kernel(["aa", None]), TypeError, "text 1 is no string but None"),
+        (lambda: bag_of_words_kernel("aa bb"), TypeError, r"several strings, found one; pass \["),
+        (lambda: latent_concept_kernel("aa bb"), TypeError, r"several strings, found one"),
+        (lambda: bag_of_words_kernel(["", "."]), ValueError, "the 2 texts cannot be read: empty"),
+        (
+            lambda: KernelBank([BagOfWords()]).fit(
+                pd.DataFrame({"title": ["aa", "bb"], "abstract": ["cc", None]})
+            ),
+            TypeError,
+            "BagOfWords on 'abstract': text 1 is no string",
+        ),
         (lambda: KernelBank([BagOfWords()]).fit([["aa"], [np.nan]]), TypeError, "text 1 is no"),
         (lambda: KernelBank([BagOfWords()]).fit([[1.0], [2.0]]), TypeError, "text 0 is no"),
         (lambda: KernelBank([BagOfWords("idf")]).fit([["a"], ["b"]]), ValueError, "found 'idf'"),

@@ -156,8 +156,17 @@ def _fit_view(view: View, requests: list[_Request], table: Table, standardize: b
     return rows, [
         Member(f"{name} [{suffix}]" if suffix else name, label, view, fitted)
         for name, label, kernel in requests
-        for suffix, fitted in kernel.expand(rows)
+        for suffix, fitted in _expanded(name, kernel, rows)
     ]
+
+
+def _expanded(name: str, kernel: Kernel, rows: Rows) -> list[tuple[str, Kernel]]:
+    """The kernels of one item, as learnt; errors name it."""
+    try:
+        return kernel.expand(rows)
+    except Exception as error:
+        error.add_note(f"The kernel was {name!r}.")
+        raise
 
 
 def _with_unique_names(groups: list[Group]) -> list[Group]:

@@ -10,6 +10,7 @@ for a time β reaches node j in proportion to K_ij: nodes are alike if many shor
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import check_number, shown
+from ..checks import check_floats, check_number, shown
 from .features import inner_products
 from .kernel import Kernel
 from .memory import require_memory
@@ -25,6 +26,14 @@ from .precomputed import frame_labels, row_numbers
 from .rows import Pair, Rows
 from .table import FloatArray
 
+_UNNAMED = (
+    "leave such rows out, or name each differently, with names that the graph lacks, and "
+    "unknown='isolated'."
+)
+_PAIRS = (
+    "Of edges that are pairs (i, j) of node numbers, A = scipy.sparse.coo_array((ones, (i, j)), "
+    "(n, n)) makes the matrix A + A.T."
+)
 _NOTHING = float(np.finfo(np.float64).eps) / 16  # of exp(−βλ), against the largest, 1
 
 
@@ -108,7 +117,7 @@ class Graph:
     def places(self, rows: Rows, who: str, unknown: bool) -> NDArray[np.intp]:
         """The node of each row; −1 for a name that is not there, if ``unknown`` allows it."""
         if self.nodes is None:
-            return row_numbers(rows, len(self), who)
+            return row_numbers(rows, len(self), who, "For names, Graph(A, nodes=names).")
         names = _names(rows, who)
         found = np.array([self._place.get(name, -1) for name in names], dtype=np.intp)
         if not unknown and (found < 0).any():
@@ -138,7 +147,8 @@ class Diffusion(Kernel):
         Whether L is I − D^−½ A D^−½, which keeps nodes of high degree from levelling out first.
     unknown : "raise" or "isolated"
         What a name that the graph does not have means: an error, or a node without edges, which
-        has k = 1 with itself and 0 with all others.
+        has k = 1 with itself and 0 with all others. If it is the case of all training rows there is
+        a warning.
     """
 
     def __init__(
@@ -174,6 +184,14 @@ class Diffusion(Kernel):
 
     def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
         """A kernel for each beta, on one spectrum."""
+        nodes = self.graph.nodes
+        if nodes is not None and (self._places(rows) < 0).all():
+            warnings.warn(
+                f"{self.label()}: the graph has none of the names in X, such as "
+                f"{_names(rows, self.label())[0]!r}; its own are like {nodes[0]!r}.",
+                UserWarning,
+                stacklevel=4,
+            )
         self.graph.spectrum(self.normalized)
         betas = _betas(self.beta)
         fitted: list[tuple[str, Kernel]] = []
@@ -245,7 +263,7 @@ def correlation_graph(
 
     if nodes is None and hasattr(profiles, "index") and hasattr(profiles, "columns"):
         nodes = profiles.index
-    X = np.array(profiles, dtype=np.float64)
+    X = check_floats("profiles", profiles).copy()
     if X.ndim != 2 or X.shape[1] < 2:
         raise ValueError(f"profiles must be rows of at least two numbers; found shape {X.shape}.")
     if not np.isfinite(X).all():
@@ -256,9 +274,9 @@ def correlation_graph(
         )
     if not (np.isfinite(threshold) and -1.0 <= threshold <= 1.0):
         raise ValueError(f"threshold must lie between -1 and 1; found {threshold!r}.")
+    size = np.abs(X).max(axis=1, keepdims=True)
     X -= X.mean(axis=1, keepdims=True)
     norms = np.linalg.norm(X, axis=1, keepdims=True)
-    size = np.abs(np.asarray(profiles, dtype=np.float64)).max(axis=1, keepdims=True)
     varies = norms > 1e-14 * size * np.sqrt(X.shape[1])
     X = np.divide(X, norms, out=np.zeros_like(X), where=varies)
     parts = []
@@ -293,8 +311,10 @@ def _name(value: Any, row: int, who: str) -> str:
     """As text; numbers for names came as floats."""
     if isinstance(value, float | np.floating):
         if not np.isfinite(value):
-            raise ValueError(f"{who}: row {row} of X has no name; found {value}.")
+            raise ValueError(f"{who}: row {row} of X has no name, found {value}; {_UNNAMED}")
         return f"{value:.0f}" if value == np.floor(value) else str(value)
+    if value is None or value == "":
+        raise ValueError(f"{who}: row {row} of X has no name, found {value!r}; {_UNNAMED}")
     return str(value)
 
 
@@ -303,11 +323,13 @@ def _check_adjacency(adjacency: Any) -> Any:
 
     A: Any = adjacency if issparse(adjacency) else np.asarray(adjacency)
     if A.ndim != 2 or A.shape[0] != A.shape[1] or 0 in A.shape:
-        raise ValueError(f"Graph: an adjacency matrix is square; found shape {A.shape}.")
+        raise ValueError(f"Graph: an adjacency matrix is square, found shape {A.shape}. {_PAIRS}")
     try:
         A = csr_array(A, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"Graph: the weights of edges are numbers; found {A.dtype}.") from error
+        raise TypeError(
+            f"Graph: the weights of edges are numbers; found {A.dtype}. {_PAIRS}"
+        ) from error
     bad = ~np.isfinite(A.data) | (A.data < 0)
     if bad.any():
         worst = int(np.argmax(bad))

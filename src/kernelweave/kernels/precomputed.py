@@ -23,6 +23,7 @@ _ROWS = (
     "For all rows, X is np.arange(len(K)).reshape(-1, 1), not K; beside other columns, name the "
     "one that holds the numbers. "
 )
+_NAMES = "For names, of a data frame K, say, K.index.get_indexer(names) has the numbers."
 
 
 class Precomputed(Kernel):
@@ -104,7 +105,7 @@ class Precomputed(Kernel):
         return self.K[numbers, numbers]
 
     def _numbers(self, rows: Rows) -> NDArray[np.intp]:
-        return row_numbers(rows, len(self.K), self.label())
+        return row_numbers(rows, len(self.K), self.label(), _NAMES)
 
     def __sklearn_clone__(self) -> Precomputed:
         return copy.copy(self)
@@ -117,11 +118,14 @@ class Precomputed(Kernel):
         self.K.flags.writeable = False
 
 
-def row_numbers(rows: Rows, size: int, who: str) -> NDArray[np.intp]:
-    """The one column of these rows, each an integer from 0 to size − 1; ``who`` asks for them."""
+def row_numbers(rows: Rows, size: int, who: str, advice: str) -> NDArray[np.intp]:
+    """The one column of these rows, each an integer from 0 to size − 1; ``who`` asks for them.
+
+    ``advice`` is for those who have names.
+    """
     given = rows.only_column(who, "row numbers", _ROWS)
     if given.dtype.kind != "f":
-        raise ValueError(f"{who}: row numbers must be numbers; found {given[0]!r}.")
+        raise ValueError(f"{who}: row numbers must be numbers; found {given[0]!r}. {advice}")
     for wrong, why in (
         (~np.isfinite(given), "finite"),
         (given != np.floor(given), "whole numbers"),

@@ -55,7 +55,7 @@ class BagOfWords(Kernel):
     def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
         """The kernel with the vocabulary of these rows."""
         words = _Words(self.vectorizer)
-        rows.remember(words, lambda: words.fit(_texts(rows, "BagOfWords")))
+        rows.remember(words, lambda: words.fit(_texts(rows, "BagOfWords"), "BagOfWords"))
         return [("", FeatureKernel(words))]
 
 
@@ -107,7 +107,7 @@ class LatentConcepts(Kernel):
     def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
         """The kernel with the vocabulary and the concepts of these rows."""
         words = _Words(self.vectorizer)
-        counts = words.fit(_texts(rows, "LatentConcepts"))
+        counts = words.fit(_texts(rows, "LatentConcepts"), "LatentConcepts")
         model = plsa(
             counts,
             self.n_concepts,
@@ -124,8 +124,11 @@ class _Words:
     def __init__(self, vectorizer: Any) -> None:
         self.vectorizer = _make(vectorizer)
 
-    def fit(self, texts: list[str]) -> Any:
-        return self.vectorizer.fit_transform(texts)
+    def fit(self, texts: list[str], who: str) -> Any:
+        try:
+            return self.vectorizer.fit_transform(texts)
+        except ValueError as error:
+            raise ValueError(f"{who}: the {len(texts)} texts cannot be read: {error}.") from error
 
     def __call__(self, rows: Rows) -> Any:
         return self.vectorizer.transform(_texts(rows, "BagOfWords"))
@@ -145,7 +148,7 @@ class _Concepts:
 def bag_of_words_kernel(texts: Iterable[str], vectorizer: Any = "tfidf") -> FloatArray:
     """Inner products of the weighted word counts of texts, the vocabulary learnt on all of them."""
     _check_vectorizer(vectorizer, "bag_of_words_kernel")
-    phi = _make(vectorizer).fit_transform(_check_texts(list(texts), "bag_of_words_kernel"))
+    phi = _Words(vectorizer).fit(_check_texts(texts, "bag_of_words_kernel"), "bag_of_words_kernel")
     return inner_products(phi, phi)
 
 
@@ -160,19 +163,27 @@ def latent_concept_kernel(
 ) -> FloatArray:
     """Inner products of the concept memberships of texts, the concepts learnt on all of them."""
     _check_vectorizer(vectorizer, "latent_concept_kernel")
-    counts = _make(vectorizer).fit_transform(_check_texts(list(texts), "latent_concept_kernel"))
+    read = _check_texts(texts, "latent_concept_kernel")
+    counts = _Words(vectorizer).fit(read, "latent_concept_kernel")
     model = plsa(counts, n_concepts, max_iter=max_iter, tol=tol, random_state=random_state)
     phi = model.fold_in(counts)[0]
     return inner_products(phi, phi)
 
 
 def _texts(rows: Rows, who: str) -> list[str]:
-    raw = rows.raw
-    columns = [_check_texts(raw[:, j].tolist(), who) for j in range(raw.shape[1])]
+    columns = [
+        _check_texts(
+            rows.table.raw([column])[:, 0].tolist(), f"{who} on {rows.table.label(column)!r}"
+        )
+        for column in rows.view.columns
+    ]
     return ["\n".join(parts) for parts in zip(*columns, strict=True)]
 
 
-def _check_texts(texts: list[Any], who: str) -> list[str]:
+def _check_texts(texts: Any, who: str) -> list[str]:
+    if isinstance(texts, str):
+        raise TypeError(f"{who}: texts must be several strings, found one; pass [text].")
+    texts = list(texts)
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise TypeError(
