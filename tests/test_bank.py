@@ -226,6 +226,25 @@ def test_bank_is_its_parameters():
         bank.set_params(normalise="trace")
 
 
+def test_named_kernels_have_parameters_of_their_own():
+    items = [("a", Gaussian(1.0), [0]), Linear(), ("b", Polynomial(2)), ("f", words, [1])]
+    bank = KernelBank([*items, ("twice", Linear()), ("twice", Gaussian()), ("views", Gaussian())])
+    params = bank.get_params()
+    assert params["a__width"] == 1.0 and params["b__degree"] == 2 and params["f"] is words
+    assert "twice" not in params and params["views"] == "all"
+    other = clone(bank).set_params(a__width=3.0, b=Laplacian(), b__width=2.0, views="each")
+    assert other.kernels[0] == ("a", Gaussian(3.0), [0])
+    assert other.kernels[2] == ("b", Laplacian(2.0))
+    assert (other.kernels[3:], other.views) == (bank.kernels[3:], "each")
+    assert bank.kernels[0] == items[0]
+    one = KernelBank(("a", Gaussian(1.0))).set_params(a__width=2.0)
+    assert one.kernels == [("a", Gaussian(2.0))]
+    with pytest.raises(ValueError, match=r"Invalid parameter 'f__width': .*words.* has none"):
+        bank.set_params(f__width=1.0)
+    with pytest.raises(ValueError, match="Invalid parameter 'c' for KernelBank"):
+        bank.set_params(c__width=1.0)
+
+
 def test_fitted_bank_is_frozen():
     kernel, data = Gaussian(1.0), X.copy()
     fitted = quiet(KernelBank(kernel), data)

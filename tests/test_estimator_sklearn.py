@@ -82,6 +82,10 @@ def test_parameters_reach_into_bank_and_learner():
     assert MKLClassifier(Gaussian()).set_params(kernels__width=3.0).kernels.width == 3.0
     by_name = MKLClassifier(learner="simple").set_params(learner__small=0.01)
     assert isinstance(by_name.learner, Simple) and by_name.learner.small == 0.01
+    for kernels in ([("a", Gaussian())], KernelBank([("a", Gaussian())])):
+        search = GridSearchCV(MKLClassifier(kernels), {"kernels__a__width": [1.0, 2.0]}, cv=2)
+        assert search.fit(X, Y).best_estimator_.kernels.kernels[0][1].width in (1.0, 2.0)
+        assert len(set(search.cv_results_["param_kernels__a__width"])) == 2
     with pytest.raises(ValueError, match="Invalid parameter 'normalise' for KernelBank"):
         model.set_params(kernels__normalise="trace")
 

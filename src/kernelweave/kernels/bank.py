@@ -62,6 +62,43 @@ class KernelBank(Params):
         self.scale = scale
         self.dtype = dtype
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name; with ``deep``, also named kernels, and theirs as ``name__beta``."""
+        params = super().get_params(deep)
+        for name, kernel in self._named(self.kernels).items() if deep else ():
+            params[name] = kernel
+            if hasattr(kernel, "get_params"):
+                params.update({f"{name}__{key}": v for key, v in kernel.get_params().items()})
+        return params
+
+    def set_params(self, **params: Any) -> KernelBank:
+        """Set parameters by name, those of a named kernel as ``name__beta``."""
+        named = self._named(params.get("kernels", self.kernels))
+        inner = {key: params.pop(key) for key in [*params] if key.partition("__")[0] in named}
+        super().set_params(**params)
+        for key in sorted(inner):  # a kernel comes before its parameters
+            name, _, rest = key.partition("__")
+            if not rest:
+                named[name] = inner[key]
+            elif hasattr(named[name], "set_params"):
+                named[name].set_params(**{rest: inner[key]})
+            else:
+                raise ValueError(f"Invalid parameter {key!r}: {shown(named[name])} has none.")
+        if inner:
+            items = _as_list(self.kernels)
+            self.kernels = [
+                (item[0], named.get(item[0], item[1]), *item[2:]) if _has_name(item) else item
+                for item in items
+            ]
+        return self
+
+    def _named(self, kernels: Any) -> dict[str, Any]:
+        """Kernels with a name of their own, one that no parameter of the bank has."""
+        items = [item for item in _as_list(kernels) if _has_name(item)]
+        names = [item[0] for item in items] + self._param_names()
+        usable = [name for name in names if names.count(name) == 1 and "__" not in name]
+        return {name: kernel for name, kernel, *_ in items if name in usable}
+
     def fit(self, X: Any, n_jobs: int | None = -1) -> FittedBank:
         """Learn widths, scalings and normalisations on the rows of X, and compute all kernels.
 
@@ -123,9 +160,12 @@ def _as_list(kernels: Any) -> list[Any]:
     """Items; a tuple is one if a name comes first, but ("rbf", "chi2") are two kernels."""
     if not isinstance(kernels, list | tuple):
         return [kernels]
-    named = isinstance(kernels, tuple) and len(kernels) in (2, 3) and isinstance(kernels[0], str)
-    item = named and not (len(kernels) == 2 and isinstance(kernels[1], str))
+    item = _has_name(kernels) and not (len(kernels) == 2 and isinstance(kernels[1], str))
     return [kernels] if item else list(kernels)
+
+
+def _has_name(item: Any) -> bool:
+    return isinstance(item, tuple) and len(item) in (2, 3) and isinstance(item[0], str)
 
 
 def _checked(item: Any) -> Kernel:
@@ -135,7 +175,7 @@ def _checked(item: Any) -> Kernel:
 
 
 def _named(item: tuple[Any, ...]) -> tuple[str, Kernel, Any]:
-    if len(item) not in (2, 3) or not isinstance(item[0], str):
+    if not _has_name(item):
         raise ValueError(
             "kernels: a named kernel is (name, kernel), or (name, kernel, columns) on its own "
             f"columns, the name a string; found {shown(item)}."
