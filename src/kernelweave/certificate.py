@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .checks import check_finite, check_nonnegative, check_vector
+from .checks import check_finite, check_vector
 from .formulation import Problem, make_problem
 from .kernels.stack import KernelStack
 from .problems.dual_qp import DualQP, relative_gap
@@ -68,7 +68,8 @@ def duality_gap(
     weights, coef, bias
         The model, judged exactly as given.
     C, loss, weight_norm, trace, recenter, ridge
-        The problem, as for ``learn``. With C="learn", ``ridge`` is the learnt 1/C.
+        The problem, as for ``learn``. With C="learn", ``ridge`` is the learnt 1/C; without it the
+        model has to have a hard margin.
     dual_alpha : array (n,), optional
         A point 0 ≤ α ≤ C, yᵀα = 0 that proves the lower bound; it is repaired where it
         violates these. Without it, the one that ``coef`` suggests, at its best scale.
@@ -90,7 +91,7 @@ def duality_gap(
     if signed:
         check_signed_weights(d, problem)
     else:
-        check_weights(d, whole.m, problem.weight_set)
+        check_weights(d, problem.weight_set)
     kernel = whole.combine(d)
     f = kernel @ w
     rounding = 0.0
@@ -127,15 +128,19 @@ def _best_multiple(qp: DualQP, v: Array, support: float) -> tuple[Array, float]:
     return t * v, t * t * support
 
 
-def check_weights(weights: ArrayLike, m: int, weight_set: WeightSet) -> Array:
-    """``weights`` as ``m`` floats that lie in the weight set."""
-    d = check_nonnegative("weights", weights, m)
+def check_weights(d: Array, weight_set: WeightSet) -> None:
+    """Complain unless the weights lie in their set."""
+    if d.min() < 0.0:
+        raise ValueError(
+            f"weights must be nonnegative, found {d.min():g}; those of learner='sdp' may be "
+            "negative: pass signed=True"
+        )
     if not weight_set.contains(d, slack=1e-8):
         size = norm(d / weight_set.scale, weight_set.norm)
         raise ValueError(
-            f"weights must lie in their set (norm at most 1), found norm {size:g}; rescale them"
+            f"weights must lie in their set (norm at most 1), found norm {size:g}; pass "
+            "weight_norm, trace and signed as the weights were learnt with, or rescale them"
         )
-    return d
 
 
 def check_signed_weights(d: Array, problem: Problem) -> None:
