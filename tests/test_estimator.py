@@ -142,7 +142,7 @@ def test_combined_kernel():
     with pytest.raises(ValueError, match="X has 3 features, but MKLClassifier is expecting 4"):
         model.combined_kernel(NEW[:, :3])
     back = pickle.loads(pickle.dumps(model))
-    with pytest.raises(ValueError, match=r"needs all training rows.*bank_\.cross"):
+    with pytest.raises(ValueError, match=r"on all training rows.*bank_\.cross"):
         back.combined_kernel(NEW)
     np.testing.assert_allclose(
         back.bank_.cross(NEW, back.weights_), K[:, model.support_], atol=1e-12
