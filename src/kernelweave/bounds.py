@@ -27,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .certificate import check_semidefinite
 from .checks import check_finite, check_nonnegative, check_number, check_vector
 from .kernels.stack import KernelStack, as_stack
 from .problems.losses import check_labels
@@ -164,10 +165,10 @@ def error_bound(
     if delta >= 1.0:
         raise ValueError(f"delta must be less than 1, found {delta!r}")
     combined = stack.combine(d)
-    if signed:
-        _check_semidefinite(combined)
-    f = combined @ w
     size = float(np.trace(combined))
+    if signed:
+        check_semidefinite(combined, size, stack.precision)
+    f = combined @ w
     if not size > 0.0:
         raise ValueError(f"weights must give the combined kernel a trace > 0, found {size:g}")
     radius = float(np.sqrt(max(float(w @ f), 0.0) * size))  # √c/γ
@@ -270,12 +271,3 @@ def _confidence(delta: float, n: int) -> float:
 
 def _kernels(stack: KernelStack) -> list[Array]:
     return [stack.combine(alone) for alone in np.eye(stack.m)]
-
-
-def _check_semidefinite(K: Array) -> None:
-    least, size = float(np.linalg.eigvalsh(K)[0]), float(np.trace(K))
-    if least < -1e-8 * size:
-        raise ValueError(
-            "weights must make the combined kernel positive semidefinite, found an eigenvalue of "
-            f"{least:g} (trace {size:g})"
-        )

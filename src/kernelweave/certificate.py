@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .checks import check_finite, check_vector
 from .formulation import Problem, make_problem
+from .kernels._checks import NEGATIVITY
 from .kernels.stack import KernelStack
 from .problems.dual_qp import DualQP, relative_gap
 from .problems.weight_sets import WeightSet, norm
@@ -75,9 +76,8 @@ def duality_gap(
         violates these. Without it, the one that ``coef`` suggests, at its best scale.
     signed : bool
         Whether weights may be negative, as under ``learner="sdp"``: any with the trace asked for
-        and Σ_m weights_m K_m ⪰ 0 on all rows, but for those that build on differences between
-        kernels of less than 1e-7 of their size. The bound then takes a small semidefinite
-        programme.
+        and Σ_m weights_m K_m ⪰ 0 on all rows, within the limit that ``sdp`` has where kernels
+        differ by very little. The bound then takes a small semidefinite programme.
     """
     learnt = ridge if isinstance(C, str) else 0.0
     given = 0.0 if isinstance(C, str) else ridge
@@ -154,12 +154,20 @@ def check_signed_weights(d: Array, problem: Problem) -> None:
         )
     if problem.learns_C and d[-1] < 0.0:
         raise ValueError(f"ridge must be a number ≥ 0, found {d[-1]:g}")
+    trace = float(d @ whole.traces())
     if problem.learns_C:
         d = np.append(d[:-1], 0.0)
-    K = whole.combine(d)
+    check_semidefinite(whole.combine(d), trace, whole.precision)
+
+
+def check_semidefinite(K: Array, trace: float, precision: np.dtype) -> None:
+    """Complain about a combined kernel with eigenvalues that no kernel may have.
+
+    The share of ``trace`` that counts as rounding is that for kernels of this precision.
+    """
     least = float(np.linalg.eigvalsh(K)[0])
-    if least < -1e-8 * float(np.trace(K)):
+    if least < -NEGATIVITY[precision] * trace:
         raise ValueError(
             "weights must make the combined kernel positive semidefinite, found an eigenvalue of "
-            f"{least:g} (trace {np.trace(K):g})"
+            f"{least:g} (trace {trace:g})"
         )

@@ -79,7 +79,8 @@ def make_problem(
         if recenter:
             full, traces = traces, traces - whole.quad_forms(np.ones(whole.n)) / whole.n
             traces[traces <= 1e-12 * full] = 0.0  # constant kernels, up to rounding
-    weight_set = make_weight_set(stack.m, weight_norm, trace, traces, empty=signed)
+    empty = signed and bool(kernels.traces().any())
+    weight_set = make_weight_set(stack.m, weight_norm, trace, traces, empty)
     return Problem(stack, qp, weight_set, learns_C, whole, rows)
 
 

@@ -176,7 +176,7 @@ def most_aligned_signed(
     region = SemidefiniteSet(kernels, scale, a)
     middle = np.zeros(len(region.directions))
     best, bound = None, 0.0
-    for center in islice(follow(region, lambda e, _: _HalfSquare(e, R), middle, tol), 200):
+    for center in islice(follow(region, lambda e, _: _HalfSquare(e, R), [middle], tol), 200):
         if best is None or center.look.value < best.value:
             best = center.look
         bound = max(bound, center.bound)

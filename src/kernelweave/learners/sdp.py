@@ -19,6 +19,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -26,9 +27,9 @@ from numpy.typing import NDArray
 
 from ..params import Params
 from ..solvers.curvature import hessian_factor
-from ..solvers.oracle import Oracle, Point
+from ..solvers.oracle import NOT_SEPARABLE, HardMarginInfeasible, Oracle, Point
 from ..solvers.semidefinite import follow
-from ..solvers.semidefinite_set import CUTS, SemidefiniteSet
+from ..solvers.semidefinite_set import RANGES, SemidefiniteSet
 
 Array = NDArray[np.float64]
 
@@ -40,45 +41,63 @@ class Sdp(Params):
     of nonnegative weights, which in turn is never above that of one kernel. A signed combination
     is a kernel on the rows given, and need not be one beside new rows: use it for transduction.
 
-    Where kernels differ by less than 1e-7 of their size, weights of 1e7 and more could tell them
-    apart, and rounding would decide whether K ⪰ 0: such weights are left out, with a warning, and
-    the certificate is for the others and for all nonnegative weights.
+    Where kernels differ by little, large weights of opposite sign tell them apart, but rounding
+    would soon decide whether K ⪰ 0. With equal traces no weight goes below −10⁶ times the mean
+    one (−10³ for float32): a warning says where that limit is reached, the certificate is for all
+    weights within it. K ⪰ 0 holds to 1e-8 of the trace (1e-5 for float32), as for any kernel.
     """
 
     signed: ClassVar[bool] = True
     weight_norms: ClassVar[tuple[float, ...]] = (1,)
+    patience: ClassVar[int] = 50  # what rounding stops it does not take up again
 
     def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
         """One SVM an iteration, from unit weights ``e`` or as near to them as K ⪰ 0 allows."""
-
-        def look(e: Array, close: float) -> _Look | None:
-            point = oracle.solve(e, close, exact=True)
-            return _Look(oracle, point) if point.e is e and point.primal < np.inf else None
-
+        scale = oracle.weight_set.scale
         dual, dual_v = oracle.dual, oracle.dual_v
-        for cut in CUTS:  # the larger the weights, the smaller the eigenvalues that count
-            region = SemidefiniteSet(oracle.whole, oracle.weight_set.scale, cut=cut)
-            if cut == CUTS[0] and region.ignored > 1e3 * np.finfo(oracle.whole.precision).eps:
-                warnings.warn(
-                    f"some kernels differ by {region.ignored:.0e} of their size, too little for "
-                    "weights of opposite sign: none are built on that difference; leave one out",
-                    stacklevel=4,
-                )
-            best: Point | None = None
-            for center in follow(region, look, region.inside(e), tol):
-                point = center.look.point
-                if not region.holds(point.e):
-                    e = point.e
-                    break
-                if best is None or point.primal < best.primal:
-                    best = point
-                bound = min(center.bound, point.linear - 0.5 * float(point.q.max()))
-                if bound > dual:
-                    dual, dual_v = bound, point.v
-                oracle.settle(best, min(dual, best.primal), dual_v)
-                yield
-            else:
-                return
+        best: Point | None = None
+        told = False
+        for cut, everywhere in RANGES:  # larger weights make smaller eigenvalues count
+            region = SemidefiniteSet(oracle.whole, scale, None, cut, everywhere)
+            starts = map(region.inside, (e, region.center, *np.eye(e.size)[scale > 0.0]))
+            try:
+                for center in follow(region, partial(_look, oracle, region), starts, tol):
+                    point = center.look.point
+                    if best is None or point.primal < best.primal:
+                        best = point
+                    if not told and (reached := point.e < 0.5 * region.least).any():
+                        told = True
+                        _warn_limit(float(region.least[reached].min()))
+                    bound = min(center.bound, point.linear - 0.5 * float(point.q.max()))
+                    if bound > dual:
+                        dual, dual_v = bound, point.v
+                    oracle.settle(best, min(dual, best.primal), dual_v)
+                    yield
+                break
+            except _Outside:
+                e = e if best is None else best.e
+        if best is None:
+            raise HardMarginInfeasible(NOT_SEPARABLE)
+
+
+class _Outside(Exception):
+    """K(e) is semidefinite on the range of a ``SemidefiniteSet`` only."""
+
+
+def _warn_limit(least: float) -> None:
+    warnings.warn(
+        f"some kernels differ by so little that weights near {least:.0e} of the trace tell them "
+        "apart: that is the limit, since rounding would decide on larger ones whether K ⪰ 0; the "
+        "certificate is for weights within it; leave a kernel out",
+        stacklevel=5,
+    )
+
+
+def _look(oracle: Oracle, region: SemidefiniteSet, e: Array, close: float) -> _Look | None:
+    if not region.holds(e):
+        raise _Outside
+    point = oracle.solve(e, close, exact=True)
+    return _Look(oracle, point) if point.e is e and point.primal < np.inf else None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ with ⟨Z, N_k⟩ = g·t_k proves that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, Protocol, TypeVar
@@ -57,18 +57,23 @@ class Center(Generic[AnyLook]):
 def follow(
     region: SemidefiniteSet,
     evaluate: Callable[[Array, float], AnyLook | None],
-    x: Array,
+    starts: Iterable[Array],
     tol: float,
 ) -> Iterator[Center[AnyLook]]:
-    """Minimise f over the set, from coordinates ``x`` of an interior point; yields each point.
+    """Minimise f over the set; yields each point, of the interior, that it comes to.
+
+    It begins at the first of ``starts``, coordinates of points of the interior, where f is finite.
 
     ``evaluate(e, close)`` looks at f to relative precision ``close``; None where f is infinite.
     Whoever drives this stops on value and bound. It returns where rounding ends all progress.
     """
-    L = region.factor(x)
-    look = evaluate(region.weights(x), 1e-6 if x.size else 0.1 * tol)
-    if L is None or look is None:
-        raise ValueError("the point to start from is not inside the set")
+    for x in starts:
+        L = region.factor(x)
+        look = evaluate(region.weights(x), 1e-6 if x.size else 0.1 * tol)
+        if L is not None and look is not None:
+            break
+    else:
+        return
     if not x.size:  # one point is all there is, and no Z is needed
         constant, slope, _ = look.expand()
         yield Center(look, constant + float(slope @ region.center))
@@ -79,6 +84,8 @@ def follow(
         state = _State(region, look, x, L, Y)
         yield Center(look, state.bound)
         rest = min(float(np.trace(state.Y)) / max(abs(look.value), 1e-300), 1.0)
+        if rest < 1e-14:
+            return
         close = float(np.clip(1e-3 * rest * rest, 1e-10, 1e-6))
         lost = lost + 1 if state.bound == -np.inf else 0  # Z has fallen behind: let it catch up
         for share in (_LEAST[min(lost, 2)], 1.0):  # a step in vain: back to the path first

@@ -16,13 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
+from ..kernels._checks import NEGATIVITY
 from ..kernels.identity import WithIdentity
 from .oracle import Stack
 
 Array = NDArray[np.float64]
 
-CUTS = (1e-10, 1e-12, 1e-14)  # shares of its largest eigenvalue below which K(e₀) counts as zero
-_SAME = 1e-7  # share of their size by which kernels have to differ to be told apart
+# Share of its largest eigenvalue below which K(e₀) counts as zero, and whether rows outside its
+# range count as well: from the least that may do to what does in any case.
+RANGES = ((1e-10, False), (1e-12, False), (1e-14, False), (1e-10, True))
+_SAME = 1e-13  # share of their size by which kernels have to differ to be told apart
+_LIMIT = {np.dtype(np.float64): 1e6, np.dtype(np.float32): 1e3}  # weights that rounding stands
 
 
 class SemidefiniteSet:
@@ -30,8 +34,10 @@ class SemidefiniteSet:
 
     Without a normal the plane is Σe = 1, and tr s_m K_m has to be the same for all kernels. The
     identity of a ``WithIdentity`` is not part of K(e): its weight is nonnegative, a 1×1 block of M.
-    Kernels of ``scale`` zero have weight zero. Differences between kernels below 1e-7 of their
-    size are taken for rounding, and no weights are built on them.
+    Kernels of ``scale`` zero have weight zero. Where kernels differ so little that weights could
+    grow without end, none may be below −10⁶ times e₀ (−10³ for kernels in float32): larger ones
+    would leave K(e) no digits. That is one more 1×1 block of M for each kernel. Differences below
+    1e-13 of the kernels' size are rounding, and no weights are built on them.
 
     Attributes
     ----------
@@ -41,28 +47,38 @@ class SemidefiniteSet:
         The t_k.
     matrices : array (k, size, size)
         The N_k, orthonormal.
-    ignored : float
-        The largest share by which kernels differ without being told apart; 0 if there is none.
+    least : array (m,)
+        The lower limit of the weights; −∞ where K(e) ⪰ 0 is enough of one.
     """
 
     def __init__(
-        self, stack: Stack, scale: Array, normal: Array | None = None, cut: float = CUTS[0]
+        self,
+        stack: Stack,
+        scale: Array,
+        normal: Array | None = None,
+        cut: float = RANGES[0][0],
+        everywhere: bool = False,
     ) -> None:
         self._stack, self._scale = stack, scale
         used = (scale > 0.0).astype(float)
         plane = used if normal is None else normal * used
         self.center = used / float(plane @ used)
-        blocks, roots = _joint_range(stack, scale, self.center, cut)
-        kept, self.ignored = _independent(blocks, np.linalg.svd(plane[None])[2][1:])
+        blocks, roots, self._error = _joint_range(stack, scale, self.center, cut, everywhere)
+        self._everywhere = roots.size == stack.n + isinstance(stack, WithIdentity)
+        kept, differ = _independent(blocks, np.linalg.svd(plane[None])[2][1:])
+        self.least = np.full(scale.size, -np.inf)
+        if differ * (limit := _LIMIT[stack.precision]) < 2.0 * np.sqrt(roots.size):
+            self.least = -limit * self.center
+            blocks, roots = _limited(blocks, roots, self.center, plane, limit)
         changes = np.tensordot(kept, blocks, axes=1)
         matrices = changes / np.multiply.outer(roots, roots)
         back = np.linalg.inv(triangle(_flat(matrices))).T
         self.directions = back @ kept
         self.matrices = np.tensordot(back, matrices, axes=1)
         self._changes = triangle(_flat(changes)) @ back.T
-        self._everywhere = roots.size == stack.n + isinstance(stack, WithIdentity)
         self._noise = np.diag(1e-15 * (roots.max() / roots) ** 2)
-        self._extent = 0.0 if normal is not None else 2.0 * float(np.einsum("mii->m", blocks).max())
+        most = max(float(np.einsum("mii->m", blocks).max()), float(roots @ roots))
+        self._extent = 2.0 * most if normal is None else 0.0
 
     @property
     def size(self) -> int:
@@ -110,14 +126,16 @@ class SemidefiniteSet:
         return np.ascontiguousarray(whole.reshape(size, count, size).transpose(1, 0, 2))
 
     def holds(self, e: Array) -> bool:
-        """Whether K(e) is semidefinite, up to 1e-8 of its trace, outside the range as well."""
+        """Whether K(e) is semidefinite outside the range as well, up to rounding."""
         if self._everywhere:
             return True
         d = self._scale * e
         if isinstance(self._stack, WithIdentity):
             d[-1] = 0.0
         K = self._stack.combine(d)
-        return factored(K + 0.9e-8 * float(np.trace(K)) * np.eye(len(K))) is not None
+        most = 0.9 * NEGATIVITY[self._stack.precision] * float(np.trace(K))
+        slack = min(10.0 * float(np.abs(e).sum()) * self._error, most)
+        return factored(K + slack * np.eye(len(K))) is not None
 
     def rounding(self, x: Array, Z: Array) -> float:
         """What rounding in the entries of K(e) may take from a bound by Z."""
@@ -139,37 +157,59 @@ def factored(M: Array) -> Array | None:
         return None
 
 
-def _joint_range(stack: Stack, scale: Array, center: Array, cut: float) -> tuple[Array, Array]:
+def _joint_range(
+    stack: Stack, scale: Array, center: Array, cut: float, everywhere: bool
+) -> tuple[Array, Array, float]:
     """All s_m UᵀK_mU, U the eigenvectors that span the range of K(e₀), and √ of its eigenvalues.
 
     The range ends at eigenvalues below the share ``cut`` of the largest, or earlier, where kernels
     cease to be semidefinite beside their mean: that is rounding, of kernels kept in float32, say.
-    The identity gets a row and column of its own.
+    ``everywhere``: outside the range K(e) may be as negative as rounding, and no more. The identity
+    gets a row and column of its own. What rounding is, K(e₀) tells by its own eigenvalues.
     """
     kernels: Stack = stack.stack if isinstance(stack, WithIdentity) else stack
     values, U = np.linalg.eigh(kernels.combine((center * scale)[: kernels.m]))
+    error = max(-float(values[0]), 1e-15 * float(values[-1]))
     first = int(np.searchsorted(values, cut * values[-1], "right"))
-    U, values = U[:, first:], values[first:]
     blocks = np.stack([U.T @ kernels.combine(row) @ U for row in np.diag(scale[: kernels.m])])
     while cut < 1e-5:
-        little = 0.01 * np.diag(values)
-        if all(factored(block + little) is not None for block in blocks):
+        little = 0.01 * np.diag(values[first:])
+        if all(factored(block[first:, first:] + little) is not None for block in blocks):
             break
         cut *= 10.0
         first = int(np.searchsorted(values, cut * values[-1]))
-        blocks, values = blocks[:, first:, first:], values[first:]
+    slack = np.full(values.size, 10.0 * error)
+    if everywhere:
+        slack[:first] = max(slack[0], 0.1 * NEGATIVITY[stack.precision] * float(values.sum()))
+        first = 0
+    blocks, values = blocks[:, first:, first:], (values + slack)[first:]
     if not isinstance(stack, WithIdentity):
-        return blocks, np.sqrt(values)
+        return blocks, np.sqrt(values), error
     whole = np.zeros((stack.m, values.size + 1, values.size + 1))
     whole[:-1, :-1, :-1] = blocks
     whole[-1, -1, -1] = scale[-1]
-    return whole, np.sqrt(np.append(values, center[-1] * scale[-1]))
+    return whole, np.sqrt(np.append(values, center[-1] * scale[-1])), error
+
+
+def _limited(
+    blocks: Array, roots: Array, center: Array, plane: Array, limit: float
+) -> tuple[Array, Array]:
+    """The blocks with rows for e_k + limit·e₀_k ≥ 0, in units in which these are of their size."""
+    used = np.flatnonzero(center)
+    unit = float(roots @ roots) / (limit * center[used].sum())
+    size = roots.size
+    whole = np.zeros((len(blocks), size + used.size, size + used.size))
+    whole[:, :size, :size] = blocks
+    rows = size + np.arange(used.size)
+    whole[:, rows, rows] = unit * limit * np.outer(plane, center[used])
+    whole[used, rows, rows] += unit
+    return whole, np.append(roots, np.sqrt(unit * (1.0 + limit) * center[used]))
 
 
 def _independent(blocks: Array, plane: Array) -> tuple[Array, float]:
     """Orthonormal combinations of ``plane``'s rows under which the blocks do not cancel.
 
-    Also by what share of their size the blocks differ along the largest of the others.
+    Also by what share of their size the blocks differ along the least of them.
     """
     m, size = blocks.shape[:2]
     R = np.zeros((0, m))
@@ -180,7 +220,7 @@ def _independent(blocks: Array, plane: Array) -> tuple[Array, float]:
     _, sizes, combinations = np.linalg.svd(R @ plane.T)
     sizes = sizes / np.linalg.norm(R, axis=0).max()
     kept = np.count_nonzero(sizes > _SAME)
-    return combinations[:kept] @ plane, float(sizes[kept:].max(initial=0.0))
+    return combinations[:kept] @ plane, float(sizes[:kept].min(initial=np.inf))
 
 
 def triangle(columns: Array) -> Array:

@@ -21,7 +21,7 @@ from scipy.linalg import eigh
 
 from .oracle import Stack
 from .semidefinite import follow
-from .semidefinite_set import CUTS, SemidefiniteSet
+from .semidefinite_set import RANGES, SemidefiniteSet
 
 Array = NDArray[np.float64]
 
@@ -38,8 +38,8 @@ def support(stack: Stack, scale: Array, q: Array, tol: float = 1e-10) -> float:
     if not q.any():
         return 0.0
     most = np.inf
-    for cut in CUTS:
-        region = SemidefiniteSet(stack, scale, cut=cut)
+    for cut, everywhere in RANGES:
+        region = SemidefiniteSet(stack, scale, None, cut, everywhere)
         e, bound = _maximise(region, q, tol)
         most = min(most, bound)
         if region.holds(e):
@@ -52,10 +52,10 @@ def supports(stack: Stack, scale: Array, Q: Array, tol: float) -> Array:
     rest = np.flatnonzero(Q.any(axis=1))
     most = np.zeros(len(Q))
     most[rest] = np.inf
-    for cut in CUTS:
+    for cut, everywhere in RANGES:
         if not rest.size:
             break
-        part = _Part(SemidefiniteSet(stack, scale, cut=cut))
+        part = _Part(SemidefiniteSet(stack, scale, None, cut, everywhere))
         found = [(*part.maximise(Q[k], tol), k) for k in rest]
         for _, bound, k in found:
             most[k] = min(most[k], bound)
@@ -100,7 +100,7 @@ def _maximise(region: SemidefiniteSet, q: Array, tol: float) -> tuple[Array, flo
 
     A set that was enlarged may be unbounded. It is left where q·e is more than in the set itself.
     """
-    path = follow(region, lambda e, _: _Linear(e, -q), np.zeros(len(region.directions)), tol)
+    path = follow(region, lambda e, _: _Linear(e, -q), [np.zeros(len(region.directions))], tol)
     bound = -float(q @ region.center) - region.most(region.directions @ q)
     for center in islice(path, _MOST):
         least, bound = center.look, max(bound, center.bound)
