@@ -213,7 +213,8 @@ def _search(
 ) -> tuple[float, Array, AnyLook, Array] | None:
     """Backtrack until f − τ log det M falls: the share of the reach, x, look and factor there."""
     merit = state.look.value - step.target * state.log_det
-    rounding = 1e-12 * abs(state.look.value)
+    large = float(np.abs(region.weights(state.x)).sum() / np.abs(region.center).sum())
+    rounding = max(1e-12, 1e-15 * large) * abs(state.look.value)
     part = 1.0
     for _ in range(12):
         ahead = state.x + part * step.reach * step.primal

@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 # range count as well: from the least that may do to what does in any case.
 RANGES = ((1e-10, False), (1e-12, False), (1e-14, False), (1e-10, True))
 _SAME = 1e-13  # share of their size by which kernels have to differ to be told apart
-_LIMIT = {np.dtype(np.float64): 1e6, np.dtype(np.float32): 1e3}  # weights that rounding stands
+_LIMIT = {np.dtype(np.float64): 1e7, np.dtype(np.float32): 1e3}  # weights that rounding stands
 
 
 class SemidefiniteSet:
