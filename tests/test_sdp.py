@@ -228,8 +228,9 @@ def test_zero_kernels_get_no_weight():
     assert solution.objective == pytest.approx(
         learn(problem.K, problem.y, learner="sdp", tol=1e-6).objective, rel=1e-5
     )
-    with pytest.raises(ValueError, match="kernels of positive trace"):
-        learn(np.zeros((2, 18, 18)), problem.y, learner="sdp")
+    for criterion in ("hinge", "learn"):
+        with pytest.raises(ValueError, match="kernels of positive trace"):
+            learn(np.zeros((2, 18, 18)), problem.y, learner="sdp", **CRITERIA[criterion])
 
 
 @pytest.mark.parametrize("noise", [1e-11, 1e-9])
@@ -404,34 +405,3 @@ def test_an_exact_machine():
         spread.append(np.ptp((qp.linear - inner.f)[free]))
     assert spread[0] > 1e-6
     assert spread[1] < 1e-12
-
-
-# --- kernels that are nearly the same -----------------------------------------------------------
-
-
-@pytest.mark.parametrize("C", [1.0, np.inf])
-def test_differences_too_small_for_signed_weights_are_told(C: float) -> None:
-    """The bound covers nonnegative weights, which do use such differences."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((20, 2))
-    y = np.sign(X[:, 0])
-    squares = ((X[:, None] - X[None]) ** 2).sum(axis=2)
-    K = np.array([np.ones((20, 20)), np.exp(-squares / (2 * 4000.0**2))])
-    nonnegative = learn(K, y, C, "newton", trace=20.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        with pytest.warns(UserWarning, match="differ by .* of their size, too little for weights"):
-            signed = learn(K, y, C, "sdp", trace=20.0)
-    assert signed.dual <= nonnegative.primal
-    judged = duality_gap(
-        K, y, signed.weights, signed.coef, signed.bias, C=C, trace=20.0, signed=True
-    )
-    assert judged.dual <= nonnegative.primal
-
-
-def test_copies_are_no_small_difference() -> None:
-    problem = dense(0)
-    K = np.concatenate([problem.K, 3.0 * problem.K[:1] / 3.0])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert learn(K, problem.y, problem.C, "sdp").status == "optimal"

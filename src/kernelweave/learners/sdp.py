@@ -54,11 +54,15 @@ class Sdp(Params):
     def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
         """One SVM an iteration, from unit weights ``e`` or as near to them as K ⪰ 0 allows."""
         scale = oracle.weight_set.scale
-        dual, dual_v = oracle.dual, oracle.dual_v
+        first = dual, dual_v = oracle.dual, oracle.dual_v
         best: Point | None = None
-        told = False
+        found = told = False
         for cut, everywhere in RANGES:  # larger weights make smaller eigenvalues count
             region = SemidefiniteSet(oracle.whole, scale, None, cut, everywhere)
+            if everywhere:  # not within the sets before it, whose bounds need not hold for it
+                dual, dual_v = first
+            if best is not None and region.factor(region.coordinates(best.e)) is None:
+                best = None
             starts = map(region.inside, (e, region.center, *np.eye(e.size)[scale > 0.0]))
             try:
                 for center in follow(region, partial(_look, oracle, region), starts, tol):
@@ -71,12 +75,13 @@ class Sdp(Params):
                     bound = min(center.bound, point.linear - 0.5 * float(point.q.max()))
                     if bound > dual:
                         dual, dual_v = bound, point.v
-                    oracle.settle(best, min(dual, best.primal), dual_v)
+                    oracle.settle(best, dual, dual_v)
+                    found = True
                     yield
                 break
             except _Outside:
                 e = e if best is None else best.e
-        if best is None:
+        if not found:
             raise HardMarginInfeasible(NOT_SEPARABLE)
 
 

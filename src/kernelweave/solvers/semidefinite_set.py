@@ -162,10 +162,12 @@ def _joint_range(
 ) -> tuple[Array, Array, float]:
     """All s_m UᵀK_mU, U the eigenvectors that span the range of K(e₀), and √ of its eigenvalues.
 
+    Also how negative eigenvalues of K(e₀) are, or could be, that are rounding only.
+
     The range ends at eigenvalues below the share ``cut`` of the largest, or earlier, where kernels
     cease to be semidefinite beside their mean: that is rounding, of kernels kept in float32, say.
-    ``everywhere``: outside the range K(e) may be as negative as rounding, and no more. The identity
-    gets a row and column of its own. What rounding is, K(e₀) tells by its own eigenvalues.
+    ``everywhere``: rows outside the range count too, where K(e) may be negative by a tenth of what
+    kernels may be. The identity gets a row and column of its own.
     """
     kernels: Stack = stack.stack if isinstance(stack, WithIdentity) else stack
     values, U = np.linalg.eigh(kernels.combine((center * scale)[: kernels.m]))
@@ -178,11 +180,10 @@ def _joint_range(
             break
         cut *= 10.0
         first = int(np.searchsorted(values, cut * values[-1]))
-    slack = np.full(values.size, 10.0 * error)
-    if everywhere:
-        slack[:first] = max(slack[0], 0.1 * NEGATIVITY[stack.precision] * float(values.sum()))
-        first = 0
-    blocks, values = blocks[:, first:, first:], (values + slack)[first:]
+    slack = max(10.0 * error, 0.1 * NEGATIVITY[stack.precision] * float(values.sum()))
+    values += np.where(np.arange(values.size) < first, slack, 10.0 * error)
+    if not everywhere:
+        blocks, values = blocks[:, first:, first:], values[first:]
     if not isinstance(stack, WithIdentity):
         return blocks, np.sqrt(values), error
     whole = np.zeros((stack.m, values.size + 1, values.size + 1))
