@@ -305,7 +305,7 @@ def test_bad_input_to_the_criterion():
         gp_criterion(np.ones((2, 3)), [1, 2])
     with pytest.raises(ValueError, match="not positive definite"):
         gp_criterion([[1, 1], [1, 1]], [1, 2])
-    with pytest.raises(ValueError, match="K must be finite"):
+    with pytest.raises(ValueError, match="K has 2 NaN"):
         gp_criterion([[1, np.nan], [np.nan, 1]], [1, 2])
     with pytest.raises(ValueError, match="K is not symmetric"):
         gp_criterion([[2, 1], [0, 2]], [1, 2])

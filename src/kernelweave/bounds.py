@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .certificate import check_semidefinite
 from .checks import check_finite, check_nonnegative, check_number, check_vector
-from .kernels.stack import KernelStack, as_stack
+from .kernels.stack import KernelStack, as_stack, matrices
 from .problems.losses import check_labels
 from .solvers.support import supports
 
@@ -223,7 +223,7 @@ def capacity(
     """
     stack = as_stack(K)
     if signed and constant:
-        stack = KernelStack([*_kernels(stack), np.ones((stack.n, stack.n))], check=False)
+        stack = KernelStack([*matrices(stack), np.ones((stack.n, stack.n))], check=False)
     trace = check_number("trace", trace)
     count = check_number("samples", samples, int)
     traces = stack.traces()
@@ -232,7 +232,7 @@ def capacity(
     scale = np.divide(1.0, traces, out=np.zeros(stack.m), where=traces > 0.0)
     rng = np.random.default_rng(check_number("random_state", random_state, int, zero=True))
     signs = rng.choice([-1.0, 1.0], (stack.n, count))
-    q = np.stack([np.einsum("is,is->s", signs, K @ signs) for K in _kernels(stack)])
+    q = np.stack([np.einsum("is,is->s", signs, K @ signs) for K in matrices(stack)])
     q = scale[:, None] * q
     if signed:
         most = supports(stack, scale, q.T, 1e-3)
@@ -248,7 +248,7 @@ def capacity(
 
 def _limit(stack: KernelStack, constant: bool) -> float:
     """min(m, 2n max_j λ_j/tr K_j); the constant kernel has λ = tr K."""
-    kernels = [(K, r) for K, r in zip(_kernels(stack), stack.traces(), strict=True) if r > 0.0]
+    kernels = [(K, r) for K, r in zip(matrices(stack), stack.traces(), strict=True) if r > 0.0]
     count = len(kernels) + constant
     largest = 1.0 if constant else max((np.linalg.norm(K) / r) ** 2 for K, r in kernels)
     if stack.n * largest < count:  # λ_j tr K_j ≥ ‖K_j‖² does not settle it
@@ -267,7 +267,3 @@ def _stratum(radius: float, n: int, delta: float, capacity: float) -> tuple[floa
 
 def _confidence(delta: float, n: int) -> float:
     return float(2.0 * np.sqrt(np.log(1.0 / delta) / n))
-
-
-def _kernels(stack: KernelStack) -> list[Array]:
-    return [stack.combine(alone) for alone in np.eye(stack.m)]

@@ -26,7 +26,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from .checks import check_floats, check_number, check_vector
-from .kernels.stack import KernelStack, as_stack
+from .kernels.psd import check_gram
+from .kernels.stack import KernelStack, as_stack, matrices
 
 Array = NDArray[np.float64]
 
@@ -59,13 +60,7 @@ class MaxDeterminant:
 
 def gp_criterion(K: ArrayLike, y: ArrayLike) -> float:
     """D(K) = ½ log det K + ½ yᵀK⁻¹y; K positive definite, the noise of y included."""
-    matrix = check_floats("K", K)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
-        raise ValueError(f"K: a kernel matrix is square; found shape {matrix.shape}.")
-    if not np.isfinite(matrix).all():
-        raise ValueError("K must be finite, found NaN or infinity.")
-    if np.abs(matrix - matrix.T).max() > 1e-8 * np.abs(matrix).max():
-        raise ValueError("K is not symmetric; (K + K.T) / 2 is.")
+    matrix = np.asarray(check_gram(check_floats("K", K), "K", psd=False), dtype=np.float64)
     target = check_vector("y", y, len(matrix))
     factor = _factor(matrix, "K")
     whitened = solve_triangular(factor, target, lower=True)
@@ -99,9 +94,8 @@ def max_determinant(
     check_number("noise", noise, zero=True)
     check_number("tol", tol)
     R = np.empty((m, n, n))
-    for k, one in enumerate(np.eye(m)):
-        A = stack.combine(one) + noise * np.eye(n)
-        R[k] = cho_solve((_factor(A, f"K[{k}]"), True), np.eye(n))
+    for k, kernel in enumerate(matrices(stack)):
+        R[k] = cho_solve((_factor(kernel + noise * np.eye(n), f"K[{k}]"), True), np.eye(n))
     a = np.einsum("i,kij,j->k", target, R, target)
     R *= (n / a)[:, None, None]  # from here on all a_i are n, and the best weights sum to 1
     mu, steps = _newton(R, tol)

@@ -8,13 +8,11 @@ what a kernel says of all rows alike then does not count.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..checks import check_floats
-from .stack import KernelStack
+from .stack import KernelStack, matrices
 
 Array = NDArray[np.float64]
 
@@ -41,14 +39,14 @@ def alignment(
         Between −1 and 1, and not negative for kernels; 0 where either matrix is zero.
     """
     if isinstance(K, KernelStack):
-        matrices, n, one = _kernels(K), K.n, False
+        each, n, one = matrices(K), K.n, False
     else:
         array = _numbers("K", K)
         one = array.ndim == 2
         array = array[None] if one else array
         if array.ndim != 3 or array.shape[1] != array.shape[2] or not array.size:
             raise ValueError(f"K must have shape (n, n) or (m, n, n), found {np.shape(K)}")
-        matrices, n = iter(array), array.shape[1]
+        each, n = iter(array), array.shape[1]
     other = _numbers("target", target)
     if other.shape == (n,):
         values = np.unique(other)
@@ -60,7 +58,7 @@ def alignment(
         other = np.outer(other, other)
     if other.shape != (n, n):
         raise ValueError(f"target must have shape ({n},) or ({n}, {n}), found {other.shape}")
-    found = np.array([_cosine(matrix, other, centered) for matrix in matrices])
+    found = np.array([_cosine(matrix, other, centered) for matrix in each])
     return float(found[0]) if one else found
 
 
@@ -76,10 +74,6 @@ def _centered(K: Array) -> Array:
     means = K.mean(axis=0)
     centred = K - means - K.mean(axis=1)[:, None] + means.mean()
     return centred if np.linalg.norm(centred) > _NOTHING * np.linalg.norm(K) else 0.0 * K
-
-
-def _kernels(stack: KernelStack) -> Iterator[Array]:
-    return (stack.combine(alone) for alone in np.eye(stack.m))
 
 
 def _numbers(name: str, x: ArrayLike) -> Array:

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -249,6 +249,11 @@ class KernelStack:
 def as_stack(K: ArrayLike | KernelStack) -> KernelStack:
     """``K`` itself, or the stack of an array, validated."""
     return K if isinstance(K, KernelStack) else KernelStack(K)
+
+
+def matrices(stack: KernelStack) -> Iterator[Array]:
+    """Each K_k in turn, float64 and read-only."""
+    return (stack.combine(alone) for alone in np.eye(stack.m))
 
 
 def _in_fours(index: NDArray[np.int64], values: Array) -> tuple[NDArray[np.int64], Array]:
