@@ -42,7 +42,7 @@ class Sdp(Params):
     is a kernel on the rows given, and need not be one beside new rows: use it for transduction.
 
     Where kernels differ by little, large weights of opposite sign tell them apart, but rounding
-    would soon decide whether K ⪰ 0. With equal traces no weight goes below −10⁶ times the mean
+    would soon decide whether K ⪰ 0. With equal traces no weight goes below −10⁷ times the mean
     one (−10³ for float32): a warning says where that limit is reached, the certificate is for all
     weights within it. K ⪰ 0 holds to 1e-8 of the trace (1e-5 for float32), as for any kernel.
     """

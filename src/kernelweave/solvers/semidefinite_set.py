@@ -35,7 +35,7 @@ class SemidefiniteSet:
     Without a normal the plane is Σe = 1, and tr s_m K_m has to be the same for all kernels. The
     identity of a ``WithIdentity`` is not part of K(e): its weight is nonnegative, a 1×1 block of M.
     Kernels of ``scale`` zero have weight zero. Where kernels differ so little that weights could
-    grow without end, none may be below −10⁶ times e₀ (−10³ for kernels in float32): larger ones
+    grow without end, none may be below −10⁷ times e₀ (−10³ for kernels in float32): larger ones
     would leave K(e) no digits. That is one more 1×1 block of M for each kernel. Differences below
     1e-13 of the kernels' size are rounding, and no weights are built on them.
 
