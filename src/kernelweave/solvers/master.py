@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import ordered_jit
+from . import wide_master
 
 Array = NDArray[np.float64]
 
-_ENTER = 20  # kernels that may join the working set at a time
+_ENTER = 20  # kernels that may join the working set at a time, or as many as are in it
+_WIDE = 80  # kernels
 
 
 def solve_master(
@@ -29,27 +31,21 @@ def solve_master(
     """
     unit = max(float(np.abs((a - g @ center).max())), 1e-300)
     damping = np.broadcast_to(np.asarray(delta, dtype=float), center.shape)
-    pull = -damping * center  # linear part of the quadratic term
-    if factor is not None:
-        pull -= (factor @ center) @ factor
+    B = np.empty((0, center.size)) if factor is None else factor
+    pull = -damping * center - (B @ center) @ B  # linear part of the quadratic term
     likely = [_largest(cut - pull, _ENTER) for cut in g[-3:]]
     if np.count_nonzero(center) <= 3 * _ENTER:
         likely.append(np.flatnonzero(center))
     working = np.unique(np.concatenate(likely))
-    for _ in range(50):
-        hessian = np.diag(damping[working])
-        if factor is not None:
-            part = factor[:, working]
-            hessian += part.T @ part
-        columns = np.ascontiguousarray(g[:, working])
-        x, multipliers, level = _interior_point(a, columns, pull[working], hessian, unit)
-        price = pull - multipliers @ g + level
-        if factor is not None:
-            price += (part @ x) @ factor
+    enter = working
+    while enter.size:
+        columns, part = np.ascontiguousarray(g[:, working]), B[:, working]
+        model = a, columns, pull[working], damping[working], part
+        x, multipliers, level = _interior_point(*model, unit)
+        price = pull - multipliers @ g + (part @ x) @ B + level
         price[working] = 0.0
-        if price.min() >= -1e-10 * unit:
-            break
-        working = np.union1d(working, _largest(-price, _ENTER, above=1e-10 * unit))
+        enter = _largest(-price, max(_ENTER, working.size), above=1e-10 * unit)
+        working = np.union1d(working, enter)
     matters = x * columns.max(axis=0)
     x[matters < 1e-10 * min(unit, float(matters.max()))] = 0.0
     e = np.zeros(center.size)
@@ -64,20 +60,27 @@ def _largest(x: Array, count: int, above: float = -np.inf) -> NDArray[np.intp]:
 
 
 def _interior_point(
-    a: Array, g: Array, pull: Array, hessian: Array, unit: float
+    a: Array, g: Array, pull: Array, damping: Array, B: Array, unit: float
 ) -> tuple[Array, Array, float]:
     """Mehrotra's predictor-corrector; returns e, λ and the multiplier of Σe = 1.
 
     Conditions: He + pull − gᵀλ − w + ν = 0,  Σλ = 1,  s = z − a + ge ≥ 0,  Σe = 1,
     e∘w = 0,  s∘λ = 0. Everything is divided by ``unit``, the size of J.
     """
-    shift = float(g.min())
-    a, g, hessian, pull = (a - a.max()) / unit, (g - shift) / unit, hessian / unit, pull / unit
-    e, w = np.full(pull.size, 1.0 / pull.size), np.ones(pull.size)
+    size, shift = pull.size, float(g.min())
+    a, g, pull, damping = (a - a.max()) / unit, (g - shift) / unit, pull / unit, damping / unit
+    B = B / np.sqrt(unit)
+    e, w = np.full(size, 1.0 / size), np.ones(size)
     lam = np.full(a.size, 1.0 / a.size)
     z = float((a - g @ e).max()) + 1.0
     s = z - a + g @ e
-    nu = _follow(a, g, pull, hessian, e, w, s, lam, z)
+    found = None
+    if size > max(_WIDE, len(B) + a.size):
+        found = wide_master.follow(a, g, pull, damping, B, e, w, s, lam, z)
+    if found is None:
+        nu = _follow(a, g, pull, np.diag(damping) + B.T @ B, e, w, s, lam, z)
+        found = e, lam, nu
+    e, lam, nu = found
     return e / e.sum(), lam / lam.sum(), unit * nu + shift
 
 
