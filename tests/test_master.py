@@ -11,6 +11,7 @@ import pytest
 from problems import solve
 from scipy.optimize import linprog
 
+from kernelweave.solvers import master, wide_master
 from kernelweave.solvers.master import solve_master
 
 
@@ -149,6 +150,97 @@ def test_a_kernel_outside_the_first_working_set_joins() -> None:
     assert e[7] > 0.1
     best = reference(a, g, center, 1e-2, None)
     assert objective(e, a, g, center, 1e-2, None) == pytest.approx(best, rel=1e-7)
+
+
+# --- many kernels --------------------------------------------------------------------------------
+
+
+def many(seed: int, kind: str, cuts: int, bends: int, m: int = 150) -> tuple[np.ndarray, ...]:
+    """Cuts a, g and rows B over many kernels, of a kind that makes systems singular."""
+    rng = np.random.default_rng(seed)
+    g, B = rng.gamma(1.0, size=(cuts, m)), rng.standard_normal((bends, m))
+    few, noise = rng.integers(0, 5, m), {"near kernels": 1e-8, "near cuts": 1e-9}.get(kind, 0.0)
+    if kind in ("same kernels", "near kernels"):
+        g, B = g[:, few], B[:, few]
+    a = 3.0 + g.mean(axis=1) + 0.3 * rng.standard_normal(cuts)
+    if kind in ("same cuts", "near cuts"):
+        pick = rng.integers(0, 3, cuts) % cuts
+        a, g = a[pick], g[pick]
+    if kind == "far apart":
+        far = 10.0 ** rng.uniform(-4, 2, m)
+        g, B = g * far, B * far
+    if kind == "flat":
+        g = np.full((cuts, m), 2.0)
+    a, g, B = (x * (1.0 + noise * rng.standard_normal(x.shape)) for x in (a, g, B))
+    return a, g, B
+
+
+KINDS = ["plain", "same kernels", "near kernels", "same cuts", "near cuts", "far apart", "flat"]
+
+
+@pytest.mark.parametrize("delta", [1e-10, 1e-5, 1.0, 1e3])
+@pytest.mark.parametrize(("cuts", "bends"), [(1, 0), (1, 5), (6, 0), (25, 8)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_conditions_hold_over_many_kernels(kind: str, cuts: int, bends: int, delta: float) -> None:
+    """Stationarity, signs and complementarity by definition; the dense system finds no better e."""
+    a, g, B = many(cuts + bends, kind, cuts, bends)
+    m = g.shape[1]
+    pull = -delta / m - B.mean(axis=1) @ B
+    args = a, g, pull, np.full(m, delta), B
+    e, multipliers, level = master._interior_point(*args, 1.0)
+    slope = delta * e + pull + (B @ e) @ B - multipliers @ g + level
+    assert e.min() >= 0.0 and multipliers.min() >= 0.0
+    assert slope.min() >= -1e-9 and e @ slope <= 1e-9
+    values = a - g @ e
+    assert values.max() - multipliers @ values <= 1e-9
+
+    def value(x: np.ndarray) -> float:
+        return (a - g @ x).max() + 0.5 * delta * x @ x + 0.5 * ((B @ x) ** 2).sum() + pull @ x
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(master, "_WIDE", m)
+        dense = master._interior_point(*args, 1.0)[0]
+    assert value(e) <= value(dense) + 1e-9 * max(1.0, abs(value(dense)))
+
+
+def test_many_kernels_and_few_cuts_need_no_dense_system(monkeypatch) -> None:
+    monkeypatch.setattr(master, "_follow", None)  # would be called otherwise
+    for kind in ("plain", "same kernels", "near kernels"):
+        a, g, B = many(0, kind, 6, 4)
+        e, _, _ = master._interior_point(a, g, np.zeros(150), np.full(150, 0.1), B, 1.0)
+        assert e.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+def test_where_one_system_fails_the_other_is_solved(monkeypatch) -> None:
+    def singular(*args: object) -> None:
+        raise np.linalg.LinAlgError
+
+    a, g, B = many(1, "plain", 6, 4)
+    center = np.full(150, 1 / 150)
+    best = objective(solve_master(a, g, center, 10.0, B)[0], a, g, center, 10.0, B)
+    monkeypatch.setattr(wide_master, "_system", singular)
+    e, _ = solve_master(a, g, center, 10.0, B)
+    assert objective(e, a, g, center, 10.0, B) == pytest.approx(best, rel=1e-10)
+
+
+@pytest.mark.parametrize("bends", [0, 3])
+def test_a_dense_step(bends: int, monkeypatch) -> None:
+    """Weights that all stay in use: they join in a few rounds, and none is missed."""
+    m, sizes = 1500, []
+    a, g, B = many(2, "plain", 2, bends, m)
+    center, delta = np.full(m, 1.0 / m), 100.0 * m
+
+    def count(*args):
+        sizes.append(args[2].size)
+        return interior_point(*args)
+
+    interior_point = master._interior_point
+    monkeypatch.setattr(master, "_interior_point", count)
+    e, multipliers = solve_master(a, g, center, delta, B)
+    assert np.count_nonzero(e) == m
+    slope = delta * (e - center) - multipliers @ g + (B @ (e - center)) @ B
+    assert np.ptp(slope) <= 1e-7
+    assert len(sizes) <= 7 and sizes[-1] == m
 
 
 SCATTERED = """

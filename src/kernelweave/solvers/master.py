@@ -5,7 +5,8 @@
 The cuts a_k − g_k·e are lower bounds of J from past solutions; the quadratic term keeps e near
 the centre ē, with the curvature of J in BᵀB where a learner knows it. A primal-dual interior
 point method solves it over the few kernels that matter; kernels whose multiplier says that they
-should enter join until none is left.
+should enter join until none is left. A step within the set solves a system of the order of the
+kernels in it; where they are many and cuts few, ``wide_master`` takes one of the order of the cuts.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from . import wide_master
 
 Array = NDArray[np.float64]
 
-_ENTER = 20  # kernels that may join the working set at a time, or as many as are in it
-_WIDE = 80  # kernels
+_ENTER = 20  # kernels that may join the working set at a time; as many as are in it, if more
+_WIDE = 80  # kernels from which on arrays in place of loops pay
 
 
 def solve_master(
@@ -37,13 +38,15 @@ def solve_master(
     if np.count_nonzero(center) <= 3 * _ENTER:
         likely.append(np.flatnonzero(center))
     working = np.unique(np.concatenate(likely))
-    enter = working
-    while enter.size:
+    while True:
         columns, part = np.ascontiguousarray(g[:, working]), B[:, working]
-        model = a, columns, pull[working], damping[working], part
-        x, multipliers, level = _interior_point(*model, unit)
+        x, multipliers, level = _interior_point(
+            a, columns, pull[working], damping[working], part, unit
+        )
         price = pull - multipliers @ g + (part @ x) @ B + level
         price[working] = 0.0
+        if not price.min() < -1e-10 * unit:
+            break
         enter = _largest(-price, max(_ENTER, working.size), above=1e-10 * unit)
         working = np.union1d(working, enter)
     matters = x * columns.max(axis=0)

@@ -2,9 +2,13 @@
 
     min_{e ∈ Δ}  max_k (a_k − g_k·e)  +  ½ eᵀ(diag(δ) + BᵀB)e  +  pull·e
 
-A step solves D de + Rᵀt + ν = …, Θt − R de + hz = … with R = (B, −g), t = (B de, dλ),
-D = diag(δ + w/e), Θ = diag(1, s/λ) and h one for a cut, zero for a row of B. The kernels leave
-first, since D is diagonal: what remains, Θ + R D⁻¹Rᵀ, is of the order of cuts and rows of B.
+With R = (B, −g) and t = (B de, dλ), a step solves
+
+    D de + Rᵀt + dν = …,    Θt − R de + h dz = …,    h·t = …,    Σde = …
+
+where D = diag(δ + w/e), Θ = diag(1, s/λ), and h is one for a cut and zero for a row of B. D is
+diagonal, so the kernels leave first: what remains, Θ + R D⁻¹Rᵀ, is of the order of cuts and rows
+of B.
 """
 
 from __future__ import annotations
@@ -16,7 +20,8 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 Array = NDArray[np.float64]
-Step = Callable[[Array, Array, float, float], tuple[Array, Array, float, float]]
+Solved = tuple[Array, Array, float, float]
+Step = Callable[[Array, Array, float, float], Solved]
 
 
 def follow(
@@ -80,23 +85,23 @@ def _system(R: Array, bends: int, diagonal: Array, theta: Array) -> Step:
     mean = R @ share / total
     rows = R - mean[:, None]
     matrix = (rows * share) @ rows.T
+    among_cuts = matrix[bends:, bends:]
     matrix[np.diag_indices(bends)] += 1.0
-    cuts = matrix[bends:, bends:]
-    cuts[np.diag_indices_from(cuts)] += theta
-    heavy = float(cuts.diagonal().max())
-    cuts += heavy
+    among_cuts[np.diag_indices_from(among_cuts)] += theta
+    heavy = float(among_cuts.diagonal().max())
+    among_cuts += heavy
     scale = 1.0 / np.sqrt(matrix.diagonal())
     matrix *= scale[:, None] * scale
-    matrix[np.diag_indices_from(matrix)] += 1e-16 * len(matrix)  # what rounding takes
+    matrix[np.diag_indices_from(matrix)] += 1e-16 * len(matrix)  # as much as rounding takes
     factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
 
     def solve(side: Array) -> Array:
-        return scale * cho_solve(factor, scale * side, check_finite=False)
+        found: Array = scale * cho_solve(factor, scale * side, check_finite=False)
+        return found
 
-    h = np.append(np.zeros(bends), np.ones(theta.size))
-    along_z = solve(h)
+    along_z = solve(np.append(np.zeros(bends), np.ones(theta.size)))
 
-    def step(slopes: Array, cuts: Array, lack: float, excess: float):
+    def step(slopes: Array, cuts: Array, lack: float, excess: float) -> Solved:
         pushed = slopes * share
         side = rows @ pushed - mean * excess
         side[bends:] += cuts
