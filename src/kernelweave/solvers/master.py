@@ -20,7 +20,7 @@ from . import wide_master
 Array = NDArray[np.float64]
 
 _ENTER = 20  # kernels that may join the working set at a time; as many as are in it, if more
-_WIDE = 80  # kernels from which on arrays in place of loops pay
+_WIDE = 100  # kernels from which on arrays in place of loops pay
 
 
 def solve_master(
