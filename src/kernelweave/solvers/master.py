@@ -19,8 +19,8 @@ from . import wide_master
 
 Array = NDArray[np.float64]
 
-_ENTER = 20  # kernels that may join the working set at a time; as many as are in it, if more
-_WIDE = 100  # kernels from which on arrays in place of loops pay
+_ENTER = 20  # kernels that may join the working set at a time
+_WIDE = 100  # kernels from which on it doubles, and array operations are faster than loops
 
 
 def solve_master(
@@ -47,8 +47,8 @@ def solve_master(
         price[working] = 0.0
         if not price.min() < -1e-10 * unit:
             break
-        enter = _largest(-price, max(_ENTER, working.size), above=1e-10 * unit)
-        working = np.union1d(working, enter)
+        count = _ENTER if working.size < _WIDE else working.size
+        working = np.union1d(working, _largest(-price, count, above=1e-10 * unit))
     matters = x * columns.max(axis=0)
     x[matters < 1e-10 * min(unit, float(matters.max()))] = 0.0
     e = np.zeros(center.size)
