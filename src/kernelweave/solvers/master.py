@@ -71,18 +71,18 @@ def _interior_point(
     e∘w = 0,  s∘λ = 0. Everything is divided by ``unit``, the size of J.
     """
     size, shift = pull.size, float(g.min())
-    a, g, pull, damping = (a - a.max()) / unit, (g - shift) / unit, pull / unit, damping / unit
-    B = B / np.sqrt(unit)
+    a, g, pull = (a - a.max()) / unit, (g - shift) / unit, pull / unit
     e, w = np.full(size, 1.0 / size), np.ones(size)
     lam = np.full(a.size, 1.0 / a.size)
     z = float((a - g @ e).max()) + 1.0
     s = z - a + g @ e
     found = None
     if size > max(_WIDE, len(B) + a.size):
-        found = wide_master.follow(a, g, pull, damping, B, e, w, s, lam, z)
+        curvature = damping / unit, B / np.sqrt(unit)
+        found = wide_master.follow(a, g, pull, *curvature, e, w, s, lam, z)
     if found is None:
-        nu = _follow(a, g, pull, np.diag(damping) + B.T @ B, e, w, s, lam, z)
-        found = e, lam, nu
+        hessian = (np.diag(damping) + B.T @ B) / unit
+        found = e, lam, _follow(a, g, pull, hessian, e, w, s, lam, z)
     e, lam, nu = found
     return e / e.sum(), lam / lam.sum(), unit * nu + shift
 
