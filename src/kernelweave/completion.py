@@ -73,7 +73,8 @@ def complete_kernel(K: ArrayLike, S: ArrayLike | None = None, *, tol: float = 1e
         NaN, on both sides of the diagonal, where an entry is missing. The given entries must be
         symmetric. The diagonal must be given, unless S is positive definite.
     S : array (n, n), optional
-        Symmetric; zero if None.
+        Symmetric; zero if None. For the completion nearest to another kernel on the same rows, its
+        inverse, ``np.linalg.inv(other)``.
     tol : positive float
         The gap to reach.
 
