@@ -211,6 +211,20 @@ def test_many_kernels_and_few_cuts_need_no_dense_system(monkeypatch) -> None:
         assert e.sum() == pytest.approx(1.0, abs=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_step_is_exact_beside_cuts_that_do_not_matter(seed: int) -> None:
+    """s/λ spans all orders of magnitude near the end of the path."""
+    rng = np.random.default_rng(seed)
+    g, D = rng.uniform(0.0, 5.0, (6, 120)), 10.0 ** rng.uniform(-1.0, 6.0, 120)
+    theta = 10.0 ** np.array([-6.0, -5.0, 0.0, 6.0, 12.0, 13.0])
+    slopes, cuts = rng.standard_normal(120), 1e-3 * rng.standard_normal(6)
+    de, dl, dz, dn = wide_master._system(-g, 0, D, theta)(slopes, cuts, 0.0, 0.0)
+    np.testing.assert_allclose(D * de - dl @ g + dn, slopes, rtol=0.0, atol=1e-12)
+    terms = np.array([theta * dl, g @ de, np.full(6, dz)])
+    assert np.all(np.abs(terms.sum(axis=0) - cuts) <= 1e-10 * np.abs(terms).sum(axis=0))
+    assert abs(dl.sum()) <= 1e-15 and abs(de.sum()) <= 1e-12
+
+
 def test_where_one_system_fails_the_other_is_solved(monkeypatch) -> None:
     def singular(*args: object) -> None:
         raise np.linalg.LinAlgError

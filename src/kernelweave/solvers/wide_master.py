@@ -88,7 +88,7 @@ def _system(R: Array, bends: int, diagonal: Array, theta: Array) -> Step:
     among_cuts = matrix[bends:, bends:]
     matrix[np.diag_indices(bends)] += 1.0
     among_cuts[np.diag_indices_from(among_cuts)] += theta
-    heavy = float(among_cuts.diagonal().max())
+    heavy = float(among_cuts.diagonal().min())  # a larger one would take their digits
     among_cuts += heavy
     scale = 1.0 / np.sqrt(matrix.diagonal())
     matrix *= scale[:, None] * scale
