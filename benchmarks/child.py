@@ -13,10 +13,12 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 TIME, MEMORY = "time is up", "out of memory"
+# how a process ends: by the limit of allow(), by a library that gets no memory, by the system
+ENDS = {-signal.SIGXCPU: TIME, -signal.SIGABRT: MEMORY, -signal.SIGKILL: MEMORY}
 
 
 def in_process(work: Callable[..., dict[str, Any]], *args: Any) -> dict[str, Any]:
-    """What ``work(*args)`` returns, or ``why`` it did not.
+    """What ``work(*args)`` returns, or ``why`` it did not: time or memory. Its errors are ours.
 
     It gets nine tenths of the memory that is free now, and the time that it gives itself.
     """
@@ -26,13 +28,17 @@ def in_process(work: Callable[..., dict[str, Any]], *args: Any) -> dict[str, Any
     child.start()
     there.close()
     try:
-        return here.recv()
+        found = here.recv()
     except EOFError:
         child.join()
-        late = child.exitcode in (-signal.SIGXCPU, -signal.SIGKILL)
-        return {"why": TIME if late else MEMORY}
+        if child.exitcode not in ENDS:
+            raise RuntimeError(f"{work.__name__} ended with code {child.exitcode}") from None
+        found = {"why": ENDS[child.exitcode]}
     finally:
         child.kill()
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 def allow(seconds: float) -> None:
@@ -44,8 +50,10 @@ def allow(seconds: float) -> None:
 def _child(pipe: Connection, work: Callable[..., dict[str, Any]], args: tuple[Any, ...]) -> None:
     with open("/proc/meminfo", encoding="ascii") as lines:
         free = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-    resource.setrlimit(resource.RLIMIT_AS, (int(900 * free), resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_AS, (int(0.9 * 1024 * free), resource.RLIM_INFINITY))
     try:
         pipe.send(work(*args))
     except MemoryError:
         pipe.send({"why": MEMORY})
+    except Exception as error:
+        pipe.send(error)
