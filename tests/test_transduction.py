@@ -281,6 +281,8 @@ def test_bad_labels_and_parameters(cancer):
     ):
         with pytest.raises(ValueError, match=message):
             TransductiveMKLClassifier(**params).fit(X, target)
+    listed = [int(label) if label == -1 else str(label) for label in y]
+    assert TransductiveMKLClassifier().fit(X, listed).classes_.tolist() == ["0", "1"]
     for unlabeled in ([-1], np.array([-1]), {"-1": 1}):
         with pytest.raises(TypeError, match="unlabeled must be one value, found"):
             TransductiveMKLClassifier(unlabeled=unlabeled).fit(X, y)
@@ -326,6 +328,9 @@ def test_scores_are_those_of_labelled_rows(cancer):
     assert model.score(others, some, sample_weight=weight) == expected
     with pytest.raises(ValueError, match="y holds no label"):
         model.score(others, np.full(len(others), -1))
+    for wrong in ({"y": some[:-1]}, {"y": np.append(some, 1)}, {"sample_weight": weight[1:]}):
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            model.score(others, **{"y": some, **wrong})
     search = GridSearchCV(TransductiveMKLClassifier(), {"C": [0.1, 1.0]}, cv=3)
     assert search.fit(X, y).best_score_ > 0.9
     named = np.where(y == -1, None, np.where(y == 1, "yes", "no"))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, check_consistent_length
 from sklearn.utils.validation import column_or_1d
 
 from .checks import refuse_masked, shown
@@ -151,12 +151,13 @@ class TransductiveMKLClassifier(MKLClassifier):
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy on the rows of X that have a label in y."""
         labels, known = _read(y, self.unlabeled)
+        check_consistent_length(X, labels, sample_weight)
         rows = np.flatnonzero(known)
         if not rows.size:
             raise ValueError(_NO_LABEL.format(self.unlabeled))
-        weight = None if sample_weight is None else np.asarray(sample_weight)[rows]
-        pairs = zip(self.predict(_safe_indexing(X, rows)), labels[rows], strict=True)
-        return float(np.average([found == given for found, given in pairs], weights=weight))
+        weight = None if sample_weight is None else _safe_indexing(sample_weight, rows)
+        given = np.array(labels[rows].tolist())
+        return float(super().score(_safe_indexing(X, rows), given, weight))
 
     def _alone(self, row: Table) -> float:
         """The decision value of one more row, from a fit with it."""
@@ -173,8 +174,9 @@ def _read(y: Any, unlabeled: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     refuse_masked("y", y, "mark rows without a label with the value of unlabeled.")
     if isinstance(unlabeled, list | tuple | set | dict) or np.ndim(unlabeled) > 0:
         raise TypeError(f"unlabeled must be one value, found {shown(unlabeled)}")
-    if type(getattr(y, "dtype", None)).__module__.startswith("pandas"):
-        y = np.asarray(y, dtype=object)  # else NA makes floats of whole numbers
+    mixed = isinstance(y, list | tuple) and len({type(label) for label in y}) > 1
+    if mixed or type(getattr(y, "dtype", None)).__module__.startswith("pandas"):
+        y = np.asarray(y, dtype=object)  # else words make words, and NA floats, of all others
     labels = column_or_1d(y, warn=True)
     nothing = _is_nothing(unlabeled)
     missing = [

@@ -67,7 +67,7 @@ class KernelBank(Params):
         params = super().get_params(deep)
         for name, kernel in self._named(self.kernels).items() if deep else ():
             params[name] = kernel
-            if hasattr(kernel, "get_params"):
+            if hasattr(kernel, "get_params") and not isinstance(kernel, type):
                 params.update({f"{name}__{key}": v for key, v in kernel.get_params().items()})
         return params
 
@@ -96,7 +96,7 @@ class KernelBank(Params):
         """Kernels with a name of their own, one that no parameter of the bank has."""
         items = [item for item in _as_list(kernels) if _has_name(item)]
         names = [item[0] for item in items] + self._param_names()
-        usable = [name for name in names if names.count(name) == 1 and "__" not in name]
+        usable = [name for name in names if names.count(name) == 1 and "__" not in f"{name}_"]
         return {name: kernel for name, kernel, *_ in items if name in usable}
 
     def fit(self, X: Any, n_jobs: int | None = -1) -> FittedBank:

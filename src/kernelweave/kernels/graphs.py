@@ -53,7 +53,7 @@ class Graph:
     def __init__(self, adjacency: Any, nodes: Sequence[Any] | None = None) -> None:
         labels = frame_labels(adjacency, "Graph") if nodes is None else nodes
         self.adjacency = _check_adjacency(adjacency)
-        self.nodes = None if labels is None else tuple(map(str, labels))
+        self.nodes = None if labels is None else tuple(map(_text, labels))
         self._place: dict[str, int] = {}
         self._spectra: dict[bool, tuple[FloatArray, FloatArray]] = {}
         if self.nodes is not None:
@@ -308,14 +308,18 @@ def _names(rows: Rows, who: str) -> list[str]:
 
 
 def _name(value: Any, row: int, who: str) -> str:
-    """As text; numbers for names came as floats."""
+    """A name as text; numbers for names came as floats."""
     if isinstance(value, float | np.floating):
         if not np.isfinite(value):
             raise ValueError(f"{who}: row {row} of X has no name, found {value}; {_UNNAMED}")
-        return f"{value:.0f}" if value == np.floor(value) else str(value)
-    if value is None or value == "":
+    elif value is None or value == "":
         raise ValueError(f"{who}: row {row} of X has no name, found {value!r}; {_UNNAMED}")
-    return str(value)
+    return _text(value)
+
+
+def _text(name: Any) -> str:
+    whole = isinstance(name, float | np.floating) and name == np.floor(name)
+    return f"{name:.0f}" if whole else str(name)
 
 
 def _check_adjacency(adjacency: Any) -> Any:

@@ -54,8 +54,8 @@ class BagOfWords(Kernel):
 
     def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
         """The kernel with the vocabulary of these rows."""
-        words = _Words(self.vectorizer)
-        rows.remember(words, lambda: words.fit(_texts(rows, "BagOfWords"), "BagOfWords"))
+        words = _Words(self.vectorizer, "BagOfWords")
+        rows.remember(words, lambda: words.fit(_texts(rows, words.who)))
         return [("", FeatureKernel(words))]
 
 
@@ -106,8 +106,8 @@ class LatentConcepts(Kernel):
 
     def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
         """The kernel with the vocabulary and the concepts of these rows."""
-        words = _Words(self.vectorizer)
-        counts = words.fit(_texts(rows, "LatentConcepts"), "LatentConcepts")
+        words = _Words(self.vectorizer, "LatentConcepts")
+        counts = words.fit(_texts(rows, words.who))
         model = plsa(
             counts,
             self.n_concepts,
@@ -121,17 +121,18 @@ class LatentConcepts(Kernel):
 class _Words:
     """Word counts of texts, weighted, by a vectorizer of its own."""
 
-    def __init__(self, vectorizer: Any) -> None:
-        self.vectorizer = _make(vectorizer)
+    def __init__(self, vectorizer: Any, who: str) -> None:
+        self.vectorizer, self.who = _make(vectorizer), who
 
-    def fit(self, texts: list[str], who: str) -> Any:
+    def fit(self, texts: list[str]) -> Any:
         try:
             return self.vectorizer.fit_transform(texts)
         except ValueError as error:
-            raise ValueError(f"{who}: the {len(texts)} texts cannot be read: {error}.") from error
+            told = f"{self.who}: the {len(texts)} texts cannot be read: {error}"
+            raise ValueError(f"{told.rstrip('.')}.") from error
 
     def __call__(self, rows: Rows) -> Any:
-        return self.vectorizer.transform(_texts(rows, "BagOfWords"))
+        return self.vectorizer.transform(_texts(rows, self.who))
 
 
 class _Concepts:
@@ -148,7 +149,8 @@ class _Concepts:
 def bag_of_words_kernel(texts: Iterable[str], vectorizer: Any = "tfidf") -> FloatArray:
     """Inner products of the weighted word counts of texts, the vocabulary learnt on all of them."""
     _check_vectorizer(vectorizer, "bag_of_words_kernel")
-    phi = _Words(vectorizer).fit(_check_texts(texts, "bag_of_words_kernel"), "bag_of_words_kernel")
+    words = _Words(vectorizer, "bag_of_words_kernel")
+    phi = words.fit(_check_texts(texts, words.who))
     return inner_products(phi, phi)
 
 
@@ -163,8 +165,8 @@ def latent_concept_kernel(
 ) -> FloatArray:
     """Inner products of the concept memberships of texts, the concepts learnt on all of them."""
     _check_vectorizer(vectorizer, "latent_concept_kernel")
-    read = _check_texts(texts, "latent_concept_kernel")
-    counts = _Words(vectorizer).fit(read, "latent_concept_kernel")
+    words = _Words(vectorizer, "latent_concept_kernel")
+    counts = words.fit(_check_texts(texts, words.who))
     model = plsa(counts, n_concepts, max_iter=max_iter, tol=tol, random_state=random_state)
     phi = model.fold_in(counts)[0]
     return inner_products(phi, phi)
