@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -195,3 +196,41 @@ def test_nearly_constant(C):
         K, y, signed.weights, signed.coef, signed.bias, C=C, trace=20.0, signed=True
     )
     assert judged.dual <= plain.primal
+
+
+@pytest.mark.filterwarnings("ignore:some kernels differ")
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("scale", [1.0, 1e4, 1e8])
+@pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-7])
+def test_the_value_is_true_where_weights_cancel(delta, scale, loss):
+    """In exact arithmetic the model is never worse than it is said to be."""
+    rng = np.random.default_rng(0)
+    X, A = rng.standard_normal((12, 3)), rng.standard_normal((12, 12))
+    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
+    base = gaussian(X, 2.0)
+    K = scale * np.stack([base, base + delta * gram(A) / 12])
+    for C in (1.0, 1e4):
+        found = learn(K, y, C=C, loss=loss, learner="sdp", tol=1e-5)
+        assert found.weights.min() < -10.0 and found.gap <= 1e-5
+        for order in (slice(None), slice(None, None, -1)):
+            judged = duality_gap(
+                K[order], y, found.weights[order], found.coef, found.bias,
+                C=C, loss=loss, dual_alpha=found.dual_alpha, signed=True,
+            )  # fmt: skip
+            assert judged.primal == pytest.approx(found.primal, rel=1e-6)
+        assert exact_primal(K, y, found, C, loss) <= found.primal
+
+
+def exact_primal(K, y, found, C, loss):
+    weights, coef = [Fraction(x) for x in found.weights], [Fraction(x) for x in found.coef]
+    f = [
+        sum(d * Fraction(x) * c for d, row in zip(weights, rows, strict=True)
+            for x, c in zip(row, coef, strict=True))
+        for rows in K.transpose(1, 0, 2)
+    ]  # fmt: skip
+    slack = [
+        max(1 - int(sign) * (value + Fraction(found.bias)), 0)
+        for sign, value in zip(y, f, strict=True)
+    ]
+    losses = [s if loss == "hinge" else s * s / 2 for s in slack]
+    return sum(c * v for c, v in zip(coef, f, strict=True)) / 2 + Fraction(C) * sum(losses)

@@ -24,6 +24,7 @@ from .kernels._checks import NEGATIVITY
 from .kernels.stack import KernelStack
 from .problems.dual_qp import DualQP, relative_gap
 from .problems.weight_sets import WeightSet, norm
+from .solvers.oracle import cancellation
 from .solvers.support import support
 
 Array = NDArray[np.float64]
@@ -94,10 +95,14 @@ def duality_gap(
         check_weights(d, problem.weight_set)
     kernel = whole.combine(d)
     f = kernel @ w
-    rounding = 0.0
+    quad, rounding = max(float(w @ f), 0.0), 0.0
     if qp.is_hard:  # terms of f far larger than f leave it few digits
         rounding = 8.0 * np.finfo(float).eps * float((np.abs(kernel) @ np.abs(w)).max())
-    primal = qp.primal_value(f[rows], b, max(float(w @ f), 0.0), rounding)
+    if d.min() < 0.0:  # so do weights that cancel
+        error = cancellation(whole, d, w)
+        quad += float(np.abs(w) @ error)
+        f[rows] -= 0.0 if qp.is_hard else qp.linear * error[rows]
+    primal = qp.primal_value(f[rows], b, quad, rounding)
     if dual_alpha is None:
         v = qp.feasible(w[rows])
     else:

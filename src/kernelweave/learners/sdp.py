@@ -56,7 +56,7 @@ class Sdp(Params):
         scale = oracle.weight_set.scale
         first = dual, dual_v = oracle.dual, oracle.dual_v
         best: Point | None = None
-        found = told = False
+        found = False
         for cut, everywhere in RANGES:  # larger weights make smaller eigenvalues count
             region = SemidefiniteSet(oracle.whole, scale, None, cut, everywhere)
             if everywhere:  # not within the sets before it, whose bounds need not hold for it
@@ -69,13 +69,13 @@ class Sdp(Params):
                     point = center.look.point
                     if best is None or point.primal < best.primal:
                         best = point
-                    if not told and (reached := point.e < 0.5 * region.least).any():
-                        told = True
-                        _warn_limit(float(region.least[reached].min()))
                     bound = min(center.bound, point.linear - 0.5 * float(point.q.max()))
                     if bound > dual:
                         dual, dual_v = bound, point.v
                     oracle.settle(best, dual, dual_v)
+                    reached = best.e < 0.5 * region.least
+                    if reached.any() and oracle.reached(tol):
+                        _warn_limit(float(region.least[reached].min()))
                     found = True
                     yield
                 break

@@ -185,19 +185,30 @@ class Oracle:
 
     def _judge(self, e: Array, K: Array, inner: smo.Inner) -> Point:
         """The point with its primal value, kept if that is the least so far."""
-        quad = max(float(self.qp.fold(inner.v) @ inner.f), 0.0)
-        scale, bias, primal = 1.0, 0.0, np.inf
+        f, coef = inner.f, self.qp.fold(inner.v)
+        quad = most = max(float(coef @ f), 0.0)
+        scales = [1.0]
+        if e.min() < 0.0:  # f as far on the wrong side as rounding may put it; times a little, back
+            error = cancellation(self.stack, self.weight_set.scale * e, coef)
+            f, most = f - np.sign(self.qp.linear) * error, quad + float(np.abs(coef) @ error)
+            scales.append(1.0 / max(1.0 - 2.0 * float(error.max()), 0.5))
+        primal, scale, bias = np.inf, 1.0, 0.0
         if inner.bounded:
-            bias = self.qp.best_bias(inner.f)
-            primal = self.qp.primal_value(inner.f, bias, quad)
+            primal, scale, bias = min(self._scaled(f, most, scale) for scale in scales)
             if not primal < np.inf:
-                scale, bias, primal = self.qp.improve(inner.f, quad)
+                scale, bias, primal = self.qp.improve(f, most)
         linear = self.qp.dual_linear(inner.v)
         ask = partial(_quads, self.stack, self.qp, self.weight_set.scale)
         point = Point(e, K, inner.v, inner.f, quad, linear, scale, bias, primal, ask)
         if self.best is None or (point.primal < self.best.primal and not self._foreign):
             self.best = point
         return point
+
+    def _scaled(self, f: Array, quad: float, scale: float) -> tuple[float, float, float]:
+        """Primal value of scale·f with its best bias; both with it."""
+        f = f if scale == 1.0 else scale * f
+        bias = self.qp.best_bias(f)
+        return self.qp.primal_value(f, bias, scale * scale * quad), scale, bias
 
     def quads(self, v: Array, kernels: Places | None = None) -> Array:
         """All s_m vᵀK_m v, or those of some kernels. Costs a pass over them."""
@@ -258,6 +269,15 @@ class Oracle:
             if primal < self.best.primal:
                 self.best = replace(self.best, scale=scale, bias=bias, primal=primal)
         return self.best
+
+
+def cancellation(stack: Stack, d: Array, coef: Array) -> Array:
+    """How exactly each entry of Σ_m d_m K_m coef is known where weights of either sign cancel.
+
+    |Σ_m d_m K_m,ij| is at most s_i s_j with s_i² = Σ_m |d_m| K_m,ii.
+    """
+    s = np.sqrt(np.abs(d) @ stack.diagonals())
+    return np.asarray(4.0 * np.finfo(float).eps * s * float(s @ np.abs(coef)))
 
 
 def _quads(
