@@ -405,3 +405,18 @@ def test_an_exact_machine():
         spread.append(np.ptp((qp.linear - inner.f)[free]))
     assert spread[0] > 1e-6
     assert spread[1] < 1e-12
+
+
+def test_a_bound_that_starts_too_low_recovers():
+    """Two rows, four kernels: the multiplier was too small to fit the slope, and stayed so."""
+    K = np.array(
+        [[[0.063, 0.024], [0.024, 0.042]], [[1.28, 1.1], [1.1, 1.18]], np.ones((2, 2)),
+         np.diag([1.0, 0.0])]
+    )  # fmt: skip
+    y = np.array([-1.0, 1.0])
+    found = learn(K, y, C=0.01, learner="sdp", tol=1e-6)
+    judged = duality_gap(
+        K, y, found.weights, found.coef, found.bias,
+        C=0.01, dual_alpha=found.dual_alpha, signed=True,
+    )  # fmt: skip
+    assert judged.gap <= 1e-6

@@ -44,7 +44,8 @@ class Sdp(Params):
     Where kernels differ by little, large weights of opposite sign tell them apart, but rounding
     would soon decide whether K ⪰ 0. With equal traces no weight goes below −10⁷ times the mean
     one (−10³ for float32): a warning says where that limit is reached, the certificate is for all
-    weights within it. K ⪰ 0 holds to 1e-8 of the trace (1e-5 for float32), as for any kernel.
+    weights within it. K ⪰ 0 holds to 1e-8 (1e-5 for float32), as for any kernel, of the trace asked
+    for, which is that of K + τI where C is learnt.
     """
 
     signed: ClassVar[bool] = True

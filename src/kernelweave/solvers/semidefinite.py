@@ -69,7 +69,8 @@ def follow(
     """
     for x in starts:
         L = region.factor(x)
-        look = evaluate(region.weights(x), 1e-6 if x.size else 0.1 * tol)
+        close = 1e-6 if x.size else 0.1 * tol
+        look = None if L is None else evaluate(region.weights(x), close)
         if L is not None and look is not None:
             break
     else:
@@ -99,6 +100,8 @@ def follow(
         turn = solve_triangular(L, factor, lower=True, check_finite=False)
         Y = turn.T @ (state.Y + part * step.dual_reach * step.dual) @ turn
         L, Y = factor, _symmetric(Y)
+        if lost > 4:  # too small ever to fit the slope
+            Y *= 10.0
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def support(stack: Stack, scale: Array, q: Array, tol: float = 1e-10) -> float:
     for cut, everywhere in RANGES:
         region = SemidefiniteSet(stack, scale, None, cut, everywhere)
         e, bound = _maximise(region, q, tol)
-        most = min(most, bound)
+        most = bound if everywhere else min(most, bound)  # not within the sets before it
         if region.holds(e):
             break
     return max(most, float(q.max()))
@@ -58,7 +58,7 @@ def supports(stack: Stack, scale: Array, Q: Array, tol: float) -> Array:
         part = _Part(SemidefiniteSet(stack, scale, None, cut, everywhere))
         found = [(*part.maximise(Q[k], tol), k) for k in rest]
         for _, bound, k in found:
-            most[k] = min(most[k], bound)
+            most[k] = bound if everywhere else min(most[k], bound)
         rest = np.array([k for e, _, k in found if not part.region.holds(e)], dtype=int)
     return np.maximum(most, Q.max(axis=1))
 
