@@ -153,9 +153,10 @@ def check_signed_weights(d: Array, problem: Problem) -> None:
     whole, scale = problem.whole, problem.weight_set.scale
     used = scale > 0.0
     size = float((d[used] / scale[used]).sum())
-    if abs(size - 1.0) > 1e-8:
+    rounding = 1e-14 * float(np.abs(d[used] / scale[used]).sum())
+    if abs(size - 1.0) > max(1e-8, rounding):
         raise ValueError(
-            f"signed weights must give the combined kernel its trace, found {size:g} times that"
+            f"signed weights must give the combined kernel its trace, found {size:.10g} times that"
         )
     if problem.learns_C and d[-1] < 0.0:
         raise ValueError(f"ridge must be a number ≥ 0, found {d[-1]:g}")

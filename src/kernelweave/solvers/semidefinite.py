@@ -101,7 +101,7 @@ def follow(
         Y = turn.T @ (state.Y + part * step.dual_reach * step.dual) @ turn
         L, Y = factor, _symmetric(Y)
         if lost > 4:  # too small ever to fit the slope
-            Y *= 10.0
+            Y, lost = 100.0 * Y, 0
 
 
 @dataclass(frozen=True)
