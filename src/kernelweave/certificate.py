@@ -108,6 +108,8 @@ def duality_gap(
     else:
         v = qp.feasible(qp.linear * check_vector("dual_alpha", dual_alpha, whole.n)[rows])
     most = _support(problem, problem.stack.quad_forms(v), signed)
+    if d.min() < 0.0:
+        most += float(np.abs(v) @ cancellation(problem.stack, d, v))
     if dual_alpha is None:
         v, most = _best_multiple(qp, v, most)
     return Certificate(primal, qp.dual_value(v, most))

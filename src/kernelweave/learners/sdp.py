@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from ..params import Params
 from ..solvers.curvature import hessian_factor
-from ..solvers.oracle import NOT_SEPARABLE, HardMarginInfeasible, Oracle, Point, cancellation
+from ..solvers.oracle import NOT_SEPARABLE, HardMarginInfeasible, Oracle, Point
 from ..solvers.semidefinite import follow
 from ..solvers.semidefinite_set import RANGES, SemidefiniteSet
 
@@ -71,7 +71,7 @@ class Sdp(Params):
                     if best is None or point.primal < best.primal:
                         best = point
                     bound = min(center.bound, point.linear - 0.5 * float(point.q.max()))
-                    bound -= _rounding(oracle, point)
+                    bound -= 0.5 * point.doubt  # the q_m err as their combination does
                     if bound > dual:
                         dual, dual_v = bound, point.v
                     oracle.settle(best, dual, dual_v)
@@ -107,15 +107,6 @@ def _look(oracle: Oracle, region: SemidefiniteSet, e: Array, close: float) -> _L
     # where rounding alone keeps f from separating the classes, the next point may do better
     least = point.primal if point.primal < np.inf else oracle.qp.improve(point.f, point.quad)[2]
     return _Look(oracle, point) if point.e is e and least < np.inf else None
-
-
-def _rounding(oracle: Oracle, point: Point) -> float:
-    """What rounding in the q_m may add to a bound, at weights like those of ``point``."""
-    if point.e.min() >= 0.0:
-        return 0.0
-    coef = oracle.qp.fold(point.v)
-    error = cancellation(oracle.stack, oracle.weight_set.scale * point.e, coef)
-    return 0.5 * float(np.abs(coef) @ error)
 
 
 @dataclass(frozen=True)

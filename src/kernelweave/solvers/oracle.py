@@ -82,7 +82,8 @@ class HardMarginInfeasible(ValueError):
 class Point:
     """One inner solution: SVM variables v at unit weights e.
 
-    ``value`` is the dual value at e (a lower bound of J(e)), ``primal`` an upper bound of it.
+    ``value`` is the dual value at e (a lower bound of J(e)), ``primal`` an upper bound of it. Under
+    weights of either sign ``doubt`` is how far rounding may have moved vᵀKv.
     """
 
     e: Array
@@ -94,6 +95,7 @@ class Point:
     scale: float
     bias: float
     primal: float
+    doubt: float
     _quad_forms: Callable[[Array], Array] = field(repr=False)
 
     @property
@@ -186,20 +188,19 @@ class Oracle:
     def _judge(self, e: Array, K: Array, inner: smo.Inner) -> Point:
         """The point with its primal value, kept if that is the least so far."""
         f, coef = inner.f, self.qp.fold(inner.v)
-        quad = most = max(float(coef @ f), 0.0)
-        scales = [1.0]
+        quad, doubt, scales = max(float(coef @ f), 0.0), 0.0, [1.0]
         if e.min() < 0.0:  # f as far on the wrong side as rounding may put it; times a little, back
             error = cancellation(self.stack, self.weight_set.scale * e, coef)
-            f, most = f - np.sign(self.qp.linear) * error, quad + float(np.abs(coef) @ error)
+            f, doubt = f - np.sign(self.qp.linear) * error, float(np.abs(coef) @ error)
             scales.append(1.0 / max(1.0 - 2.0 * float(error.max()), 0.5))
         primal, scale, bias = np.inf, 1.0, 0.0
         if inner.bounded:
-            primal, scale, bias = min(self._scaled(f, most, scale) for scale in scales)
+            primal, scale, bias = min(self._scaled(f, quad + doubt, scale) for scale in scales)
             if not primal < np.inf:
-                scale, bias, primal = self.qp.improve(f, most)
+                scale, bias, primal = self.qp.improve(f, quad + doubt)
         linear = self.qp.dual_linear(inner.v)
         ask = partial(_quads, self.stack, self.qp, self.weight_set.scale)
-        point = Point(e, K, inner.v, inner.f, quad, linear, scale, bias, primal, ask)
+        point = Point(e, K, inner.v, inner.f, quad, linear, scale, bias, primal, doubt, ask)
         if self.best is None or (point.primal < self.best.primal and not self._foreign):
             self.best = point
         return point
