@@ -346,7 +346,7 @@ def test_support_function(seed):
     traces = np.trace(problem.K, axis1=1, axis2=2)
     K = sum(d[k] * problem.K[k] for k in range(4))
     best = solve(cp.Problem(cp.Maximize(q @ d), [K >> 0, traces @ d == c]))
-    assert support(made.whole, scale, scale * q) == pytest.approx(best, rel=1e-6)
+    assert support(made.whole, scale, scale * q, made.weight_set.uniform()) == pytest.approx(best, rel=1e-6)
 
 
 @pytest.mark.parametrize("problem", [dense(5, n=60), *awkward()[::3]], ids=repr)
@@ -358,7 +358,8 @@ def test_many_at_once_are_bounds_as_close_as_asked(problem):
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (6, stack.n))
     Q = scale * np.array([[v @ K @ v for K in problem.K] for v in [*signs, 0.0 * signs[0]]])
     found = supports(stack, scale, Q, 1e-3)
-    exact = np.array([support(stack, scale, q) for q in Q])
+    middle = (scale > 0.0) / np.count_nonzero(scale)
+    exact = np.array([support(stack, scale, q, middle) for q in Q])
     assert found[-1] == exact[-1] == 0.0
     assert np.all(found >= exact * (1 - 1e-9))
     assert np.all(found <= exact * (1 + 1.1e-3))

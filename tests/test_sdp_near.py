@@ -234,3 +234,24 @@ def exact_primal(K, y, found, C, loss):
     ]
     losses = [s if loss == "hinge" else s * s / 2 for s in slack]
     return sum(c * v for c, v in zip(coef, f, strict=True)) / 2 + Fraction(C) * sum(losses)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_bound_is_for_a_set_with_the_weights(seed):
+    """Whether a fast-decaying kernel less a constant is one is decided by its last digits.
+
+    Weights from a set that lets K be negative by rounding are not judged by a smaller one, nor
+    weights from a smaller one by that set.
+    """
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.standard_normal((25, 1)), axis=0)
+    K = np.stack([gaussian(x, 2.0), np.ones((25, 25)), (1.0 + x @ x.T) ** 2])
+    y = labels(rng, 25)
+    y[rng.random(25) < 0.5] = 0.0
+    found = learn(K, y, C=10.0, learner="sdp")
+    judged = duality_gap(
+        K, y, found.weights, found.coef, found.bias,
+        C=10.0, dual_alpha=found.dual_alpha, signed=True,
+    )  # fmt: skip
+    assert judged.dual <= judged.primal
+    assert judged.gap <= found.gap <= 1e-3

@@ -107,7 +107,8 @@ def duality_gap(
         v = qp.feasible(w[rows])
     else:
         v = qp.feasible(qp.linear * check_vector("dual_alpha", dual_alpha, whole.n)[rows])
-    most = _support(problem, problem.stack.quad_forms(v), signed)
+    q = problem.stack.quad_forms(v)
+    most = _signed_support(problem, q, d) if signed else problem.weight_set.support(q)
     if d.min() < 0.0:
         most += float(np.abs(v) @ cancellation(problem.stack, d, v))
     if dual_alpha is None:
@@ -115,12 +116,11 @@ def duality_gap(
     return Certificate(primal, qp.dual_value(v, most))
 
 
-def _support(problem: Problem, q: Array, signed: bool) -> float:
-    """σ(q), or an upper bound of it."""
-    if not signed:
-        return problem.weight_set.support(q)
+def _signed_support(problem: Problem, q: Array, d: Array) -> float:
+    """An upper bound of σ(q) over signed weights, d among them."""
     scale = problem.weight_set.scale
-    return support(problem.whole, scale, scale * q)
+    e = np.divide(d, scale, out=np.zeros_like(d), where=scale > 0.0)
+    return support(problem.whole, scale, scale * q, e)
 
 
 def _best_multiple(qp: DualQP, v: Array, support: float) -> tuple[Array, float]:

@@ -29,7 +29,7 @@ from ..params import Params
 from ..solvers.curvature import hessian_factor
 from ..solvers.oracle import NOT_SEPARABLE, HardMarginInfeasible, Oracle, Point
 from ..solvers.semidefinite import follow
-from ..solvers.semidefinite_set import RANGES, SemidefiniteSet
+from ..solvers.semidefinite_set import SemidefiniteSet, nested_sets
 
 Array = NDArray[np.float64]
 
@@ -58,11 +58,10 @@ class Sdp(Params):
         first = dual, dual_v = oracle.dual, oracle.dual_v
         best: Point | None = None
         found = False
-        for cut, everywhere in RANGES:  # larger weights make smaller eigenvalues count
-            region = SemidefiniteSet(oracle.whole, scale, None, cut, everywhere)
-            if everywhere:  # not within the sets before it, whose bounds need not hold for it
+        for region in nested_sets(oracle.whole, scale):
+            if region.lenient:  # bounds of the sets before it need not hold for it
                 dual, dual_v = first
-            if best is not None and region.factor(region.coordinates(best.e)) is None:
+            if best is not None and not region.contains(best.e):
                 best = None
             starts = map(region.inside, (e, region.center, *np.eye(e.size)[scale > 0.0]))
             try:

@@ -10,6 +10,7 @@ range, and directions t_k of the plane along which K(e) changes, the set is
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 
 import numpy as np
@@ -22,9 +23,7 @@ from .oracle import Stack
 
 Array = NDArray[np.float64]
 
-# Share of its largest eigenvalue below which K(e₀) counts as zero, and whether rows outside its
-# range count as well: from the least that may do to what does in any case.
-RANGES = ((1e-10, False), (1e-12, False), (1e-14, False), (1e-10, True))
+_CUTS = (1e-10, 1e-12, 1e-14)  # shares of its largest eigenvalue below which K(e₀) counts as zero
 _SAME = 1e-13  # share of their size by which kernels have to differ to be told apart
 _LIMIT = {np.dtype(np.float64): 1e7, np.dtype(np.float32): 1e3}  # weights that rounding stands
 
@@ -49,6 +48,9 @@ class SemidefiniteSet:
         The N_k, orthonormal.
     least : array (m,)
         The lower limit of the weights; −∞ where K(e) ⪰ 0 is enough of one.
+    lenient : bool
+        Whether K(e) is looked at on all rows, not on the range of K(e₀) alone, and outside that may
+        be negative by a tenth of what kernels may be.
     """
 
     def __init__(
@@ -56,14 +58,14 @@ class SemidefiniteSet:
         stack: Stack,
         scale: Array,
         normal: Array | None = None,
-        cut: float = RANGES[0][0],
-        everywhere: bool = False,
+        cut: float = _CUTS[0],
+        lenient: bool = False,
     ) -> None:
-        self._stack, self._scale = stack, scale
+        self._stack, self._scale, self.lenient = stack, scale, lenient
         used = (scale > 0.0).astype(float)
         plane = used if normal is None else normal * used
         self.center = used / float(plane @ used)
-        blocks, roots, self._error = _joint_range(stack, scale, self.center, cut, everywhere)
+        blocks, roots, self._error = _joint_range(stack, scale, self.center, cut, lenient)
         self._everywhere = roots.size == stack.n + isinstance(stack, WithIdentity)
         kept, differ = _independent(blocks, np.linalg.svd(plane[None])[2][1:])
         self.least = np.full(scale.size, -np.inf)
@@ -137,6 +139,11 @@ class SemidefiniteSet:
         slack = min(10.0 * float(np.abs(e).sum()) * self._error, most)
         return factored(K + slack * np.eye(len(K))) is not None
 
+    def contains(self, e: Array) -> bool:
+        """Whether weights e are of the set, and K(e) is semidefinite, up to rounding."""
+        noise = float(np.abs(e).sum()) * self._noise
+        return factored(self.matrix(self.coordinates(e)) + noise) is not None and self.holds(e)
+
     def rounding(self, x: Array, Z: Array) -> float:
         """What rounding in the entries of K(e) may take from a bound by Z."""
         return float(np.abs(self.weights(x)).sum() * np.vdot(self._noise, Z))
@@ -149,6 +156,16 @@ class SemidefiniteSet:
         return self._extent * float(np.linalg.norm(np.linalg.solve(self._changes.T, rest)))
 
 
+def nested_sets(stack: Stack, scale: Array) -> Iterator[SemidefiniteSet]:
+    """From the least that may do, each within the one before; at last what does in any case.
+
+    Larger weights make smaller eigenvalues count. The last set is lenient: not within the others.
+    """
+    for cut in _CUTS:
+        yield SemidefiniteSet(stack, scale, cut=cut)
+    yield SemidefiniteSet(stack, scale, lenient=True)
+
+
 def factored(M: Array) -> Array | None:
     """L with LLᵀ = M, lower triangular; None where M is not positive definite."""
     try:
@@ -158,7 +175,7 @@ def factored(M: Array) -> Array | None:
 
 
 def _joint_range(
-    stack: Stack, scale: Array, center: Array, cut: float, everywhere: bool
+    stack: Stack, scale: Array, center: Array, cut: float, lenient: bool
 ) -> tuple[Array, Array, float]:
     """All s_m UᵀK_mU, U the eigenvectors that span the range of K(e₀), and √ of its eigenvalues.
 
@@ -166,7 +183,7 @@ def _joint_range(
 
     The range ends at eigenvalues below the share ``cut`` of the largest, or earlier, where kernels
     cease to be semidefinite beside their mean: that is rounding, of kernels kept in float32, say.
-    ``everywhere``: rows outside the range count too, where K(e) may be negative by a tenth of what
+    ``lenient``: rows outside the range count too, where K(e) may be negative by a tenth of what
     kernels may be. The identity gets a row and column of its own.
     """
     kernels: Stack = stack.stack if isinstance(stack, WithIdentity) else stack
@@ -182,7 +199,7 @@ def _joint_range(
         first = int(np.searchsorted(values, cut * values[-1]))
     slack = max(10.0 * error, 0.1 * NEGATIVITY[stack.precision] * float(values.sum()))
     values += np.where(np.arange(values.size) < first, slack, 10.0 * error)
-    if not everywhere:
+    if not lenient:
         blocks, values = blocks[:, first:, first:], values[first:]
     if not isinstance(stack, WithIdentity):
         return blocks, np.sqrt(values), error

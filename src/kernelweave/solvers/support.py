@@ -21,7 +21,7 @@ from scipy.linalg import eigh
 
 from .oracle import Stack
 from .semidefinite import follow
-from .semidefinite_set import RANGES, SemidefiniteSet
+from .semidefinite_set import SemidefiniteSet, nested_sets
 
 Array = NDArray[np.float64]
 
@@ -30,21 +30,23 @@ _ENDS = 2  # eigenvectors of each N_k to begin with, at either end
 _TAKEN = 4  # eigenvectors to take at a time
 
 
-def support(stack: Stack, scale: Array, q: Array, tol: float = 1e-10) -> float:
+def support(stack: Stack, scale: Array, q: Array, e: Array, tol: float = 1e-10) -> float:
     """An upper bound of σ(q), as close as ``tol`` or as rounding allows.
 
-    ``stack`` and ``scale`` are those of a ``SemidefiniteSet``.
+    ``stack`` and ``scale`` are those of a ``SemidefiniteSet``; the bound is for a set with ``e``.
     """
     if not q.any():
         return 0.0
-    most = np.inf
-    for cut, everywhere in RANGES:
-        region = SemidefiniteSet(stack, scale, None, cut, everywhere)
-        e, bound = _maximise(region, q, tol)
-        most = bound if everywhere else min(most, bound)  # not within the sets before it
-        if region.holds(e):
+    most, contained = np.inf, False
+    for region in nested_sets(stack, scale):
+        if region.lenient and contained:
             break
-    return max(most, float(q.max()))
+        reached, bound = _maximise(region, q, tol)
+        most = bound if region.lenient else min(most, bound)
+        contained = region.contains(e)
+        if contained and region.holds(reached):
+            break
+    return max(most, float(q.max()), float(q @ e))
 
 
 def supports(stack: Stack, scale: Array, Q: Array, tol: float) -> Array:
@@ -52,14 +54,14 @@ def supports(stack: Stack, scale: Array, Q: Array, tol: float) -> Array:
     rest = np.flatnonzero(Q.any(axis=1))
     most = np.zeros(len(Q))
     most[rest] = np.inf
-    for cut, everywhere in RANGES:
+    for region in nested_sets(stack, scale):
         if not rest.size:
             break
-        part = _Part(SemidefiniteSet(stack, scale, None, cut, everywhere))
+        part = _Part(region)
         found = [(*part.maximise(Q[k], tol), k) for k in rest]
         for _, bound, k in found:
-            most[k] = bound if everywhere else min(most[k], bound)
-        rest = np.array([k for e, _, k in found if not part.region.holds(e)], dtype=int)
+            most[k] = bound if region.lenient else min(most[k], bound)
+        rest = np.array([k for e, _, k in found if not region.holds(e)], dtype=int)
     return np.maximum(most, Q.max(axis=1))
 
 
