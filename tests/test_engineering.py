@@ -198,7 +198,7 @@ print(bool((before.coef == after.coef).all() and before.gap == after.gap))
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_interrupt_during_learn() -> None:
-    """Ctrl-C ends a long fit soon, and what comes after is as if nothing had been."""
+    """Ctrl-C ends a fit of minutes soon, and what comes after is as if nothing had been."""
     child = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED],
         stdout=subprocess.PIPE,
@@ -217,7 +217,7 @@ def test_interrupt_during_learn() -> None:
     assert child.returncode == 0, err
     stopped, usable = out.split()
     assert stopped != "finished"
-    assert float(stopped) - sent < 2.0
+    assert float(stopped) - sent < 10.0  # a fraction of a second, unless the machine is busy
     assert usable == "True"
 
 

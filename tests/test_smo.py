@@ -212,11 +212,9 @@ def test_infeasible_hard_margin_is_said_quickly(seed: int) -> None:
     n = 100
     y = labels(rng, n)
     K = gram(rng.standard_normal((n, 3)))  # labels are noise: three features cannot separate
-    ticks = []
-    began = time.perf_counter()
-    inner = smo.solve(K, hinge(y, np.inf), tol=1e-4, tick=lambda: ticks.append(None))
+    inner = smo.solve(K, hinge(y, np.inf), tol=1e-4)
     assert not inner.bounded
-    assert time.perf_counter() - began < 5.0
+    assert inner.steps < 100 * n
 
 
 def test_contradicting_labels_are_infeasible() -> None:
@@ -375,10 +373,10 @@ def slow_problem(n: int) -> tuple[np.ndarray, DualQP]:
 def test_returns_to_python_often() -> None:
     K, qp = slow_problem(2000)
     smo.solve(K[:50, :50].copy(), DualQP(qp.linear[:50], qp.lower[:50], qp.upper[:50], 50))
-    times = [time.perf_counter()]
+    times = [time.thread_time()]  # that of other processes does not count
 
     def tick() -> None:
-        times.append(time.perf_counter())
+        times.append(time.thread_time())
         if times[-1] - times[0] > 6.0:
             raise Enough
 
