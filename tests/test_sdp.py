@@ -346,7 +346,8 @@ def test_support_function(seed):
     traces = np.trace(problem.K, axis1=1, axis2=2)
     K = sum(d[k] * problem.K[k] for k in range(4))
     best = solve(cp.Problem(cp.Maximize(q @ d), [K >> 0, traces @ d == c]))
-    assert support(made.whole, scale, scale * q, made.weight_set.uniform()) == pytest.approx(best, rel=1e-6)
+    found = support(made.whole, scale, scale * q, made.weight_set.uniform())
+    assert found == pytest.approx(best, rel=1e-6)
 
 
 @pytest.mark.parametrize("problem", [dense(5, n=60), *awkward()[::3]], ids=repr)

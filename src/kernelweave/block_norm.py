@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._warn import warn_unconverged
 from .checks import check_number, check_positive
 from .formulation import make_problem, refuse_learnt_C
 from .kernels.factors import factor
 from .kernels.stack import KernelStack
 from .problems.dual_qp import DualQP, relative_gap
-from .solution import warn_unconverged
 from .solvers import smo
 from .solvers.cone_programs import block_norm_form, in_units
 from .solvers.oracle import NOT_SEPARABLE, HardMarginInfeasible, Stack

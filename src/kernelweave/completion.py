@@ -16,13 +16,13 @@ a certificate that anybody can compute.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
 
+from ._warn import warn_unconverged
 from .checks import check_floats, check_number
 from .kernels.memory import require_memory
 
@@ -99,11 +99,9 @@ def complete_kernel(K: ArrayLike, S: ArrayLike | None = None, *, tol: float = 1e
     omega, gap = _certificate(done, missing, target)
     objective = float((target * done).sum()) - _log_det(done)
     if not gap <= tol:
-        warnings.warn(
+        warn_unconverged(
             f"The gap of the completion is {gap:.1e}, not {tol:.1e}: what is given is nearly "
-            "singular. A small number added to the diagonal helps.",
-            RuntimeWarning,
-            stacklevel=2,
+            "singular. A small number added to the diagonal helps."
         )
     method = "newton" if order is None else "chordal"
     return Completion(done, omega, objective, gap, missing, method, steps)

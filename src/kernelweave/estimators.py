@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from ._warn import warn
 from .checks import check_number, refuse_masked, shown
 from .formulation import make_dual_qp
 from .kernels.adapters import as_kernel
@@ -225,18 +225,16 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
             verbose=self.verbose,
         )
         if not solution.weights.any():
-            warnings.warn(
+            warn(
                 "No kernel has a weight: C='learn' gave all of it to the identity, so no kernel "
                 "helps to tell the classes apart, and predictions are one class for all rows. "
                 "Try other kernels or columns, or give C yourself.",
-                stacklevel=3,
             )
         elif self.C == "learn" and np.isinf(solution.C):
-            warnings.warn(
+            warn(
                 "C='learn' gave the identity no weight: C_ is infinite, a hard margin. Kernels "
                 "separate the training rows perfectly, which may be overfitting; consider giving "
                 "C yourself, found by cross-validation.",
-                stacklevel=3,
             )
         return bank, solution
 

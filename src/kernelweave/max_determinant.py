@@ -18,13 +18,13 @@ scaled to, D exceeds its minimum by at most (n/2) log s.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
+from ._warn import warn_unconverged
 from .checks import check_floats, check_number, check_vector
 from .kernels.psd import check_gram
 from .kernels.stack import KernelStack, as_stack, matrices
@@ -102,10 +102,8 @@ def max_determinant(
     factors, gap = _factors(R, mu)
     kernel = factors[0].T @ factors[0]
     if not gap <= tol:
-        warnings.warn(
-            f"The gap is {gap:.1e}, not {tol:.1e}: kernels are nearly singular; give more noise.",
-            RuntimeWarning,
-            stacklevel=2,
+        warn_unconverged(
+            f"The gap is {gap:.1e}, not {tol:.1e}: kernels are nearly singular; give more noise."
         )
     return MaxDeterminant(mu * n / a, kernel, gp_criterion(kernel, target), gap, steps)
 

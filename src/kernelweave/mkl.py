@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._warn import warn_unconverged
 from .checks import check_number, check_vector
 from .formulation import Problem, make_problem
 from .kernels.stack import KernelStack
@@ -20,7 +21,7 @@ from .learners import make_learner
 from .learners.base import Learner, check_supported
 from .learners.uniform import Uniform
 from .problems.weight_sets import norm
-from .solution import Solution, warn_unconverged
+from .solution import Solution
 from .solvers.oracle import Oracle
 
 Array = NDArray[np.float64]

@@ -18,11 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._warn import warn_unconverged
 from .checks import check_nonnegative, check_number, check_positive, check_vector, is_number
 from .formulation import Problem, make_problem, refuse_learnt_C
 from .kernels.stack import KernelStack, as_stack
 from .problems.dual_qp import relative_gap
-from .solution import Solution, warn_unconverged
+from .solution import Solution
 from .solvers import skm_optimality, skm_smo
 from .solvers.oracle import NOT_SEPARABLE, HardMarginInfeasible
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from .._warn import warn
 from ..checks import shown
 from ..params import Params
 from ._checks import float_type
@@ -121,7 +121,7 @@ class KernelBank(Params):
         members, kept, stack = build(_with_unique_names(groups), rule, dtype, n_jobs)
         fitted = FittedBank(members, table, kept, stack)
         if fitted.dropped:
-            warnings.warn(_told(fitted.dropped, fitted.m_all), UserWarning, stacklevel=2)
+            warn(_told(fitted.dropped, fitted.m_all))
         return fitted
 
     def _plan(self, table: Table) -> Iterator[tuple[View, list[_Request]]]:

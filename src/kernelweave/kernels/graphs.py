@@ -10,7 +10,6 @@ for a time β reaches node j in proportion to K_ij: nodes are alike if many shor
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._warn import warn
 from ..checks import check_floats, check_number, shown
 from .features import inner_products
 from .kernel import Kernel
@@ -186,11 +186,9 @@ class Diffusion(Kernel):
         """A kernel for each beta, on one spectrum."""
         nodes = self.graph.nodes
         if nodes is not None and (self._places(rows) < 0).all():
-            warnings.warn(
+            warn(
                 f"{self.label()}: the graph has none of the names in X, such as "
                 f"{_names(rows, self.label())[0]!r}; its own are like {nodes[0]!r}.",
-                UserWarning,
-                stacklevel=4,
             )
         self.graph.spectrum(self.normalized)
         betas = _betas(self.beta)

@@ -16,7 +16,6 @@ bounds it by a matrix Z ⪰ 0 (see ``kernelweave.solvers.semidefinite``).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +24,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .._warn import warn
 from ..params import Params
 from ..solvers.curvature import hessian_factor
 from ..solvers.oracle import NOT_SEPARABLE, HardMarginInfeasible, Oracle, Point
@@ -91,11 +91,10 @@ class _Outside(Exception):
 
 
 def _warn_limit(least: float) -> None:
-    warnings.warn(
+    warn(
         f"some kernels differ by so little that weights near {least:.0e} of the trace tell them "
         "apart: that is the limit, since rounding would decide on larger ones whether K ⪰ 0; the "
         "certificate is for weights within it; leave a kernel out",
-        stacklevel=5,
     )
 
 

@@ -11,12 +11,12 @@ the mean, it lies between R² and nR² of the enclosing ball.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from .._warn import warn
 from ..checks import check_nonnegative
 from ..kernels.stack import KernelStack
 from .oracle import Point, Stack
@@ -121,11 +121,9 @@ def centre(K: Array, kind: DTypeLike = np.float64) -> tuple[Array, Array, float,
 
 def warn_lost(name: str) -> None:
     """Say that a kernel counts as constant though it is not quite."""
-    warnings.warn(
+    warn(
         f"{name}: what varies is so little beside the constant part that it is lost in rounding; "
         "all points count as one; subtract the constant before it is added, if you can",
-        UserWarning,
-        stacklevel=4,
     )
 
 
