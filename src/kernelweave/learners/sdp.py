@@ -45,9 +45,9 @@ class Sdp(Params):
     would soon decide whether K ⪰ 0. With equal traces no weight goes below −10⁷ times the mean
     one (−10³ for float32): a warning says where that limit is reached, the certificate is for all
     weights within it. K ⪰ 0 holds to 1e-8 (1e-5 for float32), as for any kernel, of the trace asked
-    for, which is that of K + τI where C is learnt. Directions in which all kernels nearly vanish, as
-    those of wide Gaussians do, may use a tenth of this where K ⪰ 0 cannot be decided otherwise: the
-    optimum, and the certificate, are then those of this larger set, lower by up to a percent or so.
+    for, which is that of K + τI where C is learnt. Where K ⪰ 0 cannot be decided otherwise, as with
+    wide Gaussians, a tenth of this is used up in directions in which all kernels nearly vanish; the
+    optimum and its certificate are then those of this larger set, lower by up to a percent or so.
     """
 
     signed: ClassVar[bool] = True
