@@ -18,7 +18,7 @@ from rakoto_gaps import SETS, C, prepare
 
 import kernelweave as kw
 from kernelweave import plotting
-from kernelweave.learners import make_learner
+from kernelweave.learners import Learner, make_learner
 from kernelweave.learners.newton import Newton
 
 matplotlib.use("Agg")
@@ -32,7 +32,7 @@ TITLES = {"simple": "SimpleMKL", "silp": "SILP", "newton": "Newton", "mixed": "N
 COST = {"seconds": "time (s)", "solves": "SVM solves", "passes": "passes over the kernels"}
 
 
-class Watched:
+class Watched(Learner):
     """A learner, the weights it solves at, and its passes over all kernels.
 
     A pass gives the gradient, gradient and Hessian together, or the bound that a mixture of
@@ -40,6 +40,7 @@ class Watched:
     """
 
     def __init__(self, name):
+        self.name = name
         self.learner = Newton(mixed=True) if name == "mixed" else make_learner(name)
         self.weights, self.passes = [], 0
 

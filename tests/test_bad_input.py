@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,17 @@ import pytest
 from problems import dense
 
 import kernelweave.learners.simple
-from kernelweave import KernelStack, learn, regularization_path
+from kernelweave import (
+    GaussianWidths,
+    Graph,
+    KernelStack,
+    duality_gap,
+    learn,
+    learn_parameters,
+    regularization_path,
+)
+from kernelweave.kernels.maps import empirical_kernel_map
+from kernelweave.kernels.plsa import plsa
 from kernelweave.solvers import oracle as oracle_module
 
 N, M = 8, 3
@@ -237,3 +248,39 @@ def test_path_takes_its_costs_from_one_place():
 def test_learning_C_needs_the_simplex():
     with pytest.raises(ValueError, match="C='learn' needs weight_norm=1, found 2"):
         learn(GOOD.K, GOOD.y, C="learn", loss="squared_hinge", weight_norm=2)
+
+
+MASKED = np.ma.ones((3, 3))
+SOLVED = learn(GOOD.K, GOOD.y)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("Cs", lambda: regularization_path(GOOD.K, GOOD.y, np.ma.ones(2))),
+        ("K_cross", lambda: SOLVED.decision_function(np.ma.ones(GOOD.K.shape))),
+        ("adjacency", lambda: Graph(MASKED)),
+        ("S", lambda: empirical_kernel_map(MASKED)),
+        ("counts", lambda: plsa(MASKED, 2)),
+        ("X", lambda: learn_parameters(np.ma.ones((8, 2)), GOOD.y, GaussianWidths())),
+        ("width", lambda: GaussianWidths(np.ma.ones(2)).parameters(np.ones((3, 2)))),
+    ],
+)
+def test_nothing_is_read_behind_a_mask(name: str, call: Callable[[], object]) -> None:
+    with pytest.raises(TypeError, match=f"{name} is a masked array"):
+        call()
+
+
+def test_kernels_of_new_points_are_finite() -> None:
+    K = np.array(GOOD.K)
+    used = int(np.argmax(SOLVED.weights))
+    K[used, 0, 0] = np.nan
+    with pytest.raises(ValueError, match="K_cross must be finite"):
+        SOLVED.decision_function(K)
+
+
+def test_a_radius_is_judged_elsewhere() -> None:
+    with pytest.raises(ValueError, match="radius_gap"):
+        duality_gap(
+            GOOD.K, GOOD.y, SOLVED.weights, SOLVED.coef, SOLVED.bias, C=1.0, weight_norm=None
+        )

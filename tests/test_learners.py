@@ -34,6 +34,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelweave import KernelStack, Solution, duality_gap, learn
+from kernelweave.learners import Learner
 from kernelweave.learners.alternate import Alternate
 from kernelweave.learners.newton import Newton
 from kernelweave.learners.qcqp import Qcqp
@@ -604,8 +605,8 @@ def test_small_weights_are_cut() -> None:
     assert weights.min() >= 0.05
 
 
-def test_anything_with_iterate_is_a_learner() -> None:
-    class Corners:
+def test_a_learner_of_ones_own() -> None:
+    class Corners(Learner):
         """Tries every kernel alone."""
 
         def iterate(self, oracle: Oracle, e: np.ndarray, tol: float) -> Iterator[None]:
@@ -624,7 +625,7 @@ def test_anything_with_iterate_is_a_learner() -> None:
 
 def test_silp_without_highs_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "highspy", None)
-    with pytest.raises(ImportError, match=r"'silp' needs highspy: pip install 'kernelweave\[lp\]'"):
+    with pytest.raises(ImportError, match="'silp' needs highspy, the extra 'lp': pip install"):
         learn(dense(0).K, dense(0).y, learner="silp")
 
 

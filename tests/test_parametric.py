@@ -274,7 +274,7 @@ class Odd(GaussianWidths):
         (Odd(0.3), ValueError, r"kernels\[0\].parameters must be a vector"),
         (Odd(np.zeros((1, 1))), ValueError, r"kernels\[0\].parameters must be a vector"),
         (Odd([np.nan]), ValueError, "finite"),
-        (Odd("wide"), TypeError, r"kernels\[0\].parameters must be numbers"),
+        (Odd("wide"), TypeError, r"kernels\[0\].parameters must hold numbers"),
         (Odd(matrix=lambda inner, n: inner.matrix[1:, 1:]), ValueError, "94 rows"),
         (Odd(matrix=lambda inner, n: np.nan * inner.matrix), ValueError, "NaN"),
         (Odd(first=lambda inner, n: lambda i: np.eye(3)), ValueError, r"must be \(95, 95\)"),

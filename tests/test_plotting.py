@@ -298,7 +298,7 @@ def test_import_error_names_the_extra(monkeypatch, fits):
     for name in [name for name in sys.modules if name.startswith("matplotlib")]:
         monkeypatch.setitem(sys.modules, name, None)
     for plot in EVERY:
-        with pytest.raises(ImportError, match=r"pip install 'kernelweave\[plot\]'"):
+        with pytest.raises(ImportError, match=r"the extra 'plot': pip install matplotlib"):
             plot(fits["simple"])
 
 

@@ -28,7 +28,7 @@ from .solvers.oracle import NOT_SEPARABLE, HardMarginInfeasible, Stack
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BlockNormMachine:
     """f = Σ_j η_j K_j ``coef`` + ``bias``, with both objectives, computed from the data.
 
@@ -62,7 +62,7 @@ def block_norm_machine(
     loss: str = "hinge",
     tol: float = 1e-6,
 ) -> BlockNormMachine:
-    """Solve it by a conic solver, for small problems; ``pip install 'kernelweave[conic]'``.
+    """Solve it by a conic solver, for small problems; it needs the extra ``conic``.
 
     Parameters
     ----------

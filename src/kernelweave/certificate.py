@@ -86,6 +86,11 @@ def duality_gap(
     """
     learnt = ridge if isinstance(C, str) else 0.0
     given = 0.0 if isinstance(C, str) else ridge
+    if weight_norm is None:
+        raise ValueError(
+            "weight_norm=None is for learner='radius', whose objective is another: "
+            "kernelweave.radius_theory.radius_gap judges it"
+        )
     problem = make_problem(K, y, C, loss, weight_norm, trace, recenter, given, signed)
     qp, whole, rows = problem.qp, problem.whole, problem.rows
     if problem.learns_C:

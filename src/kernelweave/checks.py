@@ -36,9 +36,9 @@ def check_floats(
 ) -> NDArray[np.float64]:
     """``x`` as an array of floats; nothing masked, nothing complex."""
     refuse_masked(name, x, advice)
+    if np.iscomplexobj(x):
+        raise TypeError(f"{name} must hold real numbers, found complex ones")
     try:
-        if np.iscomplexobj(x):
-            raise TypeError
         return np.asarray(x, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must hold numbers, found {type(x).__name__}") from None

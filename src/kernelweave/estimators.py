@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -241,7 +241,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
     def _check_parameters(self, signs: FloatArray) -> Learner:
         """Complain before kernels are computed; returns the learner."""
         learner = make_learner(self.learner)
-        if getattr(learner, "signed", False) and not self._transductive:
+        if learner.signed and not self._transductive:
             raise ValueError(
                 f"{learner!r} learns signed weights: their kernel is positive semidefinite on the "
                 "rows it is learnt on, and perhaps not beside new ones. Use another learner, or "
@@ -258,7 +258,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         check_number("max_iter", self.max_iter, int)
         return learner
 
-    def set_params(self, **params: Any) -> MKLClassifier:
+    def set_params(self, **params: Any) -> Self:
         """Set parameters; ``kernels__normalize`` and the like make a bank of ``kernels`` first.
 
         ``learner__small`` and the like make a learner of its name.

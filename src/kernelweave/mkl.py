@@ -31,7 +31,6 @@ _ADVICE = {
     "stopped": "the learner could do no more: raise {}, or try another learner or kernels "
     "checked to be positive semidefinite",
 }
-_PATIENCE = 200  # iterations without a smaller gap after which a learner is stopped
 
 
 def learn(
@@ -105,28 +104,25 @@ def learn(
     """
     began = time.perf_counter()
     made = make_learner(learner)
-    objective = getattr(made, "objective", "margin")
     check_supported(made, C, weight_norm)
     check_number("tol", tol, float)
     check_number("max_iter", max_iter, int)
     stack = K if isinstance(K, KernelStack) else KernelStack(K, n_jobs=n_jobs)
     stack = stack if n_jobs is None else stack.threaded(n_jobs)
-    signed = getattr(made, "signed", False)
-    problem = make_problem(stack, y, C, loss, weight_norm, trace, recenter, ridge, signed)
+    problem = make_problem(stack, y, C, loss, weight_norm, trace, recenter, ridge, made.signed)
 
-    e = _starting_weights(start, problem, signed, equal_traces=objective == "radius")
+    e = _starting_weights(start, problem, made)
     progress = _Progress(problem, began, verbose)
     whole = problem.whole
     oracle = Oracle(problem.stack, problem.qp, problem.weight_set, progress.tick, whole)
     sign, rows = problem.qp.linear, problem.rows
     if isinstance(start, Solution):
-        if objective == "margin" and not signed and not isinstance(made, Uniform):
+        if made.objective == "margin" and not made.signed and not isinstance(made, Uniform):
             oracle.resume(e, sign * start.alpha[rows], sign * start.dual_alpha[rows])
         else:
             oracle.warm(sign * start.dual_alpha[rows])
-    if problem.stack.m == 1 and objective == "margin" and not getattr(made, "reports", False):
-        # nothing to choose
-        made = Uniform()
+    if problem.stack.m == 1 and made.objective == "margin" and not made.reports:
+        made = Uniform()  # nothing to choose
     status = _drive(made, oracle, e, float(tol), max_iter, progress)
 
     best = oracle.finish(tol)
@@ -179,7 +175,7 @@ def _drive(
     learner: Learner, oracle: Oracle, e: Array, tol: float, max_iter: int, progress: _Progress
 ) -> str:
     """Run the learner until the certificate, its own rule, or patience ends it."""
-    if oracle.gap <= tol and not getattr(learner, "reports", False):
+    if oracle.gap <= tol and not learner.reports:
         progress.record(oracle)
         return "optimal"
     least, since = np.inf, 0
@@ -190,17 +186,17 @@ def _drive(
         if len(progress.gaps) >= max_iter:
             return "max_iter"
         least, since = (oracle.gap, 0) if oracle.gap < 0.99 * least else (least, since + 1)
-        if since >= getattr(learner, "patience", _PATIENCE):
+        if since >= learner.patience:
             return "stopped"
     return "stopped"
 
 
 def _starting_weights(
-    start: Solution | ArrayLike | None, problem: Problem, signed: bool, equal_traces: bool
+    start: Solution | ArrayLike | None, problem: Problem, learner: Learner
 ) -> Array:
-    """Unit weights to begin with; ``equal_traces``: by default those of kernels of equal trace."""
+    """Unit weights to begin with; for a radius, by default those of kernels of equal trace."""
     weight_set, traces = problem.weight_set, problem.stack.traces()
-    if start is None and equal_traces and traces.any():
+    if start is None and learner.objective == "radius" and traces.any():
         start = np.divide(1.0, traces, out=np.zeros(traces.size), where=traces > 0.0)
     if start is None:
         return weight_set.uniform()
@@ -211,13 +207,13 @@ def _starting_weights(
         tau = 1.0 / start.C if isinstance(start.C, float) else None
     else:
         weights = check_vector("start", start, m)
-    if weights.min() < 0.0 and not signed:
+    if weights.min() < 0.0 and not learner.signed:
         raise ValueError(f"start must hold weights ≥ 0, found {weights.min():g}")
     if problem.learns_C:
         weights = np.append(weights, weights.mean() if tau is None else tau)
     scale = weight_set.scale
     e = np.divide(weights, scale, out=np.zeros_like(weights), where=scale > 0.0)
-    size = float(e.sum()) if signed else norm(e, weight_set.norm)
+    size = float(e.sum()) if learner.signed else norm(e, weight_set.norm)
     if not size > 0.0:
         found = "weights of trace ≤ 0" if e.any() else "only zero weights"
         raise ValueError(f"start holds {found}; leave it out to start uniformly")

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .checks import check_number, is_whole, shown
+from .checks import check_floats, check_number, is_whole, shown
 from .kernels.differentiable import DifferentiableKernel, Expansion
 from .kernels.stack import KernelStack
 from .mkl import learn
@@ -42,7 +42,7 @@ LEARNERS = {"margin": "newton", "radius": "radius"}
 _LONGEST = 1.0  # no parameter changes by more in one step; for a log width, by a factor e
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ParametricSolution:
     """Learnt kernels, and the machine on them.
 
@@ -165,12 +165,7 @@ def learn_parameters(
 
 def _check_rows(X: ArrayLike) -> Array:
     """Rows of finite numbers."""
-    if np.iscomplexobj(X):
-        raise TypeError("X must hold real numbers, found complex ones")
-    try:
-        rows = np.ascontiguousarray(X, dtype=float)
-    except (TypeError, ValueError):
-        raise TypeError(f"X must hold numbers, found {type(X).__name__}") from None
+    rows = np.ascontiguousarray(check_floats("X", X))
     if np.ndim(X) != 2 or rows.size == 0:
         raise ValueError(f"X must be a table of numbers, found shape {np.shape(X)}")
     if not np.isfinite(rows).all():
@@ -197,10 +192,7 @@ def _check_kernels(
 
 def _check_parameters(place: int, t: Any) -> Array:
     """What a kernel says its parameters are, as a vector; there may be none."""
-    try:
-        vector = np.asarray(t, dtype=float)
-    except (TypeError, ValueError):
-        raise TypeError(f"kernels[{place}].parameters must be numbers, found {shown(t)}") from None
+    vector = check_floats(f"kernels[{place}].parameters", t)
     if vector.ndim != 1 or not np.isfinite(vector).all():
         raise ValueError(
             f"kernels[{place}].parameters must be a vector of finite numbers, found {shown(t)}"

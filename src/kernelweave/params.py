@@ -8,7 +8,7 @@ enough to state here.
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, Self
 
 
 class Params:
@@ -16,9 +16,7 @@ class Params:
 
     @classmethod
     def _param_names(cls) -> list[str]:
-        if cls.__init__ is object.__init__:
-            return []
-        return [name for name in inspect.signature(cls).parameters]
+        return list(inspect.signature(cls).parameters)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; with ``deep``, also those of parameters that have their own."""
@@ -30,7 +28,7 @@ class Params:
                 params.update({f"{name}__{key}": v for key, v in value.get_params().items()})
         return params
 
-    def set_params(self, **params: Any) -> Params:
+    def set_params(self, **params: Any) -> Self:
         """Set parameters by name, ``outer__inner`` reaching into a parameter."""
         known = self._param_names()
         nested: dict[str, dict[str, Any]] = {}

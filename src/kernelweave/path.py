@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .checks import check_floats
 from .kernels.stack import KernelStack, as_stack
 from .mkl import learn
 from .problems.losses import check_C
@@ -23,10 +24,7 @@ def regularization_path(
     """
     if "C" in options:
         raise TypeError("C is given twice: regularization_path takes its values from Cs")
-    try:
-        values = np.asarray(Cs, dtype=float)
-    except (TypeError, ValueError):
-        raise TypeError(f"Cs must be a list of numbers, found {Cs!r}") from None
+    values = check_floats("Cs", Cs)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(f"Cs must be a list of numbers, found shape {values.shape}")
     for value in values:

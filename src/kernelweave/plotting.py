@@ -290,7 +290,8 @@ def _axes(ax: Axes | None) -> Axes:
     try:
         from matplotlib import pyplot
     except ImportError:
-        raise ImportError("plotting needs matplotlib: pip install 'kernelweave[plot]'") from None
+        told = "plotting needs matplotlib, the extra 'plot': pip install matplotlib"
+        raise ImportError(told) from None
     return pyplot.subplots(layout="constrained")[1]
 
 

@@ -30,7 +30,7 @@ from .solvers.oracle import NOT_SEPARABLE, HardMarginInfeasible
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SupportKernelMachine:
     """A solution of (D_K): dual variables α, weights η, the level γ, and the d_j of the problem."""
 
@@ -60,7 +60,7 @@ def paper_form(
     return SupportKernelMachine(solution.alpha.copy(), weights, gamma, task.d)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RegularisedMachine:
     """A solution of the regularised machine: α, and all that G(α) is made of [app. C].
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .checks import check_floats
+
 Array = NDArray[np.float64]
 
 
@@ -86,10 +88,12 @@ class Solution:
 
         ``K_cross`` has shape (m, n_new, n).
         """
-        K = np.asarray(K_cross, dtype=float)
+        K = check_floats("K_cross", K_cross)
         m, n = self.weights.size, self.coef.size
         if K.ndim != 3 or K.shape[0] != m or K.shape[2] != n:
             raise ValueError(f"K_cross must have shape ({m}, n_new, {n}), found {K.shape}")
+        if not np.isfinite(K[self.weights != 0.0]).all():
+            raise ValueError("K_cross must be finite, found NaN or infinity")
         values = np.full(K.shape[1], self.bias)
         for k in np.flatnonzero(self.weights):
             values += self.weights[k] * (K[k] @ self.coef)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 from .._warn import warn
 from ..checks import shown
@@ -71,7 +71,7 @@ class KernelBank(Params):
                 params.update({f"{name}__{key}": v for key, v in kernel.get_params().items()})
         return params
 
-    def set_params(self, **params: Any) -> KernelBank:
+    def set_params(self, **params: Any) -> Self:
         """Set parameters by name, those of a named kernel as ``name__beta``."""
         named = self._named(params.get("kernels", self.kernels))
         inner = {key: params.pop(key) for key in [*params] if key.partition("__")[0] in named}
@@ -99,7 +99,7 @@ class KernelBank(Params):
         usable = [name for name in names if names.count(name) == 1 and "__" not in f"{name}_"]
         return {name: kernel for name, kernel, *_ in items if name in usable}
 
-    def fit(self, X: Any, n_jobs: int | None = -1) -> FittedBank:
+    def fit(self, X: Any, n_jobs: int | None = None) -> FittedBank:
         """Learn widths, scalings and normalisations on the rows of X, and compute all kernels.
 
         Views of large stacks are shared between ``n_jobs`` threads: −1 for one on each core, None

@@ -14,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..checks import check_floats
 from ..params import Params
 from .distances import sq_distances
 from .table import FloatArray
@@ -77,10 +78,7 @@ class GaussianWidths(Params):
 
     def parameters(self, X: Array) -> Array:
         """Logarithms of the widths, one or one a feature of X."""
-        try:
-            widths = np.atleast_1d(np.asarray(self.width, dtype=float))
-        except (TypeError, ValueError):
-            raise TypeError(f"width must hold numbers, found {self.width!r}") from None
+        widths = np.atleast_1d(check_floats("width", self.width))
         if not (widths.ndim == 1 and (widths > 0.0).all() and np.isfinite(widths).all()):
             raise ValueError(f"width must be positive, found {self.width!r}")
         if self.per_feature and widths.size == 1:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._warn import warn
-from ..checks import check_floats, check_number, shown
+from ..checks import check_floats, check_number, refuse_masked, shown
 from .features import inner_products
 from .kernel import Kernel
 from .memory import require_memory
@@ -75,8 +75,6 @@ class Graph:
             return NotImplemented
         same = len(self) == len(other) and self.nodes == other.nodes
         return same and (self.adjacency != other.adjacency).nnz == 0
-
-    __hash__ = object.__hash__
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
         return self  # it does not change, and its factors are large
@@ -323,6 +321,7 @@ def _text(name: Any) -> str:
 def _check_adjacency(adjacency: Any) -> Any:
     from scipy.sparse import csr_array, issparse
 
+    refuse_masked("adjacency", adjacency)
     A: Any = adjacency if issparse(adjacency) else np.asarray(adjacency)
     if A.ndim != 2 or A.shape[0] != A.shape[1] or 0 in A.shape:
         raise ValueError(f"Graph: an adjacency matrix is square, found shape {A.shape}. {_PAIRS}")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..checks import check_floats
 from .adapters import as_kernel
 from .features import FeatureKernel, inner_products
 from .kernel import Kernel
@@ -104,7 +105,7 @@ def empirical_kernel_map(S: ArrayLike) -> FloatArray:
     For similarities among all n rows this is the kernel that ``EmpiricalKernelMap`` has when all
     of them are training rows. To keep test rows out of the map, let the columns be training rows.
     """
-    S = np.asarray(S, dtype=np.float64)
+    S = check_floats("S", S)
     if S.ndim != 2 or 0 in S.shape:
         raise ValueError(f"S must be a matrix of similarities; found shape {S.shape}.")
     if not np.isfinite(S).all():

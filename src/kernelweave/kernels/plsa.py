@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from .._jit import jit, ordered_jit
-from ..checks import check_number
+from ..checks import check_floats, check_number
 from .table import FloatArray
 
 _TINY = 1e-300
@@ -209,7 +209,7 @@ def _counts(counts: Any) -> Any:
     """Counts as a sparse array of floats by rows."""
     from scipy.sparse import csr_array, issparse
 
-    given: Any = counts if issparse(counts) else np.asarray(counts)
+    given: Any = counts if issparse(counts) else check_floats("counts", counts)
     if given.ndim != 2 or 0 in given.shape:
         raise ValueError(f"counts must be documents by words; found shape {given.shape}.")
     N = csr_array(given, dtype=np.float64)

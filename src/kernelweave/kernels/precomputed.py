@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +68,7 @@ class Precomputed(Kernel):
         self.labels = frame_labels(K, "Precomputed")
         self._check()
 
-    def set_params(self, **params: Any) -> Precomputed:
+    def set_params(self, **params: Any) -> Self:
         """Set ``K`` or how it is checked; a matrix is checked as the constructor does."""
         super().set_params(**params)
         if "K" in params:

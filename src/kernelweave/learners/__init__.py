@@ -6,9 +6,22 @@ Each class is here under its own name and loads on use: ``from kernelweave.learn
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .base import Learner
+
+if TYPE_CHECKING:
+    from .alignment import Alignment as Alignment
+    from .alternate import Alternate as Alternate
+    from .newton import Newton as Newton
+    from .qcqp import Qcqp as Qcqp
+    from .radius import Radius as Radius
+    from .radius_bound import RadiusBound as RadiusBound
+    from .sdp import Sdp as Sdp
+    from .silp import Silp as Silp
+    from .simple import Simple as Simple
+    from .skm import Skm as Skm
+    from .uniform import Uniform as Uniform
 
 _BY_NAME = {
     "uniform": "uniform.Uniform",
@@ -25,7 +38,6 @@ _BY_NAME = {
 }
 AUTO = "newton"
 NAMES = ("auto", *_BY_NAME)
-SIGNED = ("sdp",)  # their weights may be negative: for transduction by ``learn``
 
 
 def make_learner(learner: str | Learner) -> Learner:
@@ -38,7 +50,7 @@ def make_learner(learner: str | Learner) -> Learner:
             )
         made: Learner = _load(_BY_NAME[name])()
         return made
-    if isinstance(learner, type) or not isinstance(learner, Learner):
+    if not isinstance(learner, Learner):
         raise TypeError(
             f"learner must be one of {list(NAMES)} or a learner object, found {learner!r}"
         )

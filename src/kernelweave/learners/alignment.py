@@ -16,17 +16,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..params import Params
 from ..problems.weight_sets import norm
 from ..solvers.master import solve_master
 from ..solvers.oracle import HardMarginInfeasible, Oracle, Stack
 from ..solvers.semidefinite import follow
 from ..solvers.semidefinite_set import SemidefiniteSet, triangle
+from .base import Learner
 
 Array = NDArray[np.float64]
 
@@ -34,7 +33,7 @@ _CHUNK = 1 << 22  # numbers, of all kernels together, that are multiplied with e
 _NOTHING = 1e-13  # share of tr K at which ‖HKH‖ is rounding
 
 
-class Alignment(Params):
+class Alignment(Learner):
     """Maximal alignment with the labels, then one SVM at these weights.
 
     Beside rows without a label the size ‖K‖ is over all rows, and y is 0 there. The weights know
@@ -53,7 +52,7 @@ class Alignment(Params):
         Whether weights may be negative where K(d) ⪰ 0 on all rows; for transduction.
     """
 
-    objective: ClassVar[str] = "alignment"
+    objective = "alignment"
 
     def __init__(self, centered: bool = False, signed: bool = False) -> None:
         self.centered = centered

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ..params import Params
 from ..problems.weight_sets import norm
 from ..solvers.cuts import inner_tol
 from ..solvers.oracle import Oracle
+from .base import Learner
 
 
-class Alternate(Params):
+class Alternate(Learner):
     """Alternate minimisation over the machine and the weights.
 
     It needs many more iterations than the other learners to reach a small gap, and where J has a

@@ -14,17 +14,17 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ..params import Params
 from ..solvers.curvature import hessian_factor
 from ..solvers.cuts import Cuts, inner_tol, says_little
 from ..solvers.oracle import Oracle, Point
 from .alternate import Alternate
+from .base import Learner
 from .simple import descent_step
 
 Array = NDArray[np.float64]
 
 
-class Newton(Params):
+class Newton(Learner):
     """Newton steps on J, made robust by the cuts of past solutions.
 
     Under a weight norm p > 1 the closed-form scheme is as exact and faster, and is used instead.

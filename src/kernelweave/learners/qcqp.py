@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 
 from ..checks import check_number
 from ..kernels.factors import factor
-from ..params import Params
 from ..solvers.cone_programs import FORMS, in_units
 from ..solvers.conic import load_clarabel
 from ..solvers.cuts import Cuts, descend, inner_tol
 from ..solvers.oracle import Oracle, Point
+from .base import Learner
 
 Array = NDArray[np.float64]
 
 
-class Qcqp(Params):
+class Qcqp(Learner):
     """A conic solver on the whole problem, and cuts where its accuracy falls short of the gap.
 
     Its time grows with n² times the sum of the ranks in play: for small n, and as a reference.
@@ -69,8 +69,7 @@ class Qcqp(Params):
             cuts.add(oracle.solve(_clean(e, q, top), 0.1 * tol))
             yield
             top *= 1.0 + 0.1 * tol
-        for _ in descend(oracle, cuts, tol):
-            yield
+        yield from descend(oracle, cuts, tol)
 
 
 class _Program:

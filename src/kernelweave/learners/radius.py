@@ -19,12 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..params import Params
 from ..solvers.centring import centred
 from ..solvers.curvature import hessian_factor
 from ..solvers.cuts import inner_tol
@@ -32,6 +30,7 @@ from ..solvers.master import solve_master
 from ..solvers.oracle import Oracle, Point
 from ..solvers.projected_gradient import projected_gradient
 from ..solvers.radius import Balls
+from .base import Learner
 
 Array = NDArray[np.float64]
 
@@ -39,7 +38,7 @@ _MEMORY = 200  # past machines and balls that the model is made of
 _PATIENCE = 10  # steps in vain after which cutting planes take over
 
 
-class Radius(Params):
+class Radius(Learner):
     """Minimises the product of squared radius and squared inverse margin, plus the loss.
 
     Kernels under which all points coincide, up to rounding, get no weight.
@@ -52,7 +51,7 @@ class Radius(Params):
         gradient with Armijo's rule of [gai2010, §5], finished by cutting planes where it stalls.
     """
 
-    objective: ClassVar[str] = "radius"
+    objective = "radius"
 
     def __init__(self, method: str = "newton") -> None:
         self.method = method

@@ -13,21 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..params import Params
 from ..solvers.centring import centred
 from ..solvers.oracle import Oracle, Point
 from ..solvers.projected_gradient import projected_gradient
 from ..solvers.radius import Balls
+from .base import Learner
 
 Array = NDArray[np.float64]
 
 
-class RadiusBound(Params):
+class RadiusBound(Learner):
     """Projected gradient with Armijo's rule on R²(θ)J(θ), to a stationary point.
 
     The duality gap is that of the machine and the ball at the weights found; ``stationarity`` in
@@ -44,8 +43,8 @@ class RadiusBound(Params):
         has no ridge unless ``learn(…, ridge=…)`` adds one.
     """
 
-    objective: ClassVar[str] = "radius_bound"
-    weight_norms: ClassVar[tuple[int, ...]] = (1, 2)
+    objective = "radius_bound"
+    weight_norms = (1, 2)
 
     def __init__(self, ridge_in_ball: bool = False) -> None:
         self.ridge_in_ball = ridge_in_ball

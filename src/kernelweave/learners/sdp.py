@@ -19,22 +19,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._warn import warn
-from ..params import Params
 from ..solvers.curvature import hessian_factor
 from ..solvers.oracle import NOT_SEPARABLE, HardMarginInfeasible, Oracle, Point
 from ..solvers.semidefinite import follow
 from ..solvers.semidefinite_set import SemidefiniteSet, nested_sets
+from .base import Learner
 
 Array = NDArray[np.float64]
 
 
-class Sdp(Params):
+class Sdp(Learner):
     """Signed weights: a primal-dual interior point method in weight space, one SVM a step.
 
     The least of all criteria that weights can reach under the trace constraint: never above that
@@ -50,9 +49,9 @@ class Sdp(Params):
     optimum and its certificate are then those of this larger set, lower by up to a percent or so.
     """
 
-    signed: ClassVar[bool] = True
-    weight_norms: ClassVar[tuple[float, ...]] = (1,)
-    patience: ClassVar[int] = 50  # what rounding stops it does not take up again
+    signed = True
+    weight_norms = (1,)
+    patience = 50  # what rounding stops it does not take up again
 
     def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
         """One SVM an iteration, from unit weights ``e`` or as near to them as K ⪰ 0 allows."""

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..params import Params
 from ..solvers.cuts import Cuts, inner_tol
 from ..solvers.oracle import Oracle
+from .base import Learner
 from .simple import Simple
 
 Array = NDArray[np.float64]
 
 
-class Silp(Params):
+class Silp(Learner):
     """Cutting planes, from equal weights or from where SimpleMKL got to.
 
     Parameters
@@ -69,7 +69,7 @@ class _Program:
             import highspy
         except ImportError:
             raise ImportError(
-                "learner 'silp' needs highspy: pip install 'kernelweave[lp]'"
+                "learner 'silp' needs highspy, the extra 'lp': pip install highspy"
             ) from None
         self.m, self.infinity, self.unit = m, highspy.kHighsInf, 0.0
         self.optimal = highspy.HighsModelStatus.kOptimal

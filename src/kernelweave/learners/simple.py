@@ -15,15 +15,15 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ..params import Params
 from ..solvers.cuts import Cuts, descend, inner_tol
 from ..solvers.oracle import Oracle, Point
 from .alternate import Alternate
+from .base import Learner
 
 Array = NDArray[np.float64]
 
 
-class Simple(Params):
+class Simple(Learner):
     """Reduced gradient with Armijo line search, finished by cuts where J has kinks.
 
     Parameters
@@ -62,8 +62,7 @@ class Simple(Params):
             if point is before or stalls > 5:
                 break
         if self.finish:
-            for _ in descend(oracle, cuts, tol):
-                yield
+            yield from descend(oracle, cuts, tol)
 
 
 def descent_step(oracle: Oracle, point: Point, tol: float, small: float = 1e-8) -> Point:

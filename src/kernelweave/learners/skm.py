@@ -20,18 +20,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..checks import check_number, check_positive
-from ..params import Params
 from ..solvers import skm_smo
 from ..solvers.cuts import Cuts, descend, inner_tol
 from ..solvers.moreau_yosida import regularise
 from ..solvers.oracle import Oracle
 from ..solvers.skm_optimality import attained
+from .base import Learner
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 
-class Skm(Params):
+class Skm(Learner):
     """SMO on a smooth dual, with less and less regularisation.
 
     Parameters

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ..params import Params
 from ..solvers.oracle import Oracle
+from .base import Learner
 
 
-class Uniform(Params):
+class Uniform(Learner):
     """Solves one SVM at equal weights.
 
     The weights are not optimised, so the certificate is that of the SVM; ``duality_gap`` tells how

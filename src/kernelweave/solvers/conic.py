@@ -44,7 +44,8 @@ def load_clarabel() -> Any:
     try:
         import clarabel
     except ImportError:
-        raise ImportError("cone programs need clarabel: pip install 'kernelweave[conic]'") from None
+        told = "cone programs need clarabel, the extra 'conic': pip install clarabel"
+        raise ImportError(told) from None
     return clarabel
 
 

@@ -143,7 +143,7 @@ class Cuts:
         self.v = [self.v[k] for k in places]
 
 
-def descend(oracle: Oracle, cuts: Cuts, tol: float) -> Iterator[Point]:
+def descend(oracle: Oracle, cuts: Cuts, tol: float) -> Iterator[None]:
     """Proximal bundle from the oracle's best point; yields after every inner solve.
 
     A step is serious when J falls by a tenth of what the model promised; the proximal weight
@@ -167,7 +167,7 @@ def descend(oracle: Oracle, cuts: Cuts, tol: float) -> Iterator[Point]:
             cuts.disappointed(promise)
             if says_little(point, center, promise):
                 delta *= 2.0
-        yield point
+        yield
 
 
 def says_little(point: Point, center: Point, promise: float) -> bool:

@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 _STEPS = 100_000  # and 1,000 a point: more are only spent where rounding hides the optimum
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Ball:
     """A ball that holds all points, with centre Σ beta_i φ_i and squared radius ``radius2``.
 
