@@ -21,6 +21,7 @@ from kernelweave import (
     MKLClassifier,
     Polynomial,
     Precomputed,
+    TransductiveMKLClassifier,
     duality_gap,
 )
 from kernelweave.kernels.normalize import RULES
@@ -379,3 +380,16 @@ def test_weight_norms(norm):
     assert np.linalg.norm(model.weights_, norm) == pytest.approx(1.0)
     assert (model.weights_ > 0.0).all()
     assert model.duality_gap_ <= 1e-3
+
+
+@pytest.mark.parametrize("kind", [MKLClassifier, TransductiveMKLClassifier])
+def test_a_fit_that_fails_leaves_the_one_before(kind):
+    """Labels, columns and weights: nothing of a refused fit is kept."""
+    model = kind([Linear()]).fit(X, Y)
+    before = model.predict(X)
+    broken = np.delete(X, 0, axis=1)
+    broken[0, 0] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(broken, Y)
+    assert model.n_features_in_ == X.shape[1]
+    np.testing.assert_array_equal(model.predict(X), before)

@@ -12,7 +12,7 @@ import pytest
 from small_table import NEW, X, quiet, rng
 
 from kernelweave import Gaussian, KernelBank, Linear, Polynomial
-from kernelweave.kernels.bank import FittedBank
+from kernelweave.kernels.fitted import FittedBank
 
 
 def test_weights_and_rows_are_checked():

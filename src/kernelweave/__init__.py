@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from .certificate import duality_gap as duality_gap
     from .estimators import MKLClassifier as MKLClassifier
     from .kernels.alignment import alignment as alignment
-    from .kernels.bank import FittedBank as FittedBank
     from .kernels.bank import KernelBank as KernelBank
     from .kernels.differentiable import GaussianWidths as GaussianWidths
+    from .kernels.fitted import FittedBank as FittedBank
     from .kernels.functions import Gaussian as Gaussian
     from .kernels.functions import Laplacian as Laplacian
     from .kernels.functions import Linear as Linear
     from .kernels.functions import Polynomial as Polynomial
-    from .kernels.functions import Precomputed as Precomputed
     from .kernels.graphs import Diffusion as Diffusion
     from .kernels.graphs import Graph as Graph
     from .kernels.maps import EmpiricalKernelMap as EmpiricalKernelMap
+    from .kernels.precomputed import Precomputed as Precomputed
     from .kernels.sequences import SmithWaterman as SmithWaterman
     from .kernels.stack import KernelStack as KernelStack
     from .kernels.text import BagOfWords as BagOfWords
@@ -43,7 +43,7 @@ _HOME = {
     "Certificate": "certificate",
     "Diffusion": "kernels.graphs",
     "EmpiricalKernelMap": "kernels.maps",
-    "FittedBank": "kernels.bank",
+    "FittedBank": "kernels.fitted",
     "Gaussian": "kernels.functions",
     "GaussianWidths": "kernels.differentiable",
     "Graph": "kernels.graphs",
@@ -54,7 +54,7 @@ _HOME = {
     "Linear": "kernels.functions",
     "MKLClassifier": "estimators",
     "Polynomial": "kernels.functions",
-    "Precomputed": "kernels.functions",
+    "Precomputed": "kernels.precomputed",
     "SmithWaterman": "kernels.sequences",
     "Solution": "solution",
     "TransductiveMKLClassifier": "transduction",

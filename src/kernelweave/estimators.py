@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -25,7 +26,8 @@ from ._warn import warn
 from .checks import check_number, refuse_masked, shown
 from .formulation import make_dual_qp
 from .kernels.adapters import as_kernel
-from .kernels.bank import FittedBank, KernelBank
+from .kernels.bank import KernelBank
+from .kernels.fitted import FittedBank
 from .kernels.precomputed import Precomputed
 from .kernels.table import FloatArray, Table
 from .learners import make_learner
@@ -191,9 +193,10 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        self._check_columns(X, y)
+        copy(self)._check_columns(X, y)  # nothing of an earlier fit changes before this one is done
         classes, signs = two_classes(y)
         bank, solution = self._learn(X, signs)
+        self._check_columns(X, y)
         self.classes_ = classes
         self._keep(bank, solution)
         return self
@@ -254,7 +257,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         make_weight_set(1, self.weight_norm)
         if self.C == "learn" and self.weight_norm != 1:
             raise ValueError(f"C='learn' needs weight_norm=1, found {self.weight_norm!r}")
-        check_number("tol", self.tol, float)
+        check_number("tol", self.tol)
         check_number("max_iter", self.max_iter, int)
         return learner
 

@@ -105,7 +105,7 @@ def learn(
     began = time.perf_counter()
     made = make_learner(learner)
     check_supported(made, C, weight_norm)
-    check_number("tol", tol, float)
+    check_number("tol", tol)
     check_number("max_iter", max_iter, int)
     stack = K if isinstance(K, KernelStack) else KernelStack(K, n_jobs=n_jobs)
     stack = stack if n_jobs is None else stack.threaded(n_jobs)

@@ -138,7 +138,7 @@ def learn_parameters(
         raise ValueError(f"weight_norm=None needs criterion='radius', found {criterion!r}")
     if isinstance(C, str):
         raise TypeError(f"C must be a positive number, which is not learnt here, found {C!r}")
-    check_number("tol", tol, float)
+    check_number("tol", tol)
     check_number("max_iter", max_iter, int)
     check_number("n_starts", n_starts, int)
     if not (random_state is None or is_whole(random_state)):

@@ -12,7 +12,11 @@ from typing import Any, Self
 
 
 class Params:
-    """An object that is its constructor arguments, stored untouched under their own names."""
+    """An object that is its constructor arguments, stored under their own names.
+
+    They are stored untouched, but for what is too large to copy or to check twice: ``Diffusion``
+    keeps a ``Graph``, ``Precomputed`` an array.
+    """
 
     @classmethod
     def _param_names(cls) -> list[str]:

@@ -79,7 +79,7 @@ def margin_and_radius(
     and Σθ fixed it is the margin criterion.
     """
     kernels = _kernels(K)
-    check_number("tol", tol, float)
+    check_number("tol", tol)
     theta = kernels.weights("weights", weights)
     used = np.flatnonzero(theta)
     radii = [_ball(kernels, row, tol).radius2 for row in np.eye(theta.size)[used]]
@@ -103,8 +103,8 @@ def penalised_radius(
     The slacks enter as Σξ; with the Σξ² of the paper proposition 4 would not hold.
     """
     kernels = _kernels(K)
-    check_number("C1", C1, float)
-    check_number("C2", C2, float)
+    check_number("C1", C1)
+    check_number("C2", C2)
     qp = lower(y, kernels.stack.n, C2, "hinge")
     ball = _ball(kernels, weights, tol)
     return _machine(ball.K, qp, tol) + C1 * ball.radius2
@@ -115,7 +115,7 @@ def penalised_radius_constants(
 ) -> tuple[float, float]:
     """C₁ = ‖w‖²/(2R²) and C₂ = C/R²: the θ that solves (9) solves (23) too [proposition 4]."""
     kernels = _kernels(K)
-    check_number("C", C, float)
+    check_number("C", C)
     ball = _ball(kernels, weights, tol)
     qp = lower(y, kernels.stack.n, C / ball.radius2, "hinge")
     inner = smo.solve(ball.K, qp, None, tol)
@@ -229,7 +229,7 @@ def estimation_error_bound(
     d = pseudodimension
     for name, x in {"n": n, "margin": margin, "radius": radius, "pseudodimension": d}.items():
         check_number(name, x, float)
-    check_number("delta", delta, float)
+    check_number("delta", delta)
     if not delta < 1.0:
         raise ValueError(f"delta must be a probability between 0 and 1, found {delta!r}")
     points, ratio = math.log(n), math.log(radius) - math.log(margin)  # no power overflows
@@ -260,7 +260,7 @@ def _kernels(K: ArrayLike | KernelStack) -> Centred:
 
 def _ball(kernels: Centred, weights: ArrayLike, tol: float, ridge: float = 0.0) -> KernelBall:
     """The combined kernel and its enclosing ball."""
-    check_number("tol", tol, float)
+    check_number("tol", tol)
     theta = kernels.weights("weights", weights)
     return Balls(kernels, np.ones(theta.size)).around(theta, tol, ridge)
 

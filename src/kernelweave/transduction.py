@@ -9,6 +9,7 @@ ones.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -110,16 +111,17 @@ class TransductiveMKLClassifier(MKLClassifier):
         -------
         self
         """
-        self._check_columns(X, y)
+        copy(self)._check_columns(X, y)
         if self.induction not in _INDUCTION:
             raise ValueError(
                 f"induction must be 'weights' or 'per_point', found {shown(self.induction)}"
             )
         labels, known = _labels(y, self.unlabeled)
-        classes, signs = _classes(labels, known, self.unlabeled)
+        classes, signs = _known_classes(labels, known, self.unlabeled)
         everywhere = np.zeros(labels.size)
         everywhere[known] = signs
         bank, solution = self._learn(X, everywhere)
+        self._check_columns(X, y)
         self.classes_ = classes
         self._keep(bank, solution)
         K = bank.stack.combine(solution.weights)
@@ -212,7 +214,7 @@ def _is_nothing(label: Any) -> bool:
     return label is None or type(label).__name__ == "NAType" or bool(label != label)
 
 
-def _classes(
+def _known_classes(
     labels: NDArray[Any], known: NDArray[np.bool_], unlabeled: Any
 ) -> tuple[NDArray[Any], FloatArray]:
     """The two classes, and −1 or +1 for each label that is known."""

@@ -20,8 +20,6 @@ from .rows import Rows
 from .table import Table
 from .views import View, find_columns, make_views
 
-__all__ = ["FittedBank", "KernelBank"]
-
 
 class KernelBank(Params):
     """Kernels k_m on views of X, crossed, normalised and written into one stack.
@@ -65,7 +63,7 @@ class KernelBank(Params):
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; with ``deep``, also named kernels, and theirs as ``name__beta``."""
         params = super().get_params(deep)
-        for name, kernel in self._named(self.kernels).items() if deep else ():
+        for name, kernel in self._searchable(self.kernels).items() if deep else ():
             params[name] = kernel
             if hasattr(kernel, "get_params") and not isinstance(kernel, type):
                 params.update({f"{name}__{key}": v for key, v in kernel.get_params().items()})
@@ -73,7 +71,7 @@ class KernelBank(Params):
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name, those of a named kernel as ``name__beta``."""
-        named = self._named(params.get("kernels", self.kernels))
+        named = self._searchable(params.get("kernels", self.kernels))
         inner = {key: params.pop(key) for key in [*params] if key.partition("__")[0] in named}
         super().set_params(**params)
         for key in sorted(inner):  # a kernel comes before its parameters
@@ -92,7 +90,7 @@ class KernelBank(Params):
             ]
         return self
 
-    def _named(self, kernels: Any) -> dict[str, Any]:
+    def _searchable(self, kernels: Any) -> dict[str, Any]:
         """Kernels with a name of their own, one that no parameter of the bank has."""
         items = [item for item in _as_list(kernels) if _has_name(item)]
         names = [item[0] for item in items] + self._param_names()

@@ -13,11 +13,8 @@ import numpy as np
 from ..checks import check_number, is_number
 from .decay import decay
 from .kernel import Kernel
-from .precomputed import Precomputed
 from .rows import Pair, Rows
 from .table import FloatArray
-
-__all__ = ["Gaussian", "Laplacian", "Linear", "Polynomial", "Precomputed"]
 
 
 class _Radial(Kernel):

@@ -20,7 +20,7 @@ class Kernel(Params):
     ``known_psd``: positive semidefinite by construction, so that its matrices need no check.
     ``fills_half``: whether ``fill`` takes a ``Gram``, and then writes the lower triangle; so does a
     kernel that works entry by entry on what the pair shares.
-    ``advice``: what to do where the check of one that is not fails.
+    ``advice``: told where a kernel without ``known_psd`` fails the check.
     """
 
     known_psd: ClassVar[bool] = True

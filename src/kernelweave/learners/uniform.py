@@ -1,6 +1,6 @@
 """The baseline: equal weights, one SVM.
 
-e_m = 1/M
+e_m = 1/M,  or M^(−1/p) under ‖e‖_p ≤ 1
 """
 
 from __future__ import annotations

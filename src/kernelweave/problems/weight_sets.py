@@ -42,7 +42,7 @@ class WeightSet:
         """σ(q) for q ≥ 0."""
         return norm(self.scale * np.maximum(q, 0.0), self.dual_norm)
 
-    def contains(self, weights: Array, slack: float = 1e-9) -> bool:
+    def contains(self, weights: Array, slack: float) -> bool:
         """Whether ``weights`` lie in the set, up to ``slack``."""
         unit = weights / self.scale
         return bool(unit.min() >= -slack and norm(unit, self.norm) <= 1.0 + slack)

@@ -1,1 +1,1 @@
-"""Inner solvers: the support vector machine at fixed kernel weights."""
+"""What learners solve on the way: machines at given weights, next weights, balls, cones."""

@@ -89,12 +89,11 @@ def centred(stack: Stack) -> Centred:
     if ((spreads > _SMALL * traces) | (traces == 0.0)).all():
         return Centred(stack, np.where(traces > 0.0, spreads, 0.0))
     copies, offsets = KernelStack.allocate(stack.m, stack.n), np.empty((stack.m, stack.n))
-    kind = getattr(stack, "dtype", np.float64)
     lost = np.zeros(stack.m, dtype=bool)
     unit = np.zeros(stack.m)
     for k in range(stack.m):
         unit[k] = 1.0
-        copies[k], offsets[k], spreads[k], lost[k] = centre(stack.combine(unit), kind)
+        copies[k], offsets[k], spreads[k], lost[k] = centre(stack.combine(unit), stack.precision)
         unit[k] = 0.0
     if lost.any():
         warn_lost(_named(lost))

@@ -57,7 +57,7 @@ def enclosing_ball(K: ArrayLike, tol: float = 1e-6, start: ArrayLike | None = No
     start : array (n,), optional
         β to start from, such as that of a similar kernel; repaired where it is not feasible.
     """
-    check_number("tol", tol, float)
+    check_number("tol", tol)
     shape = np.shape(K)
     if len(shape) != 2 or shape[0] != shape[1] or 0 in shape:
         raise ValueError(f"K must be a square matrix, found shape {shape}")

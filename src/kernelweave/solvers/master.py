@@ -218,7 +218,7 @@ def _factor(hessian, rows, e, w, L):  # type: ignore[no-untyped-def]
 
 @ordered_jit
 def _solve_factored(L, x):  # type: ignore[no-untyped-def]
-    """X ← (LLᵀ)⁻¹ x."""
+    """x ← (LLᵀ)⁻¹ x."""
     size = x.size
     for i in range(size):
         total = x[i]

@@ -100,7 +100,7 @@ def follow(
         turn = solve_triangular(L, factor, lower=True, check_finite=False)
         Y = turn.T @ (state.Y + part * step.dual_reach * step.dual) @ turn
         L, Y = factor, _symmetric(Y)
-        if lost > 4:  # too small ever to fit the slope
+        if lost > 12:  # too small ever to fit the slope
             Y, lost = 100.0 * Y, 0
 
 
@@ -172,7 +172,7 @@ class _State:
 
     @cached_property
     def log_det(self) -> float:
-        """Log det M."""
+        """log det M."""
         return _log_det(self.L)
 
     @cached_property

@@ -115,7 +115,7 @@ def search(q, slopes, bends, a, d, gamma, rise, ridge, room, sizes):  # type: ig
 
 @jit
 def weights(sizes, a, d, gamma, eta):  # type: ignore[no-untyped-def]
-    """Eta ← η; the value ½γ² + ½ Σ (θ_j − γd_j)₊²/a_j²."""
+    """eta ← η; the value ½γ² + ½ Σ (θ_j − γd_j)₊²/a_j²."""
     value = 0.5 * gamma * gamma
     for j in range(sizes.size):
         excess = max(sizes[j] - gamma * d[j], 0.0)
@@ -128,7 +128,7 @@ def weights(sizes, a, d, gamma, eta):  # type: ignore[no-untyped-def]
 
 @jit
 def value_and_gap(linear, lower, upper, ridge, v, gradient, bias):  # type: ignore[no-untyped-def]
-    """Cᵀv − ½ρ‖v‖², and the duality gap at the given bias, over these variables."""
+    """cᵀv − ½ρ‖v‖², and the duality gap at the given bias, over these variables."""
     value, gap = 0.0, 0.0
     for k in range(v.size):
         value += linear[k] * v[k] - 0.5 * ridge * v[k] * v[k]
@@ -146,7 +146,7 @@ def value_and_gap(linear, lower, upper, ridge, v, gradient, bias):  # type: igno
 
 @jit
 def set_gradient(linear, ridge, v, f, gradient):  # type: ignore[no-untyped-def]
-    """Gradient ← c − f − ρv, f repeated for every variable of a row."""
+    """gradient ← c − f − ρv, f repeated for every variable of a row."""
     p = f.size
     for base in range(0, v.size, p):
         for k in range(p):

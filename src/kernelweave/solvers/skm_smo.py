@@ -71,7 +71,7 @@ class Rows:
 
 @jit
 def _columns(rows, points, out):  # type: ignore[no-untyped-def]
-    """Out ← rows[:, points]."""
+    """out ← rows[:, points]."""
     for i in range(len(rows)):
         row, part = rows[i], out[i]
         for k in range(points.size):

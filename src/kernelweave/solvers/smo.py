@@ -93,7 +93,7 @@ def _product(K: Array, coef: Array) -> Array:
 
 @jit
 def _gather(K, rows, out):  # type: ignore[no-untyped-def]
-    """Out ← K[rows][:, rows]."""
+    """out ← K[rows][:, rows]."""
     for i in range(rows.size):
         row = K[rows[i]]
         for j in range(rows.size):
@@ -102,7 +102,7 @@ def _gather(K, rows, out):  # type: ignore[no-untyped-def]
 
 @jit
 def _add_rows(K, rows, weights, total):  # type: ignore[no-untyped-def]
-    """Total ← total + Σ weights_i K[rows_i], four rows at a time."""
+    """total ← total + Σ weights_i K[rows_i], four rows at a time."""
     whole = rows.size - rows.size % 4
     for i in range(0, whole, 4):
         a, b, c, d = K[rows[i]], K[rows[i + 1]], K[rows[i + 2]], K[rows[i + 3]]
@@ -152,7 +152,7 @@ class _Task:
         value = -np.inf
         for chunk in count(1):
             rounding = 1e-15 * float(np.abs(linear - gradient).max())
-            taken, why, _ = iterate(
+            taken, why = iterate(
                 K, diagonal, linear, lower, upper, self.ridge, offset,
                 v, gradient, budget, self.tol, max(self.kkt_tol, rounding),
             )  # fmt: skip

@@ -83,12 +83,12 @@ def iterate(  # type: ignore[no-untyped-def]
 ):
     """At most ``budget`` pair steps on v and gradient, in place.
 
-    Returns the steps taken, why it stopped, and the last gap. ``offset`` is the dual value of
-    what was shrunk away.
+    Returns the steps taken and why it stopped. ``offset`` is the dual value of what was shrunk
+    away.
     """
     n = K.shape[0]
     copies = v.size // n
-    gap = judged = np.inf  # the last gap looked at, and the violation at that time
+    judged = np.inf  # the violation when the gap was last looked at
     may_grow, may_fall = np.empty(v.size, np.bool_), np.empty(v.size, np.bool_)
     for k in range(v.size):
         may_grow[k], may_fall[k] = v[k] < upper[k], v[k] > lower[k]
@@ -96,7 +96,7 @@ def iterate(  # type: ignore[no-untyped-def]
     i = _steepest(gradient, may_grow, scores)
     for step in range(budget):
         if i < 0:
-            return step, KKT, 0.0
+            return step, KKT
         top = gradient[i]
         row = i % n
         first = K[row]
@@ -106,26 +106,26 @@ def iterate(  # type: ignore[no-untyped-def]
             _gains(top, gradient[part], may_fall[part], curvature_i, diagonal, first, scores[part])
         j = _largest(scores)
         if scores[j] <= 0.0:
-            return step, KKT, gap
+            return step, KKT
         if step % _CHECK_EVERY == 0:
             bottom = top
             for k in range(v.size):
                 if may_fall[k] and gradient[k] < bottom:
                     bottom = gradient[k]
             if top - bottom <= kkt_tol:
-                return step, KKT, gap
+                return step, KKT
             if top - bottom < 0.95 * judged:
                 judged = top - bottom
                 value, gap = _gap(linear, lower, upper, ridge, v, gradient, 0.5 * (top + bottom))
                 if gap < np.inf and gap <= gap_tol * abs(value + offset + gap):
-                    return step, GAP, gap
+                    return step, GAP
         other = j % n
         curvature = curvature_i + diagonal[other] - 2.0 * first[other]
         least = _FLAT * (curvature_i + diagonal[other])
         room = min(upper[i] - v[i], v[j] - lower[j])
         if curvature <= least:
             if room == np.inf:
-                return step, UNBOUNDED, gap
+                return step, UNBOUNDED
             curvature = max(least, _TINY)
         move = min((top - gradient[j]) / curvature, room)
         v[i] = upper[i] if move == upper[i] - v[i] else v[i] + move
@@ -140,4 +140,4 @@ def iterate(  # type: ignore[no-untyped-def]
         gradient[i] -= ridge * move
         gradient[j] += ridge * move
         i = _steepest(gradient, may_grow, scores)
-    return budget, BUDGET, gap
+    return budget, BUDGET
