@@ -36,12 +36,12 @@ def check_floats(
 ) -> NDArray[np.float64]:
     """``x`` as an array of floats; nothing masked, nothing complex."""
     refuse_masked(name, x, advice)
-    if np.iscomplexobj(x):
-        raise TypeError(f"{name} must hold real numbers, found complex ones")
     try:
-        return np.asarray(x, dtype=np.float64)
+        if not np.iscomplexobj(x):
+            return np.asarray(x, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must hold numbers, found {type(x).__name__}") from None
+    raise TypeError(f"{name} must hold real numbers, found complex ones")
 
 
 def check_finite(name: str, x: Any) -> float:
