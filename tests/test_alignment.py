@@ -105,7 +105,7 @@ def test_bad_arguments(K: Any, target: Any, message: str) -> None:
 
 def test_only_real_numbers() -> None:
     for K in (1j * np.eye(3), "abc", [[1.0, 2.0], [3.0]]):
-        with pytest.raises(TypeError, match="K must hold (real )?numbers, found"):
+        with pytest.raises(TypeError, match=r"K must hold (real )?numbers, found"):
             alignment(K, np.ones(3))
 
 
@@ -392,3 +392,37 @@ def test_signed_weights_are_for_the_rows_given() -> None:
     y = labels(rng, 20)
     with pytest.raises(ValueError, match="learns signed weights"):
         MKLClassifier(learner=Alignment(signed=True)).fit(points(rng, 20, 2, y), y)
+
+
+@pytest.mark.parametrize("kind", ["identity", "linear", "three"])
+@pytest.mark.parametrize("seed", range(4))
+def test_kernels_that_differ_by_a_constant(kind: str, seed: int) -> None:
+    """Centred they are one kernel, and constants could be added without end."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((10, 2))
+    K = np.eye(10) if kind == "identity" else X @ X.T
+    many = np.stack([K, K + 1.0] + [(1.0 + K) ** 2] * (kind == "three"))
+    y = labels(rng, 10)
+    found = learn(many, y, learner=Alignment(centered=True, signed=True))
+    assert found.status == "optimal"
+    reached = alignment(np.tensordot(found.weights, many, axes=1), y, centered=True)
+    assert found.extras["alignment"] == pytest.approx(reached, rel=1e-6)
+    assert reached >= (1 - 1e-3) * max(alignment(many, y, centered=True))
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_nothing_but_constants(signed: bool) -> None:
+    found = learn(np.ones((1, 3, 3)), [1, -1, -1], learner=Alignment(centered=True, signed=signed))
+    assert found.extras["alignment"] == 0.0
+
+
+def test_signed_kernels_are_kernels() -> None:
+    """One of two nearly equal kernels less the other: semidefinite outside their range, too."""
+    rng = np.random.default_rng(40150)
+    X = rng.standard_normal((12, 2))
+    base = np.ones((12, 12))
+    K = np.stack([base, gaussian(X, 1.0), gaussian(X, 5.0), base + 1e-6 * gaussian(X, 1.0)])
+    y = labels(rng, 12)
+    found = learn(K, y, learner=Alignment(signed=True), tol=1e-4)
+    combined = np.tensordot(found.weights, K, axes=1)
+    assert np.linalg.eigvalsh(combined)[0] >= -1e-8 * np.trace(combined)

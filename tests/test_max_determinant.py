@@ -310,7 +310,7 @@ def test_bad_input_to_the_criterion():
     with pytest.raises(ValueError, match="K is not symmetric"):
         gp_criterion([[2, 1], [0, 2]], [1, 2])
     for K in ("kernel", KernelStack(np.eye(2)[None]), 1j * np.eye(2)):
-        with pytest.raises(TypeError, match="K must hold (real )?numbers, found"):
+        with pytest.raises(TypeError, match=r"K must hold (real )?numbers, found"):
             gp_criterion(K, [1, 2])
 
 
@@ -321,9 +321,9 @@ def test_completion_reads_no_masked_and_no_complex_entries():
         complete_kernel(K)
     assert np.array_equal(complete_kernel(K.filled(np.nan)).K, np.eye(2))
     for wrong in ("kernel", 1j * np.eye(2)):
-        with pytest.raises(TypeError, match="K must hold (real )?numbers, found"):
+        with pytest.raises(TypeError, match=r"K must hold (real )?numbers, found"):
             complete_kernel(wrong)
-        with pytest.raises(TypeError, match="S must hold (real )?numbers, found"):
+        with pytest.raises(TypeError, match=r"S must hold (real )?numbers, found"):
             complete_kernel(np.eye(2), wrong)
 
 

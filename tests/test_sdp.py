@@ -30,7 +30,7 @@ from kernelweave import KernelStack, duality_gap, learn, regularization_path
 from kernelweave.formulation import make_problem
 from kernelweave.solvers import smo
 from kernelweave.solvers.oracle import HardMarginInfeasible
-from kernelweave.solvers.semidefinite_set import SemidefiniteSet
+from kernelweave.solvers.semidefinite_set import Joint, SemidefiniteSet
 from kernelweave.solvers.support import _Part, support, supports
 
 CRITERIA = {
@@ -370,7 +370,7 @@ def test_few_columns_bind():
     """The paper's kernels over 80 rows: a few of the columns of M decide all maxima."""
     problem = mixed(14, n=80)
     stack = KernelStack(problem.K)
-    region = SemidefiniteSet(stack, 1.0 / stack.traces())
+    region = SemidefiniteSet(Joint(stack, 1.0 / stack.traces()))
     part = _Part(region)
     rng = np.random.default_rng(0)
     for q in rng.random((5, 3)):
@@ -383,7 +383,7 @@ def test_few_columns_bind():
 def test_coordinates_and_weights():
     problem = dense(4, n=12, m=5)
     made = make_problem(problem.K, problem.y, 1.0, "hinge", 1, 12.0, False, 0.0, True)
-    region = SemidefiniteSet(made.whole, made.weight_set.scale)
+    region = SemidefiniteSet(Joint(made.whole, made.weight_set.scale))
     x = np.array([0.1, -0.2, 0.05, 0.1])
     e = region.weights(x)
     assert e.sum() == pytest.approx(1.0)

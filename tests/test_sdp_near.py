@@ -255,3 +255,29 @@ def test_the_bound_is_for_a_set_with_the_weights(seed):
     )  # fmt: skip
     assert judged.dual <= judged.primal
     assert judged.gap <= found.gap <= 1e-3
+
+
+@pytest.mark.parametrize("C", [1e8, np.inf])
+def test_kernels_that_differ_where_they_nearly_vanish(C):
+    """Weights of both signs, 150 and −149, are worth it there: no bound may deny that."""
+    big, small, rest = (np.diag(np.repeat(row, (4, 2, 38))) for row in np.eye(3))
+    tiny = 1e-11
+    K = np.stack([big + tiny * (small + rest), big + tiny * (0.9 * small + 38.2 / 38 * rest)])
+    y = np.repeat([0.0, 1.0, -1.0, 0.0], (4, 1, 1, 38))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = learn(K, y, C=C, learner="sdp")
+    better = np.tensordot([150.0, -149.0], K, axes=1)
+    assert np.linalg.eigvalsh(better)[0] > 0.0
+    alone = learn(better[None], y, C=C, trace=float(np.trace(K[0])))
+    assert found.dual <= alone.primal * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_large_kernels_of_low_rank(seed):
+    """J hardly depends on the weights: steps end before the multiplier proves it."""
+    rng = np.random.default_rng(seed)
+    U = rng.standard_normal((3, 10, 2))
+    y = labels(rng, 10)
+    found = learn(1e6 * (U @ U.transpose(0, 2, 1)), y, C=100.0, learner="sdp")
+    assert found.gap <= 1e-3

@@ -23,14 +23,15 @@ from numpy.typing import NDArray
 from ..problems.weight_sets import norm
 from ..solvers.master import solve_master
 from ..solvers.oracle import HardMarginInfeasible, Oracle, Stack
-from ..solvers.semidefinite import follow
-from ..solvers.semidefinite_set import SemidefiniteSet, triangle
+from ..solvers.semidefinite import follow_sets
+from ..solvers.semidefinite_set import Joint, SemidefiniteSet, nested_sets, triangle
 from .base import Learner
 
 Array = NDArray[np.float64]
 
 _CHUNK = 1 << 22  # numbers, of all kernels together, that are multiplied with each other at a time
 _NOTHING = 1e-13  # share of tr K at which ‖HKH‖ is rounding
+_CONSTANTS = 1e4  # how much larger than the rest of a signed kernel its constant part may be
 
 
 class Alignment(Learner):
@@ -49,7 +50,9 @@ class Alignment(Learner):
         a class nor a constant in a kernel counts. The SVM gets the kernels as they are. Constant
         kernels get no weight where others say something.
     signed : bool
-        Whether weights may be negative where K(d) ⪰ 0 on all rows; for transduction.
+        Whether weights may be negative where K(d) ⪰ 0 on all rows, within the limits that ``Sdp``
+        names; for transduction. Centred, the constant part of the kernel has a limit, too: some
+        10⁴ times what varies.
     """
 
     objective = "alignment"
@@ -69,7 +72,9 @@ class Alignment(Learner):
             told = R.any(axis=0)  # constant kernels could grow without end
             a = np.where(told, a, 0.0)
             used = np.where(told, scale, 0.0) if a.any() else scale
-            e, excess = most_aligned_signed(kernels, used, R, a, tol)
+            # ‖K‖ ≥ tr K/√n: beyond that trace none is better; centred, constants may add to it
+            growth = 2.0 * np.sqrt(kernels.n) * (_CONSTANTS if self.centered else 1.0)
+            e, excess = most_aligned_signed(kernels, used, R, a, growth, tol)
             e = e / e.sum()
             size = float(np.linalg.norm(R @ e))
         else:
@@ -77,7 +82,7 @@ class Alignment(Learner):
             e, excess = most_aligned(S, a)
             e = e / norm(e, oracle.weight_set.norm)
             size = float(np.sqrt(e @ S @ e))
-        score = float(a @ e) / (size * float(target @ target)) if a.any() else 0.0
+        score = float(a @ e) / (size * float(target @ target)) if size > 0.0 else 0.0
         oracle.extras |= {"alignment": score, "stationarity": excess, "given_weights": True}
         point = oracle.solve(e, 0.99 * tol)
         if point.e is not e:
@@ -164,18 +169,24 @@ def _excess(S: Array, a: Array, d: Array) -> float:
 
 
 def most_aligned_signed(
-    kernels: Stack, scale: Array, R: Array, a: Array, tol: float
+    kernels: Stack, scale: Array, R: Array, a: Array, growth: float, tol: float
 ) -> tuple[Array, float]:
     """The same over all e with K(e) = Σ_m e_m s_m K_m ⪰ 0, S = RᵀR, as closely as ``tol`` asks.
 
-    With a·e = 1 the alignment is 1/‖Re‖, and a lower bound of ½‖Re‖² bounds that of all others.
+    With a·e = 1 the alignment is 1/‖Re‖, and a lower bound of ½‖Re‖² bounds that of all others
+    whose trace is at most ``growth`` times that of all kernels alike.
     """
     if not a.any():
         return (scale > 0.0).astype(float), 0.0
-    region = SemidefiniteSet(kernels, scale, a)
-    middle = np.zeros(len(region.directions))
-    best, bound = None, 0.0
-    for center in islice(follow(region, lambda e, _: _HalfSquare(e, R), [middle], tol), 200):
+    sets = nested_sets(Joint(kernels, scale, a, growth))
+    best: _HalfSquare | None = None
+    bound, seen = 0.0, None
+    path = follow_sets(sets, lambda e, _: _HalfSquare(e, R), _middle, tol)
+    for region, center in islice(path, 200):
+        if region is not seen:
+            seen, bound = region, 0.0 if region.lenient else bound
+            if best is not None and not region.contains(best.e):
+                best = None
         if best is None or center.look.value < best.value:
             best = center.look
         bound = max(bound, center.bound)
@@ -184,6 +195,10 @@ def most_aligned_signed(
     assert best is not None
     excess = np.sqrt(best.value / bound) - 1.0 if bound > 0.0 else np.inf
     return best.e, max(float(excess), 0.0)
+
+
+def _middle(region: SemidefiniteSet) -> list[Array]:
+    return [np.zeros(len(region.directions))]
 
 
 @dataclass(frozen=True)

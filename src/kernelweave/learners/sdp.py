@@ -16,7 +16,7 @@ bounds it by a matrix Z ⪰ 0 (see ``kernelweave.solvers.semidefinite``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from .._warn import warn
 from ..solvers.curvature import hessian_factor
 from ..solvers.oracle import NOT_SEPARABLE, HardMarginInfeasible, Oracle, Point
-from ..solvers.semidefinite import follow
-from ..solvers.semidefinite_set import SemidefiniteSet, nested_sets
+from ..solvers.semidefinite import follow_sets
+from ..solvers.semidefinite_set import Joint, SemidefiniteSet, nested_sets
+from ..solvers.support import support
 from .base import Learner
 
 Array = NDArray[np.float64]
@@ -58,37 +59,39 @@ class Sdp(Learner):
         scale = oracle.weight_set.scale
         first = dual, dual_v = oracle.dual, oracle.dual_v
         best: Point | None = None
-        found = False
-        for region in nested_sets(oracle.whole, scale):
-            if region.lenient:  # bounds of the sets before it need not hold for it
-                dual, dual_v = first
-            if best is not None and not region.contains(best.e):
-                best = None
-            starts = map(region.inside, (e, region.center, *np.eye(e.size)[scale > 0.0]))
-            try:
-                for center in follow(region, partial(_look, oracle, region), starts, tol):
-                    point = center.look.point
-                    if best is None or point.primal < best.primal:
-                        best = point
-                    bound = min(center.bound, point.linear - 0.5 * float(point.q.max()))
-                    bound -= 0.5 * point.doubt  # the q_m err as their combination does
-                    if bound > dual:
-                        dual, dual_v = bound, point.v
-                    oracle.settle(best, dual, dual_v)
-                    reached = best.e < 0.5 * region.least
-                    if reached.any() and oracle.reached(tol):
-                        _warn_limit(float(region.least[reached].min()))
-                    found = True
-                    yield
-                break
-            except _Outside:
-                e = e if best is None else best.e
-        if not found:
+        seen: SemidefiniteSet | None = None
+
+        def starts(region: SemidefiniteSet) -> Iterable[Array]:
+            nearest = e if best is None else best.e
+            return map(region.inside, (nearest, region.center, *np.eye(e.size)[scale > 0.0]))
+
+        sets, look = nested_sets(Joint(oracle.whole, scale)), partial(_look, oracle)
+        for region, center in follow_sets(sets, look, starts, tol):
+            if region is not seen:
+                seen = region
+                if region.lenient:  # bounds of the sets before it need not hold for it
+                    dual, dual_v = first
+                if best is not None and not region.contains(best.e):
+                    best = None
+            point = center.look.point
+            if best is None or point.primal < best.primal:
+                best = point
+            bound = min(center.bound, point.linear - 0.5 * float(point.q.max()))
+            bound -= 0.5 * point.doubt  # the q_m err as their combination does
+            if bound > dual:
+                dual, dual_v = bound, point.v
+            oracle.settle(best, dual, dual_v)
+            reached = best.e < 0.5 * region.least
+            if reached.any() and oracle.reached(tol):
+                _warn_limit(float(region.least[reached].min()))
+            yield
+        if best is None:
             raise HardMarginInfeasible(NOT_SEPARABLE)
-
-
-class _Outside(Exception):
-    """K(e) is semidefinite on the range of a ``SemidefiniteSet`` only."""
+        # no step helped: the bound that Z falls short of has a problem of its own
+        bound = best.linear - 0.5 * (support(oracle.whole, scale, best.q, best.e) + best.doubt)
+        if bound > dual:
+            oracle.settle(best, bound, best.v)
+            yield
 
 
 def _warn_limit(least: float) -> None:
@@ -99,9 +102,7 @@ def _warn_limit(least: float) -> None:
     )
 
 
-def _look(oracle: Oracle, region: SemidefiniteSet, e: Array, close: float) -> _Look | None:
-    if not region.holds(e):
-        raise _Outside
+def _look(oracle: Oracle, e: Array, close: float) -> _Look | None:
     point = oracle.solve(e, close, exact=True)
     # where rounding alone keeps f from separating the classes, the next point may do better
     least = point.primal if point.primal < np.inf else oracle.qp.improve(point.f, point.quad)[2]

@@ -104,6 +104,42 @@ def follow(
             Y, lost = 100.0 * Y, 0
 
 
+def follow_sets(
+    sets: Iterable[SemidefiniteSet],
+    evaluate: Callable[[Array, float], AnyLook | None],
+    starts: Callable[[SemidefiniteSet], Iterable[Array]],
+    tol: float,
+) -> Iterator[tuple[SemidefiniteSet, Center[AnyLook]]]:
+    """``follow`` in the first of the sets whose points have K(e) ⪰ 0 on all rows.
+
+    A set is left for the next one at the first point that has not.
+    """
+    for region in sets:
+        try:
+            for center in follow(region, _inside(region, evaluate), starts(region), tol):
+                yield region, center
+            return
+        except _Outside:
+            pass
+
+
+class _Outside(Exception):
+    """K(e) is semidefinite on the range of a ``SemidefiniteSet`` only."""
+
+
+def _inside(
+    region: SemidefiniteSet, evaluate: Callable[[Array, float], AnyLook | None]
+) -> Callable[[Array, float], AnyLook | None]:
+    """``evaluate``, asked only about weights under which K(e) ⪰ 0."""
+
+    def checked(e: Array, close: float) -> AnyLook | None:
+        if not region.holds(e):
+            raise _Outside
+        return evaluate(e, close)
+
+    return checked
+
+
 @dataclass(frozen=True)
 class _Step:
     """Directions for x (``move`` is what it does to L⁻¹ML⁻ᵀ) and Y, and how far they may go.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,15 +29,89 @@ _SAME = 1e-13  # share of their size by which kernels have to differ to be told 
 _LIMIT = {np.dtype(np.float64): 1e7, np.dtype(np.float32): 1e3}  # weights that rounding stands
 
 
-class SemidefiniteSet:
-    """The weights e with K(e) ⪰ 0 and ``normal``·e = 1, by coordinates x.
+class Joint:
+    """All s_m K_m in the eigenvectors of K(e₀): what the sets of one problem have in common.
 
-    Without a normal the plane is Σe = 1, and tr s_m K_m has to be the same for all kernels. The
-    identity of a ``WithIdentity`` is not part of K(e): its weight is nonnegative, a 1×1 block of M.
-    Kernels of ``scale`` zero have weight zero. Where kernels differ so little that weights could
-    grow without end, none may be below −10⁷ times e₀ (−10³ for kernels in float32): larger ones
-    would leave K(e) no digits. That is one more 1×1 block of M for each kernel. Differences below
-    1e-13 of the kernels' size are rounding, and no weights are built on them.
+    Without a normal the plane is Σe = 1, and tr s_m K_m has to be the same for all kernels. With
+    one, tr K(e) may be up to ``growth`` times tr K(e₀). The identity of a ``WithIdentity`` is not
+    part of K(e): its weight is nonnegative, and has a row and column of its own.
+
+    Attributes
+    ----------
+    center : array (m,)
+        e₀, all kernels alike; those of ``scale`` zero have weight zero.
+    plane : array (m,)
+        The a of a·e = 1.
+    within : array (m − 1, m)
+        An orthonormal basis of the directions of the plane.
+    """
+
+    def __init__(
+        self, stack: Stack, scale: Array, normal: Array | None = None, growth: float = 1.0
+    ) -> None:
+        self.stack, self.scale, self.growth = stack, scale, growth
+        used = (scale > 0.0).astype(float)
+        self.plane = used if normal is None else normal * used
+        self.center = used / float(self.plane @ used)
+        self.within = np.linalg.svd(self.plane[None])[2][1:]
+        kernels: Stack = stack.stack if isinstance(stack, WithIdentity) else stack
+        self._values, U = np.linalg.eigh(kernels.combine((self.center * scale)[: kernels.m]))
+        rows = np.diag(scale[: kernels.m])
+        self._blocks = np.stack([U.T @ kernels.combine(row) @ U for row in rows])
+        # how negative eigenvalues of K(e₀) are, or could be, that are rounding only
+        self.error = max(-float(self._values[0]), 1e-15 * float(self._values[-1]))
+
+    @property
+    def size(self) -> int:
+        """Rows of M where no direction is left out."""
+        return len(self._values) + isinstance(self.stack, WithIdentity)
+
+    @cached_property
+    def n_directions(self) -> int:
+        """In how many directions of the plane K(e) changes, be it by very little."""
+        return len(_independent(self._with_identity(self._blocks), self.within)[0])
+
+    def on_range(self, cut: float, lenient: bool) -> tuple[Array, Array]:
+        """The blocks on the range of K(e₀), and the roots of its eigenvalues there.
+
+        The range ends at eigenvalues below the share ``cut`` of the largest, or earlier, where
+        kernels cease to be semidefinite beside their mean: that is rounding, of kernels kept in
+        float32, say. ``lenient``: what is outside it counts too, but may be negative.
+        """
+        blocks, values = self._blocks, self._values.copy()
+        first = int(np.searchsorted(values, cut * values[-1], "right"))
+        while cut < 1e-5:
+            little = 0.01 * np.diag(values[first:])
+            if all(factored(block[first:, first:] + little) is not None for block in blocks):
+                break
+            cut *= 10.0
+            first = int(np.searchsorted(values, cut * values[-1]))
+        share = 0.1 * NEGATIVITY[self.stack.precision]
+        slack = max(10.0 * self.error, share * float(values.sum()))
+        values += np.where(np.arange(values.size) < first, slack, 10.0 * self.error)
+        if not lenient:
+            blocks, values = blocks[:, first:, first:], values[first:]
+        if isinstance(self.stack, WithIdentity):
+            values = np.append(values, self.center[-1] * self.scale[-1])
+        return self._with_identity(blocks), np.sqrt(values)
+
+    def _with_identity(self, blocks: Array) -> Array:
+        if not isinstance(self.stack, WithIdentity):
+            return blocks
+        size = blocks.shape[1]
+        whole = np.zeros((self.stack.m, size + 1, size + 1))
+        whole[:-1, :-1, :-1] = blocks
+        whole[-1, -1, -1] = self.scale[-1]
+        return whole
+
+
+class SemidefiniteSet:
+    """The weights e with K(e) ⪰ 0 on the range of K(e₀) and a·e = 1, by coordinates x.
+
+    Where kernels differ so little that weights could grow without end, none may be below −10⁷
+    times e₀ (−10³ for kernels in float32): larger ones would leave K(e) no digits. That is one
+    more 1×1 block of M for each kernel. Differences below 1e-13 of the kernels' size are rounding,
+    and no weights are built on them.
 
     Attributes
     ----------
@@ -51,36 +126,32 @@ class SemidefiniteSet:
     lenient : bool
         Whether K(e) is looked at on all rows, not on the range of K(e₀) alone, and outside that may
         be negative by a tenth of what kernels may be.
+    sees_all : bool
+        Whether there is a coordinate for every direction in which K(e) changes.
     """
 
-    def __init__(
-        self,
-        stack: Stack,
-        scale: Array,
-        normal: Array | None = None,
-        cut: float = _CUTS[0],
-        lenient: bool = False,
-    ) -> None:
-        self._stack, self._scale, self.lenient = stack, scale, lenient
-        used = (scale > 0.0).astype(float)
-        plane = used if normal is None else normal * used
-        self.center = used / float(plane @ used)
-        blocks, roots, self._error = _joint_range(stack, scale, self.center, cut, lenient)
-        self._everywhere = roots.size == stack.n + isinstance(stack, WithIdentity)
-        kept, differ = _independent(blocks, np.linalg.svd(plane[None])[2][1:])
-        self.least = np.full(scale.size, -np.inf)
-        if differ * (limit := _LIMIT[stack.precision]) < 2.0 * np.sqrt(roots.size):
+    def __init__(self, joint: Joint, cut: float = _CUTS[0], lenient: bool = False) -> None:
+        self._joint, self.center, self.lenient = joint, joint.center, lenient
+        blocks, roots = joint.on_range(cut, lenient)
+        self._everywhere = roots.size == joint.size
+        kept, differ = _independent(blocks, joint.within)
+        self.sees_all = len(kept) == joint.n_directions
+        noise = (roots.max() / roots) ** 2
+        if joint.growth > 1.0:
+            blocks, roots = _bounded(blocks, roots, joint)
+        self.least = np.full(joint.scale.size, -np.inf)
+        if differ * (limit := _LIMIT[joint.stack.precision]) < 2.0 * np.sqrt(noise.size):
             self.least = -limit * self.center
-            blocks, roots = _limited(blocks, roots, self.center, plane, limit)
+            blocks, roots = _limited(blocks, roots, joint, limit)
+        most = max(float(np.einsum("mii->m", blocks).max()), float(roots @ roots))
+        self._extent = 2.0 * joint.growth * most
         changes = np.tensordot(kept, blocks, axes=1)
         matrices = changes / np.multiply.outer(roots, roots)
         back = np.linalg.inv(triangle(_flat(matrices))).T
         self.directions = back @ kept
         self.matrices = np.tensordot(back, matrices, axes=1)
         self._changes = triangle(_flat(changes)) @ back.T
-        self._noise = np.diag(1e-15 * (roots.max() / roots) ** 2)
-        most = max(float(np.einsum("mii->m", blocks).max()), float(roots @ roots))
-        self._extent = 2.0 * most if normal is None else 0.0
+        self._noise = np.diag(1e-15 * np.append(noise, np.ones(roots.size - noise.size)))
 
     @property
     def size(self) -> int:
@@ -131,12 +202,12 @@ class SemidefiniteSet:
         """Whether K(e) is semidefinite outside the range as well, up to rounding."""
         if self._everywhere:
             return True
-        d = self._scale * e
-        if isinstance(self._stack, WithIdentity):
+        stack, d = self._joint.stack, self._joint.scale * e
+        if isinstance(stack, WithIdentity):
             d[-1] = 0.0
-        K = self._stack.combine(d)
-        most = 0.9 * NEGATIVITY[self._stack.precision] * float(np.trace(K))
-        slack = min(10.0 * float(np.abs(e).sum()) * self._error, most)
+        K = stack.combine(d)
+        most = 0.9 * NEGATIVITY[stack.precision] * float(np.trace(K))
+        slack = min(10.0 * float(np.abs(e).sum()) * self._joint.error, most)
         return factored(K + slack * np.eye(len(K))) is not None
 
     def contains(self, e: Array) -> bool:
@@ -149,21 +220,20 @@ class SemidefiniteSet:
         return float(np.abs(self.weights(x)).sum() * np.vdot(self._noise, Z))
 
     def most(self, rest: Array) -> float:
-        """A bound of rest·x over the set, since ‖K(e) − K(e₀)‖ is at most twice the trace.
-
-        With a normal of its own the set may be unbounded, and the answer is 0.
-        """
+        """A bound of rest·x over the set, since ‖K(e) − K(e₀)‖ is at most twice the trace."""
         return self._extent * float(np.linalg.norm(np.linalg.solve(self._changes.T, rest)))
 
 
-def nested_sets(stack: Stack, scale: Array) -> Iterator[SemidefiniteSet]:
+def nested_sets(joint: Joint) -> Iterator[SemidefiniteSet]:
     """From the least that may do, each within the one before; at last what does in any case.
 
     Larger weights make smaller eigenvalues count. The last set is lenient: not within the others.
     """
     for cut in _CUTS:
-        yield SemidefiniteSet(stack, scale, cut=cut)
-    yield SemidefiniteSet(stack, scale, lenient=True)
+        region = SemidefiniteSet(joint, cut)
+        if region.sees_all:
+            yield region
+    yield SemidefiniteSet(joint, lenient=True)
 
 
 def factored(M: Array) -> Array | None:
@@ -174,54 +244,32 @@ def factored(M: Array) -> Array | None:
         return None
 
 
-def _joint_range(
-    stack: Stack, scale: Array, center: Array, cut: float, lenient: bool
-) -> tuple[Array, Array, float]:
-    """All s_m UᵀK_mU, U the eigenvectors that span the range of K(e₀), and √ of its eigenvalues.
-
-    Also how negative eigenvalues of K(e₀) are, or could be, that are rounding only.
-
-    The range ends at eigenvalues below the share ``cut`` of the largest, or earlier, where kernels
-    cease to be semidefinite beside their mean: that is rounding, of kernels kept in float32, say.
-    ``lenient``: rows outside the range count too, where K(e) may be negative by a tenth of what
-    kernels may be. The identity gets a row and column of its own.
-    """
-    kernels: Stack = stack.stack if isinstance(stack, WithIdentity) else stack
-    values, U = np.linalg.eigh(kernels.combine((center * scale)[: kernels.m]))
-    error = max(-float(values[0]), 1e-15 * float(values[-1]))
-    first = int(np.searchsorted(values, cut * values[-1], "right"))
-    blocks = np.stack([U.T @ kernels.combine(row) @ U for row in np.diag(scale[: kernels.m])])
-    while cut < 1e-5:
-        little = 0.01 * np.diag(values[first:])
-        if all(factored(block[first:, first:] + little) is not None for block in blocks):
-            break
-        cut *= 10.0
-        first = int(np.searchsorted(values, cut * values[-1]))
-    slack = max(10.0 * error, 0.1 * NEGATIVITY[stack.precision] * float(values.sum()))
-    values += np.where(np.arange(values.size) < first, slack, 10.0 * error)
-    if not lenient:
-        blocks, values = blocks[:, first:, first:], values[first:]
-    if not isinstance(stack, WithIdentity):
-        return blocks, np.sqrt(values), error
-    whole = np.zeros((stack.m, values.size + 1, values.size + 1))
-    whole[:-1, :-1, :-1] = blocks
-    whole[-1, -1, -1] = scale[-1]
-    return whole, np.sqrt(np.append(values, center[-1] * scale[-1])), error
-
-
-def _limited(
-    blocks: Array, roots: Array, center: Array, plane: Array, limit: float
-) -> tuple[Array, Array]:
+def _limited(blocks: Array, roots: Array, joint: Joint, limit: float) -> tuple[Array, Array]:
     """The blocks with rows for e_k + limit·e₀_k ≥ 0, in units in which these are of their size."""
-    used = np.flatnonzero(center)
-    unit = float(roots @ roots) / (limit * center[used].sum())
-    size = roots.size
-    whole = np.zeros((len(blocks), size + used.size, size + used.size))
+    used = np.flatnonzero(joint.center)
+    center = joint.center[used]
+    unit = float(roots @ roots) / (limit * center.sum())
+    more = unit * limit * np.outer(joint.plane, center)
+    more[used, np.arange(used.size)] += unit
+    return _with_rows(blocks, more), np.append(roots, np.sqrt(unit * (1.0 + limit) * center))
+
+
+def _bounded(blocks: Array, roots: Array, joint: Joint) -> tuple[Array, Array]:
+    """The blocks with a row for tr K(e) ≤ growth·tr K(e₀), in units of tr K(e₀)."""
+    traces = np.einsum("mii->m", blocks)
+    whole = float(traces @ joint.center)
+    more = whole * joint.plane - traces / joint.growth
+    return _with_rows(blocks, more[:, None]), np.append(roots, np.sqrt(more @ joint.center))
+
+
+def _with_rows(blocks: Array, more: Array) -> Array:
+    """The blocks with the columns of ``more`` as 1×1 blocks beside them."""
+    m, size = blocks.shape[:2]
+    whole = np.zeros((m, size + more.shape[1], size + more.shape[1]))
     whole[:, :size, :size] = blocks
-    rows = size + np.arange(used.size)
-    whole[:, rows, rows] = unit * limit * np.outer(plane, center[used])
-    whole[used, rows, rows] += unit
-    return whole, np.append(roots, np.sqrt(unit * (1.0 + limit) * center[used]))
+    rows = size + np.arange(more.shape[1])
+    whole[:, rows, rows] = more
+    return whole
 
 
 def _independent(blocks: Array, plane: Array) -> tuple[Array, float]:

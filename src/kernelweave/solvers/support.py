@@ -21,7 +21,7 @@ from scipy.linalg import eigh
 
 from .oracle import Stack
 from .semidefinite import follow
-from .semidefinite_set import SemidefiniteSet, nested_sets
+from .semidefinite_set import Joint, SemidefiniteSet, nested_sets
 
 Array = NDArray[np.float64]
 
@@ -33,12 +33,12 @@ _TAKEN = 4  # eigenvectors to take at a time
 def support(stack: Stack, scale: Array, q: Array, e: Array, tol: float = 1e-10) -> float:
     """An upper bound of σ(q), as close as ``tol`` or as rounding allows.
 
-    ``stack`` and ``scale`` are those of a ``SemidefiniteSet``; the bound is for a set with ``e``.
+    ``stack`` and ``scale`` are those of a ``Joint``; the bound is for a set with ``e``.
     """
     if not q.any():
         return 0.0
     most, contained = np.inf, False
-    for region in nested_sets(stack, scale):
+    for region in nested_sets(Joint(stack, scale)):
         if region.lenient and contained:
             break
         reached, bound = _maximise(region, q, tol)
@@ -54,7 +54,7 @@ def supports(stack: Stack, scale: Array, Q: Array, tol: float) -> Array:
     rest = np.flatnonzero(Q.any(axis=1))
     most = np.zeros(len(Q))
     most[rest] = np.inf
-    for region in nested_sets(stack, scale):
+    for region in nested_sets(Joint(stack, scale)):
         if not rest.size:
             break
         part = _Part(region)
