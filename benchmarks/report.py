@@ -22,6 +22,7 @@ import scipy.stats
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 ENOUGH = 80.0  # per cent of a paper's cells that must agree
+CHOICES = ("--learners", "--only", "--panels", "--parts", "--sets")  # of some cells among all
 
 
 # ---- tables ------------------------------------------------------------------------------------
@@ -192,8 +193,12 @@ class Experiment:
         return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
     def command(self, known: dict[str, Any]) -> list[str]:
-        """How it was run last."""
-        return ["python", f"benchmarks/{self.name}.py", *known["options"]]
+        """What runs all of it again: as it was run last, but for the choice of some cells."""
+        kept, chooses = [], False
+        for word in known["options"]:
+            chooses = word in CHOICES if word.startswith("--") else chooses
+            kept += [] if chooses else [word]
+        return ["python", f"benchmarks/{self.name}.py", *kept]
 
     def minutes(self, quick: bool = False) -> float | None:
         """What its cells took, all together."""

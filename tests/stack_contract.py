@@ -1,9 +1,12 @@
-"""What every kernel stack promises, as checks that take a factory and a tolerance.
+"""What kernel stacks promise, as checks that take a factory and a tolerance.
 
-``make(K)`` turns an (m, n, n) array into the stack under test; ``rtol`` bounds its error against
-NumPy on that array, relative to the largest entry of the expected result. Run them all with
+``PROTOCOL`` is what solvers ask of every stack (``kernelweave.solvers.oracle.Stack``); ``CHECKS``
+are these and what ``KernelStack`` promises besides. ``make(K)`` hands back the stack under test and
+the (m, n, n) array that it stands for: K, or K and what the stack adds to it. ``rtol`` bounds its
+error against NumPy on that array, relative to the largest entry of the expected result. Run them
+with
 
-    @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+    @pytest.mark.parametrize("check", PROTOCOL, ids=lambda check: check.__name__)
     def test_contract(check):
         check(make, rtol)
 """
@@ -11,14 +14,14 @@ NumPy on that array, relative to the largest entry of the expected result. Run t
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 
-Make = Callable[[np.ndarray], Any]
+Make = Callable[[np.ndarray], tuple[Any, np.ndarray]]
 
 # One kernel and several, fewer and more than four, one point, odd sizes, more than one block.
 SHAPES = [(1, 1), (1, 9), (3, 2), (4, 5), (6, 23), (9, 40), (1, 530), (5, 300)]
@@ -63,110 +66,185 @@ def within(found: Any, expected: np.ndarray, rtol: float, scale: Any = None) -> 
     assert np.all(excess <= 0), f"off by {excess.max()} more than {rtol} · {scale}"
 
 
-def check_size(make: Make, rtol: float) -> None:
+def cases(make: Make) -> Iterator[tuple[Any, np.ndarray]]:
+    """Stacks of all shapes, each with the matrices it stands for."""
     for m, n in SHAPES:
-        stack = make(grams(m, n))
-        assert (stack.m, stack.n) == (m, n)
+        yield make(grams(m, n))
+
+
+def checks() -> list[Callable[[Make, float], None]]:
+    """All checks so far."""
+    return [value for name, value in globals().items() if name.startswith("check_")]
+
+
+# --- of every stack ---------------------------------------------------------------------------
+
+
+def check_size(make: Make, rtol: float) -> None:
+    for stack, K in cases(make):
+        assert (stack.m, stack.n) == K.shape[:2]
         assert type(stack.m) is int and type(stack.n) is int
-
-
-def check_sizes_cannot_be_set(make: Make, rtol: float) -> None:
-    stack = make(grams(3, 4))
-    for name in ("m", "n", "dtype", "n_jobs"):
-        with pytest.raises(AttributeError):
-            setattr(stack, name, 7)
+        assert stack.precision in (np.float32, np.float64)
 
 
 def check_diagonals_and_traces(make: Make, rtol: float) -> None:
-    for m, n in SHAPES:
-        K = grams(m, n)
-        stack = make(K)
+    for stack, K in cases(make):
         diagonals = np.einsum("kii->ki", K)
         within(stack.diagonals(), diagonals, rtol, scale=diagonals)
         within(stack.traces(), diagonals.sum(axis=1), rtol, scale=diagonals.sum(axis=1))
-        for array in (stack.diagonals(), stack.traces()):
-            with pytest.raises(ValueError, match="read-only"):
-                array[0] = 1.0
-        assert stack.traces() is stack.traces()
 
 
 def check_combine(make: Make, rtol: float) -> None:
-    for m, n in SHAPES:
-        K = grams(m, n)
-        stack = make(K)
-        for weights in some_weights(m):
+    for stack, K in cases(make):
+        for weights in some_weights(len(K)):
             combined = stack.combine(weights)
             within(combined, np.tensordot(weights, K, 1), rtol)
             assert not combined.flags.writeable
 
 
 def check_combine_of_one_kernel(make: Make, rtol: float) -> None:
-    K = grams(6, 23)
-    for k in range(6):
-        within(make(K).combine(np.eye(6)[k]), K[k], rtol, scale=abs(K[k]).max())
-        within(make(K).combine(-2 * np.eye(6)[k]), -2 * K[k], rtol, scale=2 * abs(K[k]).max())
+    stack, K = make(grams(6, 23))
+    for matrix, one in zip(K, np.eye(len(K)), strict=True):
+        within(stack.combine(one), matrix, rtol, scale=abs(matrix).max())
+        within(stack.combine(-2 * one), -2 * matrix, rtol, scale=2 * abs(matrix).max())
 
 
 def check_rows(make: Make, rtol: float) -> None:
-    for m, n in SHAPES:
-        K = grams(m, n)
-        stack = make(K)
-        for weights in some_weights(m):
+    for stack, K in cases(make):
+        n = K.shape[1]
+        for weights in some_weights(len(K)):
             expected = np.tensordot(weights, K, 1)
-            for index in ([0], [n - 1, 0, n // 2], np.arange(n), slice(1, n), [-1], []):
-                chosen = np.arange(n)[index] if len(np.shape(index)) == 0 else np.array(index, int)
-                found = stack.rows(weights, index)
-                within(found, expected[chosen], rtol, scale=abs(expected).max())
+            for index in ([0], [n - 1, 0, n // 2], [0, 0], np.arange(n), []):
+                places = np.array(index, np.intp)
+                found = stack.rows(weights, places)
+                within(found, expected[places], rtol, scale=abs(expected).max())
 
 
 def check_quad_forms(make: Make, rtol: float) -> None:
-    for m, n in SHAPES:
-        K = grams(m, n)
-        stack = make(K)
+    for stack, K in cases(make):
+        m, n = K.shape[:2]
         for v in vectors(n):
             expected, scale = K @ v @ v, abs(K) @ abs(v) @ abs(v)
             within(stack.quad_forms(v), expected, rtol, scale)
-            for kernels in ([m - 1], np.arange(m)[::-1], np.arange(m) % 2 == 0, slice(0, m)):
-                within(stack.quad_forms(v, kernels), expected[kernels], rtol, scale[kernels])
-            within(stack.quad_forms(v, []), np.empty(0), rtol)
+            for kernels in ([m - 1], [0], np.arange(m)[::-1], np.arange(0, m, 2), []):
+                places = np.array(kernels, np.intp)
+                within(stack.quad_forms(v, places), expected[places], rtol, scale[places])
 
 
 def check_quad_forms_are_gradients(make: Make, rtol: float) -> None:
     """Σ_k w_k vᵀK_k v = vᵀ(Σ_k w_k K_k)v."""
-    K = grams(6, 23)
-    stack = make(K)
+    stack, K = make(grams(6, 23))
     for v in vectors(23):
-        for weights in some_weights(6):
+        for weights in some_weights(len(K)):
             scale = abs(v) @ np.tensordot(abs(weights), abs(K), 1) @ abs(v)
             together = v @ stack.combine(weights) @ v
             assert abs(weights @ stack.quad_forms(v) - together) <= 4 * rtol * scale
 
 
 def check_matvecs(make: Make, rtol: float) -> None:
-    for m, n in SHAPES:
-        K = grams(m, n)
-        stack = make(K)
+    for stack, K in cases(make):
+        m, n = K.shape[:2]
+        every, everywhere = np.arange(m), np.arange(n)
         for v in vectors(n):
             expected, scale = K @ v, abs(K) @ abs(v)
-            for rows in (None, [n - 1], np.arange(n)[::-2], np.arange(n) < 3, slice(0, 0)):
-                for kernels in (None, [m - 1, 0], slice(0, m)):
+            for rows in (None, everywhere[-1:], everywhere[::-2], everywhere[:3], everywhere[:0]):
+                for kernels in (None, every[[-1, 0]], every, every[:0]):
                     found = stack.matvecs(v, rows, kernels)
-                    some = slice(None) if kernels is None else kernels
-                    part = slice(None) if rows is None else rows
-                    within(found, expected[some][:, part], rtol, scale[some][:, part])
+                    chosen = np.ix_(
+                        every if kernels is None else kernels, everywhere if rows is None else rows
+                    )
+                    within(found, expected[chosen], rtol, scale[chosen])
 
 
 def check_matvecs_and_quad_forms_agree(make: Make, rtol: float) -> None:
-    K = grams(6, 23)
-    stack = make(K)
+    stack, K = make(grams(6, 23))
     for v in vectors(23):
         within(stack.matvecs(v) @ v, stack.quad_forms(v), 2 * rtol, abs(K) @ abs(v) @ abs(v))
 
 
+def check_results_do_not_share(make: Make, rtol: float) -> None:
+    """A result handed out earlier stays as it was."""
+    stack, _ = make(grams(6, 23))
+    w, v, places = some_weights(stack.m), vectors(23), np.array([3, 4])
+    calls: list[Callable[[int], Any]] = [
+        lambda i: stack.combine(w[i]),
+        lambda i: stack.rows(w[i], places),
+        lambda i: stack.quad_forms(v[i]),
+        lambda i: stack.matvecs(v[i]),
+    ]
+    for call in calls:
+        first = call(0)
+        kept = first.copy()
+        call(1)
+        np.testing.assert_array_equal(first, kept)
+
+
+def outputs(stack: Any) -> list[np.ndarray]:
+    """One of everything a stack computes."""
+    results = [stack.traces(), stack.diagonals()]
+    ends = np.array([0, stack.n - 1])
+    for weights in some_weights(stack.m):
+        results += [stack.combine(weights), stack.rows(weights, ends)]
+    for v in vectors(stack.n):
+        results += [stack.quad_forms(v), stack.quad_forms(v, ends[:1]), stack.matvecs(v)]
+        results += [stack.matvecs(v, rows=ends)]
+    return results
+
+
+def same(first: list[np.ndarray], second: list[np.ndarray]) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def check_repeatable(make: Make, rtol: float) -> None:
+    """The same call gives the same bits, from one thread or from several at once."""
+    stack, _ = make(grams(9, 40))
+    expected = outputs(stack)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: outputs(stack), range(8)):
+            assert same(found, expected)
+
+
+PROTOCOL = checks()
+
+
+# --- of KernelStack besides -------------------------------------------------------------------
+
+
+def check_sizes_cannot_be_set(make: Make, rtol: float) -> None:
+    stack, _ = make(grams(3, 4))
+    for name in ("m", "n", "dtype", "n_jobs"):
+        with pytest.raises(AttributeError):
+            setattr(stack, name, 7)
+
+
+def check_diagonals_and_traces_are_kept(make: Make, rtol: float) -> None:
+    stack, _ = make(grams(6, 23))
+    for array in (stack.diagonals(), stack.traces()):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1.0
+    assert stack.diagonals() is stack.diagonals()
+    assert stack.traces() is stack.traces()
+
+
+def check_all_kinds_of_index(make: Make, rtol: float) -> None:
+    """Lists, slices, masks and places from the end choose what integers do."""
+    stack, _ = make(grams(6, 23))
+    weights, v = some_weights(6)[0], vectors(23)[0]
+    for rows in ([22, 0, 11], slice(1, 23), slice(0, 0), [-1], [], np.arange(23) < 3):
+        places = np.arange(23)[rows]
+        np.testing.assert_array_equal(stack.rows(weights, rows), stack.rows(weights, places))
+        np.testing.assert_array_equal(stack.matvecs(v, rows), stack.matvecs(v, places))
+    for kernels in ([5, 0], slice(0, 6), slice(2, 5), [-1], [], np.arange(6) % 2 == 0):
+        places = np.arange(6)[kernels]
+        np.testing.assert_array_equal(stack.quad_forms(v, kernels), stack.quad_forms(v, places))
+        np.testing.assert_array_equal(
+            stack.matvecs(v, kernels=kernels), stack.matvecs(v, kernels=places)
+        )
+
+
 def check_restrict(make: Make, rtol: float) -> None:
     """Restricting and then combining is combining and then restricting."""
-    K = grams(6, 23)
-    stack = make(K)
+    stack, K = make(grams(6, 23))
     v = vectors(23)[0]
     for rows in ([22, 0, 5], [3, 3, 3], np.arange(23) > 9, slice(4, 17), slice(None), [-1]):
         part = stack.restrict(rows)
@@ -181,8 +259,7 @@ def check_restrict(make: Make, rtol: float) -> None:
 
 
 def check_select(make: Make, rtol: float) -> None:
-    K = grams(6, 23)
-    stack = make(K)
+    stack, K = make(grams(6, 23))
     v = vectors(23)[1]
     for kernels in ([5, 0], slice(2, 5), np.arange(6) % 2 == 1, np.arange(6), [-1], [1, 1]):
         part = stack.select(kernels)
@@ -194,7 +271,7 @@ def check_select(make: Make, rtol: float) -> None:
 
 
 def check_bad_arguments(make: Make, rtol: float) -> None:
-    stack = make(grams(3, 4))
+    stack, _ = make(grams(3, 4))
     v, w = np.ones(4), np.ones(3)
     wrong: list[tuple[type[Exception], str, Callable[[], Any]]] = [
         (ValueError, "weights", lambda: stack.combine(v)),
@@ -221,8 +298,7 @@ def check_bad_arguments(make: Make, rtol: float) -> None:
 
 def check_arguments_are_left_alone(make: Make, rtol: float) -> None:
     """Lists, integers, read-only and strided vectors do; none is written to."""
-    K = grams(6, 23)
-    stack = make(K)
+    stack, _ = make(grams(6, 23))
     v = vectors(23)[0]
     frozen = v.copy()
     frozen.flags.writeable = False
@@ -234,50 +310,9 @@ def check_arguments_are_left_alone(make: Make, rtol: float) -> None:
     np.testing.assert_array_equal(stack.combine([1] * 6), stack.combine(np.ones(6)))
 
 
-def check_results_do_not_share(make: Make, rtol: float) -> None:
-    """A result handed out earlier stays as it was."""
-    stack = make(grams(6, 23))
-    w, v = some_weights(6), vectors(23)
-    calls: list[Callable[[int], Any]] = [
-        lambda i: stack.combine(w[i]),
-        lambda i: stack.rows(w[i], [3, 4]),
-        lambda i: stack.quad_forms(v[i]),
-        lambda i: stack.matvecs(v[i]),
-    ]
-    for call in calls:
-        first = call(0)
-        kept = first.copy()
-        call(1)
-        np.testing.assert_array_equal(first, kept)
-
-
-def outputs(stack: Any) -> list[np.ndarray]:
-    """One of everything a stack computes."""
-    results = [stack.traces(), stack.diagonals()]
-    for weights in some_weights(stack.m):
-        results += [stack.combine(weights), stack.rows(weights, [0, stack.n - 1])]
-    for v in vectors(stack.n):
-        results += [stack.quad_forms(v), stack.quad_forms(v, [0]), stack.matvecs(v)]
-        results += [stack.matvecs(v, rows=[0, stack.n - 1])]
-    return results
-
-
-def same(first: list[np.ndarray], second: list[np.ndarray]) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
-
-
-def check_repeatable(make: Make, rtol: float) -> None:
-    """The same call gives the same bits, from one thread or from several at once."""
-    stack = make(grams(9, 40))
-    expected = outputs(stack)
-    with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(lambda _: outputs(stack), range(8)):
-            assert same(found, expected)
-
-
 def check_same_bits_for_every_n_jobs(make: Make, rtol: float) -> None:
     for m, n in [(1, 530), (5, 300), (9, 40)]:
-        stack = make(grams(m, n))
+        stack, _ = make(grams(m, n))
         expected = outputs(stack)
         for n_jobs in (1, 2, 3, -1):
             threaded = stack.threaded(n_jobs)
@@ -286,7 +321,7 @@ def check_same_bits_for_every_n_jobs(make: Make, rtol: float) -> None:
 
 
 def check_pickle(make: Make, rtol: float) -> None:
-    stack = make(grams(6, 23)).threaded(2)
+    stack = make(grams(6, 23))[0].threaded(2)
     copy = pickle.loads(pickle.dumps(stack))
     assert (copy.m, copy.n, copy.n_jobs) == (6, 23, 2)
     assert same(outputs(copy), outputs(stack))
@@ -294,10 +329,8 @@ def check_pickle(make: Make, rtol: float) -> None:
 
 
 def check_repr(make: Make, rtol: float) -> None:
-    text = repr(make(grams(6, 23)))
+    text = repr(make(grams(6, 23))[0])
     assert "m=6" in text and "n=23" in text and len(text) < 100
 
 
-CHECKS: list[Callable[[Make, float], None]] = [
-    value for name, value in list(globals().items()) if name.startswith("check_")
-]
+CHECKS = checks()

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,6 @@ import pytest
 import scipy.stats
 
 BENCHMARKS = pathlib.Path(__file__).resolve().parents[1] / "benchmarks"
-pytestmark = pytest.mark.skipif(not BENCHMARKS.exists(), reason="benchmarks are not distributed")
 
 EXPERIMENT = """\"\"\"What is a square.
 
@@ -153,6 +153,17 @@ def test_every_experiment_says_what_it_asks(report):
     assert not {"common", "runner", "report", "run"} & set(found)
     for experiment in found.values():
         assert experiment.title != experiment.name
+
+
+def test_a_page_names_the_command_for_all_of_it(report):
+    """Runs of some parts add to a page of all; numbers such as --limit stay."""
+    known = {"options": ["--quick", "--parts", "floor", "conic", "--limit", "900", "--sets", "a"]}
+    command = report.experiments()["newton_speed"].command(known)
+    assert command == ["python", "benchmarks/newton_speed.py", "--quick", "--limit", "900"]
+    lists = re.compile(r'(\w+)=\{\s*"nargs": "\+"')
+    experiments = [e.path.read_text(encoding="utf-8") for e in report.experiments().values()]
+    found = {f"--{name}" for text in experiments for name in lists.findall(text)}
+    assert found == set(report.CHOICES)
 
 
 class Silent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import FrozenInstanceError
@@ -307,14 +308,15 @@ def test_auto_is_certified_too() -> None:
 @pytest.mark.parametrize("learner", [*EXACT, "uniform"])
 def test_solution(learner: str) -> None:
     problem = dense(12)
+    began = time.perf_counter()
     found = learn(problem.K, problem.y, C=3.0, learner=learner, tol=1e-4)
+    assert 0.0 < found.seconds <= time.perf_counter() - began
     assert found.alpha == pytest.approx(problem.y * found.coef, rel=1e-15)
     f = found.decision_function(problem.K[:, :7])
     by_hand = np.einsum("k,kij,j->i", found.weights, problem.K[:, :7], found.coef) + found.bias
     assert f == pytest.approx(by_hand, rel=1e-12)
     assert found.gap == pytest.approx((found.primal - found.dual) / found.primal, rel=1e-9)
     assert found.C == 3.0
-    assert 0.0 < found.seconds < 60.0
     with pytest.raises(FrozenInstanceError):
         found.bias = 1.0  # type: ignore[misc]
     copy = pickle.loads(pickle.dumps(found))

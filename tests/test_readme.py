@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import re
 import runpy
+import tempfile
 import warnings
 from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import kernelweave
 from kernelweave import report
@@ -82,8 +84,13 @@ def test_names_of_the_readme_are_public():
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)
-def test_examples(path, capsys):
+def test_examples(path, capsys, monkeypatch, tmp_path):
+    """As they run for who has neither the data nor a wish for warnings."""
+    monkeypatch.delenv("KERNELWEAVE_DATA", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", ConvergenceWarning)
+        for kind in (UserWarning, RuntimeWarning):  # at a line of the example or of the package
+            warnings.filterwarnings("error", category=kind, module=r"(__main__|kernelweave)\b")
         runpy.run_path(str(path), run_name="__main__")
     assert len(capsys.readouterr().out.splitlines()) >= 3

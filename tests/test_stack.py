@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from joblib import Parallel, delayed
-from stack_contract import CHECKS, grams, outputs, same, some_weights, vectors
+from stack_contract import CHECKS, PROTOCOL, grams, outputs, same, some_weights, vectors
 
 from kernelweave.kernels import _checks, _passes, memory
 from kernelweave.kernels.identity import WithIdentity
@@ -21,12 +21,24 @@ from kernelweave.kernels.memory import available_bytes
 from kernelweave.kernels.stack import KernelStack
 
 TYPES = [np.float64, np.float32]
+RTOL = {np.float64: 1e-13, np.float32: 2e-7}
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_contract(check: Any, dtype: Any) -> None:
-    check(lambda K: KernelStack(K, dtype=dtype), {np.float64: 1e-13, np.float32: 2e-7}[dtype])
+    check(lambda K: (KernelStack(K, dtype=dtype), K), RTOL[dtype])
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("check", PROTOCOL, ids=lambda check: check.__name__)
+def test_contract_with_the_identity(check: Any, dtype: Any) -> None:
+    def make(K: np.ndarray) -> tuple[WithIdentity, np.ndarray]:
+        stack = WithIdentity(KernelStack(K, dtype=dtype))
+        assert stack.precision == stack.stack.precision
+        return stack, np.concatenate([K, np.eye(K.shape[1])[None]])
+
+    check(make, RTOL[dtype])
 
 
 # --- what may enter -------------------------------------------------------------------------
@@ -464,9 +476,3 @@ def test_vectors_and_weights_cover_the_sparse_path() -> None:
     shares = [np.count_nonzero(v) / len(v) for v in vectors(40)]
     assert shares[0] == 1.0 and 0 < shares[2] < 0.4 and shares[-1] == 0
     assert any(np.count_nonzero(w) == 1 for w in some_weights(6))
-
-
-def test_rows_with_the_identity() -> None:
-    stack = WithIdentity(KernelStack(grams(3, 7)))
-    weights, index = np.array([0.3, 0.0, 2.0, 0.7]), np.array([4, 0, 4])
-    assert np.allclose(stack.rows(weights, index), stack.combine(weights)[index], rtol=1e-14)

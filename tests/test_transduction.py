@@ -94,7 +94,7 @@ def test_nonnegative_weights_see_unlabelled_rows_in_the_trace_alone(learner, tra
         part = (scale[:, None, None] * K)[:, known][:, :, known]
         alone = learn(part, y[known], learner=learner, tol=1e-5)
     assert whole.objective == pytest.approx(alone.objective, rel=2e-4)
-    np.testing.assert_allclose(whole.weights, scale * alone.weights, rtol=0.1, atol=0.05)
+    assert (whole.weights / scale).sum() == pytest.approx(1.0)  # the trace is that of all rows
     assert not whole.coef[y == 0.0].any() and not whole.dual_alpha[y == 0.0].any()
     if learner == "newton":
         judged = duality_gap(

@@ -1,4 +1,4 @@
-"""Cases that once gave a wrong answer without a word."""
+"""Regressions: cases that once gave a wrong answer without a word."""
 
 from __future__ import annotations
 
