@@ -182,12 +182,13 @@ class _State:
         ⟨Z, N_k⟩ = ⟨Y, A_k⟩ up to rounding, which is large where M is nearly singular: the first
         repair is by the A_k, others follow where Z shows that they are needed.
         """
-        Q, R = np.linalg.qr(self.flat.T)
+        R = triangle(self.flat.T)
         best = Y, factored(Y), -np.inf
         rest = self.slope - self.flat @ Y.ravel()
         for _ in range(4):
-            change = Q @ solve_triangular(R, rest, trans="T", check_finite=False)
-            Y = Y + change.reshape(Y.shape)
+            half = solve_triangular(R, rest, trans="T", check_finite=False)
+            change = solve_triangular(R, half, check_finite=False)
+            Y = Y + np.tensordot(change, self.A, axes=1)
             root = factored(Y)
             if root is None:
                 break
@@ -215,7 +216,7 @@ class _State:
     def _triangle(self) -> Array:
         """R with RᵀR the Hessian of f plus ⟨A_k, A_lY⟩, which is that of −τ log det M if Y = τI."""
         rooted = (self.A @ self.root).reshape(len(self.A), -1)
-        return triangle(np.vstack([self.bends, rooted.T]))
+        return triangle(np.vstack([self.bends, triangle(rooted.T)]))
 
     def step(self, least: float) -> _Step:
         """Mehrotra's predictor and corrector for a smaller τ, at least a share ``least`` of it."""
