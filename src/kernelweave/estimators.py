@@ -236,13 +236,12 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_parameters(self, signs: FloatArray) -> Learner:
         """Complain before kernels are computed; returns the learner."""
-        if isinstance(self.C, str) and self.C != "learn":
-            raise TypeError(f"C must be a positive number or 'learn', found {self.C!r}")
         if np.ndim(self.C):
             raise ValueError(f"C must be one number, found {shown(np.asarray(self.C))}")
+        if self.C != "learn" and np.asarray(self.C).dtype.kind not in "iuf":
+            raise TypeError(f"C must be a positive number or 'learn', found {self.C!r}")
         check_random_state(self.random_state)
-        options = self.learner, self.C, self.weight_norm, self.tol, self.max_iter
-        learner = check_options(*options)
+        learner = check_options(self.learner, self.C, self.weight_norm, self.tol, self.max_iter)
         if learner.signed and not self._transductive:
             raise ValueError(
                 f"{learner!r} learns signed weights: their kernel is positive semidefinite on the "
