@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from problems import dense
+from scipy.sparse import csr_array
 
 import kernelweave.learners.simple
 from kernelweave import (
@@ -68,15 +69,17 @@ KERNELS: dict[str, Row] = {
     "words": ("kernels", TypeError, "K must hold real numbers, found str"),
     "nothing": (None, TypeError, "K must hold real numbers, found NoneType"),
     "a function": (np.dot, TypeError, "K must hold real numbers, found"),
+    "sparse": (csr_array(np.eye(N)), TypeError, r"K is sparse.*\.toarray\(\)"),
+    "a list of sparse": ([csr_array(np.eye(N))], TypeError, r"K\[0\] is sparse"),
 }
 
 LABELS: dict[str, Row] = {
     "nan": (np.append(GOOD.y[:-1], np.nan), ValueError, "y must be finite, found NaN"),
     "inf": (np.append(GOOD.y[:-1], np.inf), ValueError, "y must be finite, found NaN or infinity"),
-    "zero and one": ((GOOD.y > 0) * 1, ValueError, r"\(\+1\) beside 0, which means no label"),
+    "zero and one": ((GOOD.y > 0) * 1, ValueError, r"\(\+1\) beside 0, which.*pass 2 \* y - 1$"),
     "booleans": (GOOD.y > 0, ValueError, r"one class only \(\+1\) beside 0"),
     "none": (np.zeros(N), ValueError, "y holds no class beside 0, which means no label"),
-    "multiclass": (np.arange(N), ValueError, r"y .* found 0, 1, 2, 3, 4, 5, …"),
+    "multiclass": (np.arange(N), ValueError, r"y .* found 0, 1, 2, 3, 4 and 3 more; 0"),
     "halves": (0.5 * GOOD.y, ValueError, r"y .* only, found -0\.5, 0\.5"),
     "one class": (np.ones(N), ValueError, r"y holds one class only \(\+1\)"),
     "the other class": (-np.ones(N), ValueError, r"y holds one class only \(-1\)"),
@@ -150,7 +153,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], Error, str]] = {
     "start zero": ({"start": [0.0, 0.0, 0.0]}, ValueError, "start holds only zero weights"),
     "start masked": ({"start": np.ma.ones(3)}, TypeError, "start is a masked array"),
     "C masked": ({"C": np.ma.ones(8)}, TypeError, "C is a masked array"),
-    "start word": ({"start": "best"}, TypeError, "start must hold numbers, found str"),
+    "start word": ({"start": "best"}, TypeError, "start must hold real numbers, found str"),
 }
 
 
@@ -218,7 +221,7 @@ def test_a_start_for_other_data() -> None:
     class Fake:
         weights = np.ones(2)
 
-    with pytest.raises(TypeError, match="start must hold numbers, found Fake"):
+    with pytest.raises(TypeError, match="start must hold real numbers, found Fake"):
         learn(GOOD.K, GOOD.y, start=Fake())  # type: ignore[arg-type]
 
 
@@ -248,6 +251,8 @@ def test_path_takes_its_costs_from_one_place():
 def test_learning_C_needs_the_simplex():
     with pytest.raises(ValueError, match="C='learn' needs weight_norm=1, found 2"):
         learn(GOOD.K, GOOD.y, C="learn", loss="squared_hinge", weight_norm=2)
+    with pytest.raises(ValueError, match=r"C='learn' goes with.*not with Uniform\(\): give C as a"):
+        learn(GOOD.K, GOOD.y, C="learn", loss="squared_hinge", learner="uniform")
 
 
 MASKED = np.ma.ones((3, 3))

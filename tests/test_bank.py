@@ -74,7 +74,7 @@ def test_columns(columns, expected):
 @pytest.mark.parametrize(
     ("columns", "error", "message"),
     [
-        ("heigth", ValueError, "kernel 'one': X has no column named 'heigth'. Did you mean 'hei"),
+        ("heigth", ValueError, "kernel 'one': X has no column named 'heigth'; did you mean 'hei"),
         (["age", "zzz"], ValueError, "no column named 'zzz'"),
         (4, ValueError, "column 4 is out of range; X has 4 columns"),
         (-5, ValueError, "column -5 is out of range"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import subprocess
 import sys
 
 import numpy as np
@@ -103,3 +104,10 @@ def test_interrupted(monkeypatch):
 
     monkeypatch.setattr(demo, "run", interrupt)
     assert cli.main(["demo"]) == 130
+
+
+def test_as_a_module():
+    found = subprocess.run(
+        [sys.executable, "-m", "kernelweave", "--version"], capture_output=True, text=True
+    )
+    assert found.stdout == f"kernelweave {kernelweave.__version__}\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import doctest
 import gc
 import importlib
 import multiprocessing
@@ -301,3 +302,9 @@ def test_a_fit_leaves_no_kernels_behind(learner: str) -> None:
         assert sys.getrefcount(stack) == before
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("module", ["bounds", "estimators", "transduction"])
+def test_examples_of_docstrings(module: str) -> None:
+    found = doctest.testmod(importlib.import_module(f"kernelweave.{module}"))
+    assert found.attempted and not found.failed

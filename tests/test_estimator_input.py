@@ -46,11 +46,12 @@ def spoilt(value):
         (X, X[:, 0], ValueError, "Unknown label type: continuous"),
         (X, np.ma.masked_equal(Y, 1), TypeError, "y is a masked array; leave rows without a label"),
         (X, np.column_stack([Y, Y]), ValueError, r"y should be a 1d array.*\(80, 2\)"),
-        (X, np.where(Y, np.nan, 1.0), ValueError, "Input y contains NaN"),
+        (X, np.where(Y, np.nan, 1.0), ValueError, r"labels in y are missing \(nan\).*row 0"),
         (X, np.where(Y, np.inf, 1.0), ValueError, "Input y contains infinity"),
         (X, np.array([3, "a"] * 40, dtype=object), TypeError, "labels of one type, found int, str"),
         (X, ["b", None] + ["a"] * 78, ValueError, r"1 labels in y are missing \(None\).*row 1;"),
         (X, [True, pd.NA] * 40, ValueError, r"40 labels in y are missing \(<NA>\).*row 1;"),
+        (X, np.array([1, np.nan] * 40, dtype=object), ValueError, r"y are missing.*Transductive"),
     ],
 )
 def test_bad_data(data, y, error, message):
@@ -64,11 +65,14 @@ def test_bad_data(data, y, error, message):
         ({"C": 0.0}, ValueError, "C must be positive, found 0"),
         ({"C": -1}, ValueError, "C must be positive, found -1"),
         ({"C": np.nan}, ValueError, "C must be positive, found nan"),
-        ({"C": "1"}, TypeError, "C must be a positive number.*found '1'"),
+        ({"C": "1"}, TypeError, "C must be a positive number or 'learn', found '1'$"),
         ({"C": [1.0] * 80}, ValueError, r"C must be one number, found ndarray of shape \(80,\)$"),
-        ({"C": None}, TypeError, "C must be a positive number.*found None"),
+        ({"C": None}, TypeError, "C must be a positive number or 'learn', found None$"),
+        ({"C": True}, TypeError, "C must be a positive number or 'learn', found True$"),
+        ({"C": 1j}, TypeError, "C must be a positive number or 'learn', found 1j$"),
         ({"loss": "log"}, ValueError, r"loss must be one of \['hinge'.*found 'log'"),
-        ({"learner": "fast"}, ValueError, r"learner must be one of \['auto'.*found 'fast'"),
+        ({"learner": "fast"}, ValueError, r"learner must be one of \['auto'.*'fast'; 'sdp' is for"),
+        ({"random_state": "junk"}, ValueError, "'junk' cannot be used to seed"),
         ({"learner": None}, TypeError, "learner must be .*found None"),
         ({"weight_norm": 0.5}, ValueError, "weight_norm must be .*found 0.5"),
         ({"tol": 0.0}, ValueError, "tol must be positive, found 0"),
@@ -102,6 +106,7 @@ def test_bad_parameters(params, error, message):
         {"weight_norm": 3, "learner": "radius_bound"},
         {"weight_norm": None},
         {"C": "learn", "learner": "radius", "loss": "squared_hinge"},
+        {"C": "learn", "learner": "uniform", "loss": "squared_hinge"},
     ],
 )
 def test_bad_parameters_are_found_before_kernels_are_computed(params):
@@ -110,6 +115,11 @@ def test_bad_parameters_are_found_before_kernels_are_computed(params):
 
     with pytest.raises(ValueError, match=next(iter(params))):
         fit(kernel, **params)
+
+
+def test_a_fitted_model_has_no_matrices():
+    with pytest.raises(ValueError, match=r"not kept by fitted models.*KernelBank.*fit\(X\)\.stack"):
+        _ = fit().bank_.stack
 
 
 def test_bad_data_at_prediction():

@@ -348,7 +348,7 @@ A = np.array([[0.0, 1.0], [1.0, 0.0]])
         (
             lambda: correlation_graph(pd.DataFrame({"a": ["x", "y"], "b": [1, 2]})),
             TypeError,
-            "profiles must hold numbers",
+            r"profiles must hold real numbers.* in column 'a'; .*set_index\('a'\)",
         ),
         (lambda: correlation_graph([[1, np.nan, 2]]), ValueError, "row 0 has 1 gaps"),
         (lambda: correlation_graph(np.eye(3), 1.5), ValueError, "between -1 and 1; found 1.5"),

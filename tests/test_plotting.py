@@ -13,6 +13,7 @@ import pytest
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
+from sklearn.pipeline import make_pipeline
 
 from kernelweave import KernelBank, MKLClassifier, learn, regularization_path
 from kernelweave.plotting import (
@@ -290,6 +291,8 @@ def test_figures_are_made_only_where_no_axes_are_given(fits):
 
 @pytest.mark.parametrize("plot", EVERY)
 def test_bad_input_makes_no_figure(plot):
+    with pytest.raises(TypeError, match=r"found a Pipeline: pass its last step, pipeline\[-1\]"):
+        plot(make_pipeline(MKLClassifier()))
     with pytest.raises(TypeError, match="expected a Solution"):
         plot(MKLClassifier())
     with pytest.raises((TypeError, ValueError)):

@@ -71,7 +71,10 @@ def test_bad_row_numbers_at_prediction():
         (np.array([[1.0, 0.5], [0.1, 1.0]]), r"not symmetric.* \(K \+ K.T\) / 2"),
         (np.array([[1.0, 2.0], [2.0, 1.0]]), 'eigenvalue -1 .*K, indefinite="clip".*check=F'),
         (pd.DataFrame(np.eye(2), ["a", "b"], ["b", "a"]), "rows 'a', 'b' and columns 'b', 'a'"),
-        (pd.DataFrame(np.eye(4), columns=[*"abcd"]), "rows '0', '1', '2', … and.*index_col=0"),
+        (
+            pd.DataFrame(np.eye(4), columns=[*"abcd"]),
+            "rows '0', '1', '2' and 1 more and.*_col=0",
+        ),
     ],
 )
 def test_bad_matrices(K, message):

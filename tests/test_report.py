@@ -6,6 +6,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
 
 from kernelweave import KernelBank, MKLClassifier, learn
 from kernelweave.report import WIDTH, bars, certificate, weights_by_kernel, weights_by_view
@@ -75,3 +77,11 @@ def test_certificate_of_weights_that_were_not_optimised():
     for learner in ("uniform", "alignment"):
         lines = certificate(learn(K, np.sign(X), C=10.0, learner=learner)).splitlines()
         assert lines[1].endswith("on these weights") and "no machine on them" in lines[2]
+
+
+@pytest.mark.parametrize("report", [certificate, weights_by_kernel, weights_by_view])
+def test_what_cannot_be_read(report):
+    with pytest.raises(NotFittedError, match="This MKLClassifier instance is not fitted yet"):
+        report(MKLClassifier())
+    with pytest.raises(TypeError, match=r"found a Pipeline: pass its last step, pipeline\[-1\]"):
+        report(make_pipeline(MKLClassifier()))

@@ -275,7 +275,14 @@ def test_what_marks_a_row_without_label(cancer, marked, unlabeled):
 def test_bad_labels_and_parameters(cancer):
     X, y, truth, *_ = cancer
     for params, target, message in (
-        ({}, 2 * truth - 1, "with unlabeled=-1 the first means no label.*set unlabeled"),
+        ({}, 2 * truth - 1, "one class, 1; .* hold unlabeled=-1, which.*set unlabeled"),
+        (
+            {"unlabeled": 0},
+            truth,
+            f"1; {np.sum(truth == 0)} of {len(y)} rows hold unlabeled=0",
+        ),
+        ({"unlabeled": True}, y, r"3 classes. They are -1, 0, 1\. .*\(now True\)"),
+        ({}, y.astype(str), r"3 classes. They are '-1', '0', '1'\. .*\(now -1\)"),
         ({}, np.full(len(y), -1), "y holds no label: all of it is -1"),
         ({}, np.where(y == 0, -1, y) + (y == 1), "only one class"),
         ({}, y[:-1], "inconsistent numbers of samples"),
@@ -292,7 +299,7 @@ def test_bad_labels_and_parameters(cancer):
     with pytest.raises(TypeError, match="labels of one type, found int, str"):
         TransductiveMKLClassifier(unlabeled=None).fit(X, mixed)
     words = np.where(y == -1, "?", np.array(["no", "yes"])[truth])
-    told = r"3 classes. They are \?, no, yes.*set unlabeled to it \(now -1\).*each class against"
+    told = r"3 classes. They are '\?', 'no', 'yes'.*set unlabeled to it \(now -1\).*class against"
     with pytest.raises(ValueError, match=told) as raised:
         TransductiveMKLClassifier().fit(X, words)
     assert raised.value.__notes__ == ["No row is without a label: nothing in y is unlabeled=-1."]
@@ -411,3 +418,26 @@ def test_check_estimator(params):
     others = {result["check_name"] for result in results if result["status"] != "passed"}
     expected = {"check_classifiers_classes"} if not params else set()
     assert expected <= others <= expected | {"check_array_api_input"}
+
+
+@pytest.mark.parametrize("mark", [True, np.True_])
+def test_booleans_are_marks_of_their_own(cancer, mark):
+    X, y, truth, *_ = cancer
+    given = [mark if label == -1 else str(label) for label in y]
+    assert TransductiveMKLClassifier(unlabeled=mark).fit(X, given).classes_.tolist() == ["0", "1"]
+    both = TransductiveMKLClassifier(unlabeled=0).fit(X, truth == 1)  # False is no 0
+    assert both.classes_.tolist() == [False, True]
+
+
+def test_C_by_hidden_labels(cancer):
+    """The recipe of the docstring: cross-validation has no new rows for signed weights."""
+    X, y, truth, *_ = cancer
+    known = np.flatnonzero(y != -1)
+    hidden = known[::3]
+    kept = y.copy()
+    kept[hidden] = -1
+    scores = {}
+    for C in (0.1, 1.0):
+        model = TransductiveMKLClassifier(C=C, learner="sdp").fit(X, kept)
+        scores[C] = float(np.mean(model.transduction_[hidden] == truth[hidden]))
+    assert max(scores.values()) > 0.8

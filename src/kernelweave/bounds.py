@@ -22,13 +22,13 @@ proven anyway.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .certificate import check_semidefinite
-from .checks import check_finite, check_nonnegative, check_number, check_vector
+from .checks import check_finite, check_number, check_vector
 from .kernels.stack import KernelStack, as_stack, matrices
 from .problems.losses import check_labels
 from .solvers.support import supports
@@ -85,6 +85,10 @@ class ErrorBound:
     margin: float
     trace: float
     capacity: Capacity
+
+    def __repr__(self) -> str:
+        terms = ", ".join(f"{term.name}={getattr(self, term.name)!r}" for term in fields(self))
+        return f"ErrorBound(total={self.total!r}, vacuous={self.vacuous}, {terms})"
 
     @property
     def total(self) -> float:
@@ -147,6 +151,24 @@ def error_bound(
     Returns
     -------
     ErrorBound
+
+    Examples
+    --------
+    For a fitted ``TransductiveMKLClassifier``, which keeps no kernel matrices:
+
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from kernelweave import KernelBank, TransductiveMKLClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> rows = np.random.default_rng(0).permutation(len(y))[:200]
+    >>> X, partly = X[rows], np.where(np.arange(200) < 100, y[rows], -1)
+    >>> bank = KernelBank()
+    >>> model = TransductiveMKLClassifier(bank).fit(X, partly)
+    >>> signs = np.select([partly == model.classes_[0], partly == model.classes_[1]], [-1, 1])
+    >>> found, stack = model.solution_, bank.fit(X).stack
+    >>> bound = error_bound(stack, signs, found.weights, found.coef, bias=found.bias)
+    >>> bound.vacuous  # with so few rows
+    True
     """
     stack = as_stack(K)
     labels = check_labels(y, stack.n, partly=True)
@@ -158,8 +180,11 @@ def error_bound(
             f"{stack.n - n} without"
         )
     d = check_vector("weights", weights, stack.m)
-    if not signed:
-        check_nonnegative("weights", d, stack.m)
+    if not signed and d.min() < 0.0:
+        raise ValueError(
+            f"weights must be nonnegative, found {d.min():g}; those of learner='sdp' may be "
+            "negative: pass signed=True"
+        )
     w = check_vector("coef", coef, stack.n)
     delta = check_number("delta", delta)
     if delta >= 1.0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any, TypeGuard
 
@@ -34,14 +36,26 @@ def check_number(name: str, x: Any, kind: type = float, *, zero: bool = False) -
 def check_floats(
     name: str, x: ArrayLike, advice: str = "fill its gaps first"
 ) -> NDArray[np.float64]:
-    """``x`` as an array of floats; nothing masked, nothing complex."""
+    """``x`` as an array of floats; nothing masked, sparse or complex, and no strings."""
     refuse_masked(name, x, advice)
+    refuse_sparse(name, x)
     try:
-        if not np.iscomplexobj(x):
-            return np.asarray(x, dtype=np.float64)
+        array = np.asarray(x)
+        found = _foreign(array)
+        if not found:
+            return array.astype(np.float64, copy=False)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} must hold numbers, found {type(x).__name__}") from None
-    raise TypeError(f"{name} must hold real numbers, found complex ones")
+        found = type(x).__name__
+    raise TypeError(f"{name} must hold real numbers, found {found}")
+
+
+def _foreign(array: NDArray[Any]) -> str:
+    """What there is beside real numbers: complex ones, or strings, of which NumPy reads some."""
+    kind = array.dtype.kind
+    if kind == "c":
+        return "complex ones"
+    words = kind == "O" and any(isinstance(value, str | bytes) for value in array.flat)
+    return "strings" if words or kind in "SU" else ""
 
 
 def check_finite(name: str, x: Any) -> float:
@@ -83,6 +97,33 @@ def refuse_masked(name: str, x: object, advice: str = "fill its gaps first") -> 
     """Raise ``TypeError`` for a masked array: NumPy would read on behind the mask."""
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; {advice}")
+
+
+def refuse_sparse(name: str, x: object) -> None:
+    """Raise ``TypeError`` for a sparse matrix: NumPy takes it for a single object."""
+    if is_sparse(x):
+        raise TypeError(f"{name} is sparse, but must be dense: pass its .toarray()")
+
+
+def is_sparse(x: object) -> bool:
+    """Whether x is a sparse matrix or array of SciPy."""
+    return hasattr(x, "toarray") and hasattr(x, "nnz")
+
+
+def some(items: Iterable[object], most: int = 5) -> str:
+    """The first items in an error message: a, b and 3 more."""
+    words = [str(item) for item in items]
+    rest = len(words) - most
+    return ", ".join(words[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def did_you_mean(name: object, known: Iterable[object], most: int = 40) -> str:
+    """For an error message: the known names most like ``name``, or all of them if none is."""
+    names = [str(one) for one in known]
+    near = difflib.get_close_matches(str(name), names)
+    if near:
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    return f"known: {some(map(repr, names), most)}."
 
 
 def shown(value: Any, most: int = 60) -> str:

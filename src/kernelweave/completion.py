@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
 
 from ._warn import warn_unconverged
-from .checks import check_floats, check_number
+from .checks import check_floats, check_number, some
 from .kernels.memory import require_memory
 
 Array = NDArray[np.float64]
@@ -58,6 +58,14 @@ class Completion:
     missing: NDArray[np.bool_]
     method: str
     n_iter: int
+
+    def __repr__(self) -> str:
+        """What a reader wants to know first; the matrices are in the attributes."""
+        n, missing = len(self.K), int(np.count_nonzero(self.missing))
+        return (
+            f"Completion({n}×{n}, {missing} entries filled in, objective {self.objective:.6g}, "
+            f"gap {self.gap:.2g}, method {self.method!r}, {self.n_iter} iterations)"
+        )
 
 
 def complete_kernel(K: ArrayLike, S: ArrayLike | None = None, *, tol: float = 1e-9) -> Completion:
@@ -144,7 +152,7 @@ def _closed_form(given: Array, missing: NDArray[np.bool_], order: list[int]) -> 
             rows = sorted([*map(int, known), row])
             raise ValueError(
                 "K has no positive definite completion: the given block of rows "
-                f"{_some(rows)} is not positive definite. Where that is rounding, or the kernel "
+                f"{some(rows)} is not positive definite. Where that is rounding, or the kernel "
                 "has low rank, add a small number to the diagonal."
             ) from None
         block = cho_solve((factor[:-1, :-1], True), K[known, row])
@@ -348,7 +356,3 @@ def _check(K: ArrayLike, S: ArrayLike | None) -> tuple[Array, NDArray[np.bool_],
             "diagonal, or a positive definite S."
         )
     return known, missing, target
-
-
-def _some(rows: list[int], most: int = 6) -> str:
-    return ", ".join(map(str, rows[:most])) + (", …" if len(rows) > most else "")

@@ -15,7 +15,6 @@ imputed; rows with missing values are left out where the literature does so.
 
 from __future__ import annotations
 
-import difflib
 import gzip
 import json
 import os
@@ -26,6 +25,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .checks import did_you_mean, some
 
 VARIABLE = "KERNELWEAVE_DATA"
 
@@ -70,6 +71,10 @@ class DataSet:
     nodes: dict[str, NDArray[Any]] = field(default_factory=dict)
     origin: str = ""
 
+    def __repr__(self) -> str:
+        n, d = self.X.shape
+        return f"DataSet({n} rows, {d} columns, views: {some(self.views)}; from {self.origin})"
+
     def view(self, name: str) -> NDArray[Any]:
         """The columns of X in one view."""
         return self.X[:, self.views[name]]
@@ -83,9 +88,7 @@ def load(name: str, folder: str | os.PathLike[str] | None = None) -> DataSet:
     """
     known = _KNOWN.get(name) if isinstance(name, str) else None
     if known is None:
-        near = difflib.get_close_matches(str(name), _KNOWN)
-        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {names()}."
-        raise ValueError(f"name: there is no data set {name!r}; {hint}")
+        raise ValueError(f"name: there is no data set {name!r}; {did_you_mean(name, names())}")
     tried: list[str] = []
     path = _find(known.file(name), folder, tried)
     if path is not None:

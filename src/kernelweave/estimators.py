@@ -14,31 +14,23 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import (
-    assert_all_finite,
-    check_is_fitted,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._warn import warn
-from .checks import check_number, refuse_masked, shown
+from .checks import shown
 from .formulation import make_dual_qp
 from .kernels.adapters import as_kernel
 from .kernels.bank import KernelBank
 from .kernels.fitted import FittedBank
 from .kernels.precomputed import Precomputed
 from .kernels.table import FloatArray, Table
+from .labels import two_classes
 from .learners import make_learner
-from .learners.base import Learner, check_supported
-from .mkl import learn
+from .learners.base import Learner
+from .mkl import check_options, learn
 from .problems.weight_sets import make_weight_set
 from .solution import Solution
-
-_ONE_VS_REST = (
-    "OneVsRestClassifier and OneVsOneClassifier in sklearn.multiclass make binary problems of it."
-)
 
 
 class MKLClassifier(ClassifierMixin, BaseEstimator):
@@ -79,7 +71,8 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         Threads that compute and pass over kernels; None is one, -1 is one a core. Results do not
         depend on it.
     random_state : int, RandomState or None, default=None
-        For learners that draw random numbers. None of the present ones does.
+        Checked, but used by nothing: no learner draws random numbers, and equal data give equal
+        results.
     verbose : int, default=0
         1 prints to standard error: a line for the kernels, and one an iteration.
 
@@ -243,22 +236,20 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_parameters(self, signs: FloatArray) -> Learner:
         """Complain before kernels are computed; returns the learner."""
-        learner = make_learner(self.learner)
+        if np.ndim(self.C):
+            raise ValueError(f"C must be one number, found {shown(np.asarray(self.C))}")
+        if self.C != "learn" and np.asarray(self.C).dtype.kind not in "iuf":
+            raise TypeError(f"C must be a positive number or 'learn', found {self.C!r}")
+        check_random_state(self.random_state)
+        learner = check_options(self.learner, self.C, self.weight_norm, self.tol, self.max_iter)
         if learner.signed and not self._transductive:
             raise ValueError(
                 f"{learner!r} learns signed weights: their kernel is positive semidefinite on the "
                 "rows it is learnt on, and perhaps not beside new ones. Use another learner, or "
                 "TransductiveMKLClassifier with the rows to predict among those given to fit."
             )
-        if np.ndim(self.C):
-            raise ValueError(f"C must be one number, found {shown(np.asarray(self.C))}")
-        make_dual_qp(signs, len(signs), self.C, self.loss)
-        check_supported(learner, self.C, self.weight_norm)
+        make_dual_qp(signs, len(signs), self.C, self.loss, self.weight_norm)
         make_weight_set(1, self.weight_norm)
-        if self.C == "learn" and self.weight_norm != 1:
-            raise ValueError(f"C='learn' needs weight_norm=1, found {self.weight_norm!r}")
-        check_number("tol", self.tol)
-        check_number("max_iter", self.max_iter, int)
         return learner
 
     def set_params(self, **params: Any) -> Self:
@@ -355,6 +346,14 @@ def as_bank(kernels: Any) -> KernelBank:
     return kernels if isinstance(kernels, KernelBank) else KernelBank(kernels)
 
 
+def check_readable(model: Any) -> None:
+    """Complain, for those who report on a model, where it is a pipeline or not fitted."""
+    if hasattr(model, "steps"):
+        raise TypeError(f"found a {type(model).__name__}: pass its last step, pipeline[-1]")
+    if isinstance(model, MKLClassifier):
+        check_is_fitted(model)
+
+
 def _takes_strings(kernels: Any) -> bool:
     """Whether some kernel takes columns as they came, strings included."""
     items = as_bank(kernels).kernels
@@ -366,37 +365,3 @@ def _takes_strings(kernels: Any) -> bool:
         if not kernel.numeric and not isinstance(kernel, Precomputed):
             return True
     return False
-
-
-def two_classes(y: Any, advice: str = _ONE_VS_REST) -> tuple[NDArray[Any], FloatArray]:
-    """The two classes in ``y``, sorted, and −1 or +1 for each label.
-
-    ``advice`` is for those who have more classes.
-    """
-    refuse_masked("y", y, "leave rows without a label out of X and y.")
-    y = column_or_1d(y, warn=True)
-    if y.dtype == object:
-        missing = [i for i, label in enumerate(y) if type(label).__name__ in ("NoneType", "NAType")]
-        if missing:
-            raise ValueError(
-                f"{len(missing)} labels in y are missing ({y[missing[0]]}), the first in row "
-                f"{missing[0]}; leave these rows out of X and y."
-            )
-    assert_all_finite(y, input_name="y")
-    try:
-        classes, numbers = np.unique(y, return_inverse=True)
-    except TypeError:
-        found = sorted({type(label).__name__ for label in y})
-        raise TypeError(f"y must hold labels of one type, found {', '.join(found)}.") from None
-    check_classification_targets(y)
-    kind = type_of_target(y, input_name="y", raise_unknown=True)
-    if kind != "binary":
-        raise ValueError(
-            f"Only binary classification is supported. The type of the target is {kind}: "
-            f"y contains {len(classes)} classes. {advice}"
-        )
-    if len(classes) == 1:
-        raise ValueError(
-            f"y contains only one class, {classes.tolist()[0]!r}; a classifier needs two."
-        )
-    return classes, np.where(numbers == 1, 1.0, -1.0)

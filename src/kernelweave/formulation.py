@@ -67,9 +67,7 @@ def make_problem(
     rows = np.flatnonzero(labels)
     if not isinstance(C, str) and np.ndim(C) > 0:
         C = np.asarray(check_C(C, kernels.n))[rows]
-    qp, learns_C = make_dual_qp(labels[rows], rows.size, C, loss, ridge)
-    if learns_C and weight_norm != 1:
-        raise ValueError(f"C='learn' needs weight_norm=1, found {weight_norm!r}")
+    qp, learns_C = make_dual_qp(labels[rows], rows.size, C, loss, weight_norm, ridge)
     part = kernels.restrict(rows)
     whole = WithIdentity(kernels) if learns_C else kernels
     stack = WithIdentity(part) if learns_C else part
@@ -94,13 +92,20 @@ def refuse_learnt_C(C: ArrayLike | str) -> None:
 
 
 def make_dual_qp(
-    y: ArrayLike, n: int, C: ArrayLike | str, loss: str, ridge: float = 0.0
+    y: ArrayLike,
+    n: int,
+    C: ArrayLike | str,
+    loss: str,
+    weight_norm: float | None,
+    ridge: float = 0.0,
 ) -> tuple[DualQP, bool]:
     """The dual QP for ``n`` kernel rows, and whether C is to be learnt."""
     if not (isinstance(C, str) and C == "learn"):
         return lower(y, n, C, loss, ridge), False
     if loss != "squared_hinge":
         raise ValueError(f"C='learn' needs loss='squared_hinge', found {loss!r}")
+    if weight_norm != 1:
+        raise ValueError(f"C='learn' needs weight_norm=1, found {weight_norm!r}")
     if ridge != 0.0:
         raise ValueError(f"C='learn' learns the ridge; leave ridge=0, found {ridge!r}")
     return lower(y, n, np.inf, loss), True

@@ -57,6 +57,14 @@ class MaxDeterminant:
     gap: float
     n_iter: int
 
+    def __repr__(self) -> str:
+        """What a reader wants to know first; weights and kernel are in the attributes."""
+        active = np.count_nonzero(self.weights > 1e-6 * self.weights.max())
+        return (
+            f"MaxDeterminant({active} of {self.weights.size} kernels on {len(self.K)} rows, "
+            f"objective {self.objective:.6g}, gap {self.gap:.2g}, {self.n_iter} iterations)"
+        )
+
 
 def gp_criterion(K: ArrayLike, y: ArrayLike) -> float:
     """D(K) = ½ log det K + ½ yᵀK⁻¹y; K positive definite, the noise of y included."""

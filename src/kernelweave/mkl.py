@@ -103,10 +103,7 @@ def learn(
         not reached.
     """
     began = time.perf_counter()
-    made = make_learner(learner)
-    check_supported(made, C, weight_norm)
-    check_number("tol", tol)
-    check_number("max_iter", max_iter, int)
+    made = check_options(learner, C, weight_norm, tol, max_iter)
     stack = K if isinstance(K, KernelStack) else KernelStack(K, n_jobs=n_jobs)
     stack = stack if n_jobs is None else stack.threaded(n_jobs)
     problem = make_problem(stack, y, C, loss, weight_norm, trace, recenter, ridge, made.signed)
@@ -117,7 +114,7 @@ def learn(
     oracle = Oracle(problem.stack, problem.qp, problem.weight_set, progress.tick, whole)
     sign, rows = problem.qp.linear, problem.rows
     if isinstance(start, Solution):
-        if made.objective == "margin" and not made.signed and not isinstance(made, Uniform):
+        if made.objective == "margin" and not made.signed:
             oracle.resume(e, sign * start.alpha[rows], sign * start.dual_alpha[rows])
         else:
             oracle.warm(sign * start.dual_alpha[rows])
@@ -149,6 +146,24 @@ def learn(
         seconds=time.perf_counter() - began,
         extras=dict(oracle.extras),
     )
+    _warn_unless_optimal(solution, made, oracle, tol)
+    return solution
+
+
+def check_options(
+    learner: str | Learner, C: object, weight_norm: float | None, tol: float, max_iter: int
+) -> Learner:
+    """Complain, before any work, about what needs no kernels to be judged; returns the learner."""
+    made = make_learner(learner)
+    check_supported(made, C, weight_norm)
+    check_number("tol", tol)
+    check_number("max_iter", max_iter, int)
+    return made
+
+
+def _warn_unless_optimal(solution: Solution, made: Learner, oracle: Oracle, tol: float) -> None:
+    """Say by how much ``tol`` is missed, or that it asks for more digits than the kernels have."""
+    precision = oracle.stack.precision
     if solution.status != "optimal":
         what, reached = "duality gap", solution.gap
         missed, knob = f"not tol={tol:g}", "tol"
@@ -161,14 +176,13 @@ def learn(
             f"{solution.status!r} after {solution.n_iter} iterations, {solution.n_svm_solves} SVM "
             f"solves); {_ADVICE[solution.status].format(knob)}"
         )
-    elif oracle.met is None and tol < (rounding := np.finfo(stack.precision).eps):
+    elif oracle.met is None and tol < (rounding := np.finfo(precision).eps):
         warn_unconverged(
-            f"tol={tol:g} is below the rounding of {stack.precision} kernels, {rounding:.1g}: "
+            f"tol={tol:g} is below the rounding of {precision} kernels, {rounding:.1g}: "
             "the gap holds for the kernels as rounded; use a larger tol"
             + ", or float64"
-            * (stack.precision == np.float32)
+            * (precision == np.float32)
         )
-    return solution
 
 
 def _drive(

@@ -233,7 +233,7 @@ def _named(solutions: Any) -> list[tuple[str | None, Any]]:
 def _history(fit: Any) -> Mapping[str, Array]:
     history = getattr(fit, "history_", getattr(fit, "history", None))
     if not isinstance(history, Mapping):
-        raise TypeError(f"expected a Solution or a fitted estimator, found {fit!r:.80}")
+        raise TypeError(f"expected a Solution or a fitted estimator, found {_told(fit)}")
     if len(history["gap"]) == 0:
         raise ValueError("the history of the fit is empty")
     return history
@@ -245,13 +245,20 @@ def _weights(fit: Any) -> Array:
         weights = np.asarray(given, dtype=float)
     except (TypeError, ValueError):
         raise TypeError(
-            f"expected a Solution, a fitted estimator or an array of weights, found {fit!r:.80}"
+            f"expected a Solution, a fitted estimator or an array of weights, found {_told(fit)}"
         ) from None
     if weights.ndim != 1 or weights.size == 0:
         raise ValueError(f"weights must have shape (m,), found {weights.shape}")
     if not np.isfinite(weights).all():
         raise ValueError("weights must be finite")
     return weights
+
+
+def _told(fit: Any) -> str:
+    """What was given instead of a fit; a pipeline has one."""
+    if hasattr(fit, "steps"):
+        return f"a {type(fit).__name__}: pass its last step, pipeline[-1]"
+    return f"{fit!r:.80}"
 
 
 def _labels(names: Sequence[str] | None, fit: Any, m: int) -> list[str]:

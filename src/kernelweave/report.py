@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .estimators import MKLClassifier
+from .estimators import MKLClassifier, check_readable
 from .solution import Solution
 
 WIDTH = 30  # characters of the longest bar
@@ -13,6 +13,7 @@ SHOWN = 5e-4  # weights below this round to 0.000
 
 def weights_by_kernel(model: MKLClassifier) -> str:
     """A line and a bar for each kernel with a weight, the heaviest first."""
+    check_readable(model)
     rows = [
         (str(name), float(weight))
         for name, weight in zip(model.kernel_names_, model.weights_, strict=True)
@@ -27,6 +28,7 @@ def weights_by_kernel(model: MKLClassifier) -> str:
 
 def weights_by_view(model: MKLClassifier) -> str:
     """A line and a bar for each view: the sum of its kernels' weights."""
+    check_readable(model)
     sums: dict[str, float] = {}
     for view, weight in zip(model.bank_.views, model.weights_, strict=True):
         sums[view] = sums.get(view, 0.0) + float(weight)
@@ -51,6 +53,7 @@ def bars(rows: Iterable[tuple[str, float]]) -> str:
 
 def certificate(fitted: MKLClassifier | Solution) -> str:
     """Both bounds of the optimum, and in words what they prove; of a model or a solution."""
+    check_readable(fitted)
     solution = fitted.solution_ if isinstance(fitted, MKLClassifier) else fitted
     given = solution.extras.get("given_weights", False)
     return (

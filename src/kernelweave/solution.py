@@ -30,7 +30,8 @@ class Solution:
         The feasible point that proves the lower bound; where J(d) has a kink it is not
         ``alpha`` but a combination of several solutions.
     primal, dual, gap
-        Upper and lower bound of the optimum, and (primal − dual)/max(|primal|, 1e-12).
+        Upper and lower bound of the optimum, and |primal − dual|/max(|primal|, 1e-12): rounding
+        may put the dual above the primal.
     C : float or array (n,)
         The cost of slacks: as given, or as learnt.
     status : str

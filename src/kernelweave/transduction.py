@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing, check_consistent_length
-from sklearn.utils.validation import column_or_1d
 
-from .checks import refuse_masked, shown
-from .estimators import MKLClassifier, two_classes
+from .checks import shown
+from .estimators import MKLClassifier
 from .kernels.table import FloatArray, Table
+from .labels import classes_of_known, labelled_rows, read_labels
 from .learners.base import Learner
 
 _INDUCTION = ("weights", "per_point")
@@ -39,12 +39,14 @@ class TransductiveMKLClassifier(MKLClassifier):
         As for ``MKLClassifier``; ``learner`` may be "sdp", too.
     unlabeled : default=-1 (in ``learn`` and ``error_bound`` it is 0)
         What y holds for rows without a label: a number, a string, or None or NaN, both of which
-        stand for NA as well. Classes -1 and +1 need another value than the default.
+        stand for NA as well. Classes -1 and +1 need another value than the default, and
+        cross-validation a number or a string: scikit-learn's splitters refuse None and NaN in y.
     induction : {"weights", "per_point"}, default="weights"
         How rows are predicted that were not given to ``fit``. "weights": with the kernel learnt,
         which takes weights ≥ 0; where some are negative only rows seen can be predicted.
         "per_point": each by a problem of its own, that of ``fit`` with this row as one more without
-        a label [lanckriet2004, §4.8], which costs a fit a row.
+        a label [lanckriet2004, §4.8], which costs a fit a row. Rows seen are known again by all
+        their digits: after a cast to float32 and back they are new.
 
     Attributes
     ----------
@@ -59,6 +61,16 @@ class TransductiveMKLClassifier(MKLClassifier):
     fit once for each of them against the others: scikit-learn's OneVsRestClassifier would take rows
     without a label for one class more.
 
+    Where kernels have no parameters learnt from X, and unit diagonals (``normalize="sphere"``),
+    weights ≥ 0 do not depend on how many rows have no label, for the trace allowed grows with them
+    [lanckriet2004, eq. 57–58]: rows that come later are predicted as they would have been in X.
+
+    ``score`` leaves out rows without a label; ``scoring="accuracy"`` counts them as errors.
+
+    Signed weights and a C to choose: in ``GridSearchCV`` held-out rows are new, which negative
+    weights cannot predict (scores are NaN) unless ``induction="per_point"``. Cheaper is to hide
+    some labels, fit all rows for each C, and compare ``transduction_`` there, as below.
+
     Examples
     --------
     >>> import numpy as np
@@ -70,6 +82,17 @@ class TransductiveMKLClassifier(MKLClassifier):
     >>> model = TransductiveMKLClassifier(learner="sdp").fit(X, partly)
     >>> bool(np.mean(model.transduction_ == y) > 0.9)
     True
+
+    C, by a third of the labels, hidden (better: several thirds in turn):
+
+    >>> hidden = np.flatnonzero(partly != -1)[::3]
+    >>> fewer = partly.copy()
+    >>> fewer[hidden] = -1
+    >>> scores = {}
+    >>> for C in (0.01, 1.0):
+    ...     model = TransductiveMKLClassifier(C=C, learner="sdp").fit(X, fewer)
+    ...     scores[C] = float(np.mean(model.transduction_[hidden] == partly[hidden]))
+    >>> best = max(scores, key=scores.get)
     """
 
     transduction_: NDArray[Any]
@@ -116,8 +139,8 @@ class TransductiveMKLClassifier(MKLClassifier):
             raise ValueError(
                 f"induction must be 'weights' or 'per_point', found {shown(self.induction)}"
             )
-        labels, known = _labels(y, self.unlabeled)
-        classes, signs = _known_classes(labels, known, self.unlabeled)
+        labels, known = labelled_rows(y, self.unlabeled)
+        classes, signs = classes_of_known(labels, known, self.unlabeled)
         everywhere = np.zeros(labels.size)
         everywhere[known] = signs
         bank, solution = self._learn(X, everywhere)
@@ -152,11 +175,9 @@ class TransductiveMKLClassifier(MKLClassifier):
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy on the rows of X that have a label in y."""
-        labels, known = _read(y, self.unlabeled)
+        labels, known = read_labels(y, self.unlabeled)
         check_consistent_length(X, labels, sample_weight)
         rows = np.flatnonzero(known)
-        if not rows.size:
-            raise ValueError(_NO_LABEL.format(self.unlabeled))
         weight = None if sample_weight is None else _safe_indexing(sample_weight, rows)
         given = np.array(labels[rows].tolist())
         return float(super().score(_safe_indexing(X, rows), given, weight))
@@ -166,70 +187,3 @@ class TransductiveMKLClassifier(MKLClassifier):
         bank, solution = self._learn(self._rows.join(row), np.append(self._signs, 0.0))
         last = bank.stack.rows(solution.weights, [len(self._rows)])[0]
         return float(last @ solution.coef + solution.bias)
-
-
-_NO_LABEL = "y holds no label: all of it is {!r}, the value of unlabeled."
-
-
-def _read(y: Any, unlabeled: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """``y`` as an array, and which rows have a label."""
-    refuse_masked("y", y, "mark rows without a label with the value of unlabeled.")
-    if isinstance(unlabeled, list | tuple | set | dict) or np.ndim(unlabeled) > 0:
-        raise TypeError(f"unlabeled must be one value, found {shown(unlabeled)}")
-    mixed = isinstance(y, list | tuple) and len({type(label) for label in y}) > 1
-    if mixed or type(getattr(y, "dtype", None)).__module__.startswith("pandas"):
-        y = np.asarray(y, dtype=object)  # else words make words, and NA floats, of all others
-    labels = column_or_1d(y, warn=True)
-    nothing = _is_nothing(unlabeled)
-    missing = [
-        nothing if _is_nothing(label) else not nothing and label == unlabeled
-        for label in labels.tolist()
-    ]
-    return labels, ~np.array(missing, dtype=bool)
-
-
-def _labels(y: Any, unlabeled: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """The same, where some rows have a label and it is clear which."""
-    labels, known = _read(y, unlabeled)
-    if not known.any():
-        raise ValueError(_NO_LABEL.format(unlabeled))
-    if gaps := [row for row in np.flatnonzero(known) if _is_nothing(labels[row])]:
-        raise ValueError(
-            f"{len(gaps)} labels in y are missing ({labels[gaps[0]]}), the first in row {gaps[0]}, "
-            f"but unlabeled={unlabeled!r}; if these are the rows without a label, set "
-            "unlabeled=None."
-        )
-    ambiguous = not _is_nothing(unlabeled) and unlabeled == -1 and not known.all()
-    if ambiguous and set(labels[known].tolist()) == {1}:
-        raise ValueError(
-            "y holds -1 and 1 alone, and with unlabeled=-1 the first means no label, so that one "
-            "class is left. If both are classes set unlabeled to something else, such as 0, and "
-            "mark rows without a label with it."
-        )
-    return labels, known
-
-
-def _is_nothing(label: Any) -> bool:
-    """Whether this is None, NaN or the NA of pandas."""
-    return label is None or type(label).__name__ == "NAType" or bool(label != label)
-
-
-def _known_classes(
-    labels: NDArray[Any], known: NDArray[np.bool_], unlabeled: Any
-) -> tuple[NDArray[Any], FloatArray]:
-    """The two classes, and −1 or +1 for each label that is known."""
-    given = labels[known]
-    if given.dtype == object and not any(isinstance(label, str) for label in given):
-        given = np.array(given.tolist())
-    names = np.unique(given.astype(str))
-    advice = (
-        f"They are {', '.join(names[:5])}{', …' * (len(names) > 5)}. If one of them marks rows "
-        f"without a label, set unlabeled to it (now {unlabeled!r}); if not, fit once for each "
-        "class against the others."
-    )
-    try:
-        return two_classes(given, advice)
-    except ValueError as error:
-        if known.all():
-            error.add_note(f"No row is without a label: nothing in y is unlabeled={unlabeled!r}.")
-        raise

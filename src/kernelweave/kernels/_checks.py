@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.linalg import eigh, eigvalsh, lapack
 
-from ..checks import is_whole, refuse_masked, shown
+from ..checks import is_whole, refuse_masked, refuse_sparse, shown
 from . import _passes
 from .memory import require_memory
 
@@ -22,7 +22,8 @@ Array = NDArray[np.float64]
 Index = ArrayLike | slice
 
 ASYMMETRY = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-4}  # of the largest entry
-NEGATIVITY = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-5}  # of the largest eigenvalue
+# Of a single kernel's largest eigenvalue; of the trace of a combination of them.
+NEGATIVITY = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-5}
 SMALL = 1000  # points up to which LAPACK, whose threads wait for each other, gains little
 
 
@@ -110,6 +111,7 @@ def is_rough(A: NDArray) -> bool:
 def as_real(A: Any, name: str) -> NDArray:
     """A as an array of real numbers."""
     refuse_masked(name, A)
+    refuse_sparse(name, A)
     array = np.asarray(A)
     if array.dtype.kind not in "fiub":
         raise TypeError(

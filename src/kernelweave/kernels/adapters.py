@@ -5,7 +5,6 @@ None of them is known to be positive semidefinite: the bank checks their trainin
 
 from __future__ import annotations
 
-import difflib
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import refuse_masked, shown
+from ..checks import did_you_mean, refuse_masked, shown
 from .kernel import Kernel
 from .rows import Pair, Rows
 from .table import FloatArray
@@ -101,8 +100,7 @@ class PairwiseKernel(Foreign):
 
         if self.metric in known:
             return known[self.metric]
-        near = difflib.get_close_matches(self.metric, known)
-        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {[*known]}."
+        hint = did_you_mean(self.metric, known)
         if self.metric == "precomputed":
             hint = "give the matrix: Precomputed(K)."
         raise ValueError(f"kernels: scikit-learn has no kernel named {self.metric!r}; {hint}")

@@ -51,9 +51,10 @@ def alignment(
     if other.shape == (n,):
         values = np.unique(other)
         if values.size == 2 and not centered and values.tolist() != [-1.0, 1.0]:
+            signs = "2 * y - 1, or " if values.tolist() == [0.0, 1.0] else ""
             raise ValueError(
                 f"target must hold -1 and +1 for two classes, found {values[0]:g} and "
-                f"{values[1]:g}; for these numbers pass np.outer(y, y)"
+                f"{values[1]:g}; pass {signs}np.outer(y, y) for the numbers as they are"
             )
         other = np.outer(other, other)
     if other.shape != (n, n):

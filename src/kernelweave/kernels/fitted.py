@@ -127,10 +127,11 @@ class FittedBank:
 
     @property
     def stack(self) -> KernelStack:
-        """The kept kernels on the training rows; not there after ``compact`` or a pickle."""
+        """The kept kernels on the training rows; not in a fitted model, a copy or a pickle."""
         if self._stack is None:
             raise ValueError(
-                "The training stack is not kept by compact() and pickles; fit the bank again."
+                "The training stack is not kept by fitted models, compact() and pickles: fit the "
+                "bank itself on the training rows, KernelBank(…).fit(X).stack."
             )
         return self._stack
 

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._warn import warn
-from ..checks import check_floats, check_number, refuse_masked, shown
+from ..checks import check_floats, check_number, refuse_masked, shown, some
 from .features import inner_products
 from .kernel import Kernel
 from .memory import require_memory
 from .precomputed import frame_labels, row_numbers
 from .rows import Pair, Rows
-from .table import FloatArray
+from .table import FloatArray, Table
 
 _UNNAMED = (
     "leave such rows out, or name each differently, with names that the graph lacks, and "
@@ -257,8 +257,14 @@ def correlation_graph(
     """
     from scipy.sparse import block_array, csr_array
 
-    if nodes is None and hasattr(profiles, "index") and hasattr(profiles, "columns"):
-        nodes = profiles.index
+    if hasattr(profiles, "index") and hasattr(profiles, "columns"):
+        nodes = profiles.index if nodes is None else nodes
+        table = Table.read(profiles)
+        if words := [table.label(int(j)) for j in np.flatnonzero(~table.numeric)]:
+            raise TypeError(
+                "profiles must hold real numbers, found other things in column "
+                f"{some(map(repr, words))}; if it names the nodes, profiles.set_index({words[0]!r})"
+            )
     X = check_floats("profiles", profiles).copy()
     if X.ndim != 2 or X.shape[1] < 2:
         raise ValueError(f"profiles must be rows of at least two numbers; found shape {X.shape}.")

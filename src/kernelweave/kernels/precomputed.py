@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import shown
+from ..checks import shown, some
 from .kernel import Kernel
 from .psd import check_gram
 from .rows import Pair, Rows
@@ -169,13 +169,10 @@ def frame_labels(K: Any, who: str) -> tuple[str, ...] | None:
         return None
     rows, columns = tuple(map(str, K.index)), tuple(map(str, K.columns))
     if rows != columns:
+        found = [some(map(repr, labels), 3) for labels in (rows, columns)]
         raise ValueError(
             f"{who}: rows and columns of the data frame must have the same labels in the same "
-            f"order; found rows {_first(rows)} and columns {_first(columns)}. After "
+            f"order; found rows {found[0]} and columns {found[1]}. After "
             "read_csv(…, index_col=0), K.loc[K.columns] puts them in order; K.to_numpy() has none."
         )
     return None if rows == tuple(map(str, range(len(rows)))) else rows
-
-
-def _first(labels: tuple[str, ...], most: int = 3) -> str:
-    return ", ".join(map(repr, labels[:most])) + (", …" if len(labels) > most else "")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import refuse_masked
+from ..checks import refuse_masked, refuse_sparse
 from ._checks import Voice, as_real, check_definite, check_entries, is_rough
 from .table import FloatArray
 
@@ -21,6 +21,7 @@ def check_gram(
     ``clip`` sets negative ones to zero.
     """
     refuse_masked(who, K)
+    refuse_sparse(who, K)
     given = np.asarray(K)
     given = as_real(given.astype(np.float64) if given.dtype.kind == "O" else given, who)
     if given.ndim != 2 or given.shape[0] != given.shape[1] or not given.size:

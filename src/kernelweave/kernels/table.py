@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import refuse_masked, shown
+from ..checks import is_sparse, refuse_masked, shown, some
 
 FloatArray = NDArray[np.floating[Any]]
 
@@ -36,7 +36,7 @@ class Table:
         """Read a 2-D array, a list of rows or a data frame; refuse what no kernel could use."""
         if isinstance(X, cls):
             return X
-        if hasattr(X, "toarray") and hasattr(X, "nnz"):
+        if is_sparse(X):
             raise TypeError(
                 "Sparse data was passed for X, but dense data is required. "
                 "Use '.toarray()' to convert to a dense numpy array."
@@ -140,9 +140,9 @@ class Table:
         missing = [name for name in other.names if name not in self.names]
         told = "The feature names should match those that were passed during fit.\n"
         if unseen:
-            told += f"Feature names unseen at fit time: {_some(unseen)}\n"
+            told += f"Feature names unseen at fit time: {some(map(repr, unseen))}\n"
         if missing:
-            told += f"Feature names seen at fit time, yet now missing: {_some(missing)}\n"
+            told += f"Feature names seen at fit time, yet now missing: {some(map(repr, missing))}\n"
         if not unseen and not missing:
             told += "Feature names must be in the same order as they were in fit.\n"
         raise ValueError(told)
@@ -173,7 +173,7 @@ class Table:
             counts = [f"{missing} NaN"] * bool(missing) + [f"{infinite} infinity"] * bool(infinite)
             told.append(f"{self.label(columns[j])!r} ({' and '.join(counts)})")
         return (
-            f"Input X contains NaN or infinity in column {_some(told, quote=False)} among "
+            f"Input X contains NaN or infinity in column {some(told)} among "
             f"{len(self)} rows. Kernels on numbers need finite values: impute or drop them first."
         )
 
@@ -237,8 +237,3 @@ def _same(a: Any, b: Any) -> bool:
         return bool(np.all(a == b))
     except ValueError:  # arrays of other shapes
         return False
-
-
-def _some(items: Sequence[Any], quote: bool = True, most: int = 5) -> str:
-    shown = ", ".join(repr(item) if quote else str(item) for item in items[:most])
-    return shown + (f" and {len(items) - most} more" if len(items) > most else "")

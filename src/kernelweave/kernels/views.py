@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..checks import is_whole, shown
+from ..checks import did_you_mean, is_whole, shown
 from .table import FloatArray, Table
 
 _NAMED = ("all", "each", "all+each")
@@ -121,6 +120,5 @@ def _by_name(name: str, table: Table, who: str) -> int:
         return table.names.index(name)
     if count:
         raise ValueError(f"{who}: {count} columns of X are named {name!r}; give positions.")
-    near = difflib.get_close_matches(name, [str(known) for known in table.names])
-    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-    raise ValueError(f"{who}: X has no column named {name!r}.{hint}")
+    hint = did_you_mean(name, table.names)
+    raise ValueError(f"{who}: X has no column named {name!r}; {hint}")

@@ -38,6 +38,9 @@ _BY_NAME = {
 }
 AUTO = "newton"
 NAMES = ("auto", *_BY_NAME)
+_CLASSES = {path.partition(".")[2]: path for path in _BY_NAME.values()}
+
+__all__ = ["AUTO", "NAMES", "Learner", "make_learner", *_CLASSES]
 
 
 def make_learner(learner: str | Learner) -> Learner:
@@ -46,7 +49,8 @@ def make_learner(learner: str | Learner) -> Learner:
         name = AUTO if learner == "auto" else learner
         if name not in _BY_NAME:
             raise ValueError(
-                f"learner must be one of {list(NAMES)} or an object, found {learner!r}"
+                f"learner must be one of {list(NAMES)} or an object, found {learner!r}; 'sdp' is "
+                "for learn and TransductiveMKLClassifier alone"
             )
         made: Learner = _load(_BY_NAME[name])()
         return made
@@ -63,11 +67,10 @@ def _load(path: str) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    for path in _BY_NAME.values():
-        if path.endswith(f".{name}"):
-            return _load(path)
+    if name in _CLASSES:
+        return _load(_CLASSES[name])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *(path.partition(".")[2] for path in _BY_NAME.values())})
+    return sorted({*globals(), *_CLASSES})

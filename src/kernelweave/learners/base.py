@@ -21,7 +21,7 @@ class Learner(Params):
         What it minimises: "margin" is J. A learner of another objective settles its points with
         bounds of its own, and reports a "stationarity" in the oracle's ``extras``. "radius" does
         not depend on the scale of weights and kernels: it starts from kernels of equal trace, and
-        takes ``weight_norm=None``.
+        takes ``weight_norm=None``. "none": the weights are given.
     weight_norms : tuple or None
         The norms it can do; None for all.
     signed : bool
@@ -61,5 +61,7 @@ def check_supported(learner: Learner, C: Any, weight_norm: float | None) -> None
     if norms is not None and weight_norm not in norms:
         told = " or ".join(map(str, norms))
         raise ValueError(f"{learner!r} needs weight_norm={told}, found {weight_norm!r}")
-    if isinstance(C, str) and learner.objective != "margin":
-        raise ValueError(f"C={C!r} goes with the margin criterion, not with {learner!r}")
+    if isinstance(C, str) and C == "learn" and learner.objective != "margin":
+        raise ValueError(
+            f"C={C!r} goes with the margin criterion, not with {learner!r}: give C as a number"
+        )

@@ -21,6 +21,8 @@ class Uniform(Learner):
     far equal weights are from the best ones.
     """
 
+    objective = "none"
+
     def iterate(self, oracle: Oracle, e: NDArray[np.float64], tol: float) -> Iterator[None]:
         """One solve, as tight as asked."""
         if e.size > 1:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import check_number, refuse_masked
+from ..checks import check_number, refuse_masked, some
 from .dual_qp import DualQP
 
 Array = NDArray[np.float64]
@@ -66,14 +66,15 @@ def check_labels(y: ArrayLike, n: int, partly: bool = False) -> Array:
         raise ValueError("y must be finite, found NaN or infinity")
     found = np.unique(labels)
     if not np.isin(found, (-1.0, 0.0, 1.0) if partly else (-1.0, 1.0)).all():
-        shown = ", ".join(f"{value:g}" for value in found[:6]) + (", …" if found.size > 6 else "")
         also = "; 0 means no label" if partly else ""
-        raise ValueError(f"y must hold the labels -1 and +1 only, found {shown}{also}")
+        told = some(f"{value:g}" for value in found)
+        raise ValueError(f"y must hold the labels -1 and +1 only, found {told}{also}")
     classes = found[found != 0.0]
     if classes.size < 2:
         which = "no class" if not classes.size else f"one class only ({classes[0]:+g})"
         also = " beside 0, which means no label" if found.size > classes.size else ""
-        raise ValueError(f"y holds {which}{also}; both -1 and +1 are needed")
+        advice = ": for labels 0 and 1 pass 2 * y - 1" if found.tolist() == [0.0, 1.0] else ""
+        raise ValueError(f"y holds {which}{also}; both -1 and +1 are needed{advice}")
     return labels
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .._warn import warn
-from ..checks import check_nonnegative
+from ..checks import check_nonnegative, some
 from ..kernels.stack import KernelStack
 from .oracle import Point, Stack
 
@@ -128,6 +128,4 @@ def warn_lost(name: str) -> None:
 
 def _named(which: NDArray[np.bool_]) -> str:
     """K[0], K[2] and 4 more."""
-    places = np.flatnonzero(which)
-    shown = ", ".join(f"K[{place}]" for place in places[:5])
-    return shown + (f" and {places.size - 5} more" if places.size > 5 else "")
+    return some(f"K[{place}]" for place in np.flatnonzero(which))
