@@ -193,6 +193,14 @@ def test_best_bias_at_any_scale_of_f(name: str, scale: float) -> None:
         assert found <= least + 1e-9 * max(1.0, abs(least))
 
 
+@pytest.mark.parametrize("C", [1e-15, 1e-9, 1e9])
+def test_best_bias_at_any_scale_of_C(C: float) -> None:
+    """One row of three lies on the smaller side: the bias is that of the two others."""
+    qp = hinge(np.array([1.0, -1.0, -1.0]), C)
+    f = np.zeros(3)
+    assert qp.primal_value(f, qp.best_bias(f), 0.0) == pytest.approx(2.0 * C, abs=0.0)
+
+
 def test_best_bias_is_the_middle_of_an_interval() -> None:
     qp = hinge(np.array([1.0, -1.0, 1.0, -1.0]), C=2.0)
     assert qp.best_bias(np.zeros(4)) == 0.0  # flat on [−1, 1]

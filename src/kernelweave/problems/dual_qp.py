@@ -148,7 +148,7 @@ class DualQP:
             return float(0.5 * (least + most)) if np.isfinite(least + most) else 0.0
         order = np.argsort(-slack)
         reached = self.lower.sum() + np.cumsum((self.upper - self.lower)[order])
-        tie = 1e-12 * max(1.0, float(np.abs(reached).max()))
+        tie = 1e-12 * float(np.abs(reached).max())
         first = min(int(np.searchsorted(reached, self.total - tie)), slack.size - 1)
         last = first
         if reached[first] <= self.total + tie:  # flat from here to the next jump
