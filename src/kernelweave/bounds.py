@@ -244,8 +244,8 @@ def capacity(
     """C(𝒦) = E max_{K ∈ 𝒦} σᵀKσ over combinations of the kernels of trace at most ``trace``.
 
     ``signed`` and ``samples`` are as for ``error_bound``; ``constant`` adds the constant kernel.
-    Kernels of trace zero take no part. Signed weights are those within the limit that ``Sdp`` names:
-    where kernels differ by 1e-8 of their size or less, the class is smaller than all with K ⪰ 0.
+    Kernels of trace zero take no part. Signed weights are those within the limit that ``Sdp``
+    names: where kernels differ by 1e-8 of their size or less, the class is smaller than all K ⪰ 0.
     """
     stack = as_stack(K)
     if signed and constant:
