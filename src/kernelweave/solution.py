@@ -93,9 +93,9 @@ class Solution:
         m, n = self.weights.size, self.coef.size
         if K.ndim != 3 or K.shape[0] != m or K.shape[2] != n:
             raise ValueError(f"K_cross must have shape ({m}, n_new, {n}), found {K.shape}")
-        if not np.isfinite(K[self.weights != 0.0]).all():
-            raise ValueError("K_cross must be finite, found NaN or infinity")
         values = np.full(K.shape[1], self.bias)
         for k in np.flatnonzero(self.weights):
             values += self.weights[k] * (K[k] @ self.coef)
+        if not np.isfinite(values).all():
+            raise ValueError("K_cross must be finite, found NaN or infinity")
         return values
