@@ -15,7 +15,7 @@ import pytest
 from joblib import Parallel, delayed
 from stack_contract import CHECKS, PROTOCOL, grams, outputs, same, some_weights, vectors
 
-from kernelweave.kernels import _checks, _passes, memory
+from kernelweave.kernels import _passes, matrix_checks, memory
 from kernelweave.kernels.identity import WithIdentity
 from kernelweave.kernels.memory import available_bytes
 from kernelweave.kernels.stack import KernelStack
@@ -153,7 +153,7 @@ def test_negative_eigenvalues(
     dtype: Any, tolerance: float, scale: float, lapack: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if lapack:
-        monkeypatch.setattr(_checks, "SMALL", 0)
+        monkeypatch.setattr(matrix_checks, "SMALL", 0)
     Q = np.linalg.qr(np.random.default_rng(0).standard_normal((30, 30)))[0]
 
     def with_smallest(value: float) -> np.ndarray:
@@ -177,7 +177,7 @@ def test_semidefinite_kernels_pass(
     dtype: Any, lapack: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if lapack:
-        monkeypatch.setattr(_checks, "SMALL", 0)
+        monkeypatch.setattr(matrix_checks, "SMALL", 0)
     rng = np.random.default_rng(1)
     x = rng.standard_normal(70)
     rank_one = np.outer(x, x)

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .checks import check_finite, check_vector
 from .formulation import Problem, make_problem
-from .kernels._checks import NEGATIVITY
+from .kernels.matrix_checks import NEGATIVITY
 from .kernels.stack import KernelStack
 from .problems.dual_qp import DualQP, relative_gap
 from .problems.weight_sets import WeightSet, norm

@@ -8,12 +8,12 @@ from typing import Any, Self
 from .._warn import warn
 from ..checks import shown
 from ..params import Params
-from ._checks import float_type
 from .adapters import as_kernel
 from .build import Group, build
 from .default import default_kernels
 from .fitted import FittedBank, Member
 from .kernel import Kernel
+from .matrix_checks import float_type
 from .normalize import check_rule
 from .precomputed import check_same_rows
 from .rows import Rows

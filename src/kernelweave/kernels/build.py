@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _passes
-from ._checks import count_threads
 from .duplicates import Duplicates
 from .fitted import Member
+from .matrix_checks import count_threads
 from .normalize import learn_normalizer
 from .rows import Gram, Rows, Scratch
 from .stack import KernelStack

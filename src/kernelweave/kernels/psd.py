@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..checks import refuse_masked, refuse_sparse
-from ._checks import Voice, as_real, check_definite, check_entries, is_rough
+from .matrix_checks import Voice, as_real, check_definite, check_entries, is_rough
 from .table import FloatArray
 
 

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from .._jit import jit
 from ..checks import check_number, shown
 from . import _passes
-from ._checks import count_threads
 from .blosum62 import LETTERS, blosum62
 from .kernel import Kernel
+from .matrix_checks import count_threads
 from .rows import Pair, Rows
 from .table import FloatArray
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ..checks import check_vector
 from . import _passes
-from ._checks import (
+from .matrix_checks import (
     Array,
     Index,
     Voice,

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
-from ..kernels._checks import NEGATIVITY
 from ..kernels.identity import WithIdentity
+from ..kernels.matrix_checks import NEGATIVITY
 from .oracle import Stack
 
 Array = NDArray[np.float64]
