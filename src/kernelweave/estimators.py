@@ -194,8 +194,13 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         self._keep(bank, solution)
         return self
 
-    def _learn(self, X: Any, signs: FloatArray) -> tuple[FittedBank, Solution]:
-        """Kernels and solution for labels −1 and +1, and 0 where there is none."""
+    def _learn(
+        self, X: Any, signs: FloatArray, start: Solution | None = None
+    ) -> tuple[FittedBank, Solution]:
+        """Kernels and solution for labels −1 and +1, and 0 where there is none.
+
+        It begins at the weights of ``start``, a solution for nearly the same rows.
+        """
         n = len(Table.read(X))
         if n != len(signs):
             raise ValueError(
@@ -216,6 +221,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
             loss=self.loss,
             weight_norm=self.weight_norm,
             tol=self.tol,
+            start=start.weights if start and start.weights.size == bank.stack.m else None,
             max_iter=self.max_iter,
             n_jobs=self.n_jobs,
             verbose=self.verbose,

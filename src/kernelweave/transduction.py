@@ -184,6 +184,7 @@ class TransductiveMKLClassifier(MKLClassifier):
 
     def _alone(self, row: Table) -> float:
         """The decision value of one more row, from a fit with it."""
-        bank, solution = self._learn(self._rows.join(row), np.append(self._signs, 0.0))
+        signs = np.append(self._signs, 0.0)
+        bank, solution = self._learn(self._rows.join(row), signs, self.solution_)
         last = bank.stack.rows(solution.weights, [len(self._rows)])[0]
         return float(last @ solution.coef + solution.bias)
