@@ -94,3 +94,11 @@ def test_all_learners_at_once():
     exec("from kernelweave.learners import *", names)
     assert names["Radius"] is kernelweave.learners.Radius
     assert {"Newton", "Sdp", "NAMES", "make_learner", "Learner"} <= names.keys()
+
+
+@pytest.mark.parametrize(
+    "wrong", [np.array(["2026-01-01"], "datetime64[D]"), np.zeros(1, [("a", float)]), [10**400]]
+)
+def test_dates_records_and_endless_numbers_are_none(wrong):
+    with pytest.raises(TypeError, match="x must hold real numbers, found"):
+        check_floats("x", wrong)

@@ -24,6 +24,7 @@ from kernelweave import (
     TransductiveMKLClassifier,
     duality_gap,
 )
+from kernelweave.kernels.fitted import FittedBank
 from kernelweave.kernels.normalize import RULES
 from kernelweave.learners import NAMES
 
@@ -393,3 +394,20 @@ def test_a_fit_that_fails_leaves_the_one_before(kind):
         model.fit(broken, Y)
     assert model.n_features_in_ == X.shape[1]
     np.testing.assert_array_equal(model.predict(X), before)
+
+
+@pytest.mark.parametrize("kind", [MKLClassifier, TransductiveMKLClassifier])
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
+def test_nor_does_one_that_ends_late(kind, error, monkeypatch):
+    model = kind([Linear()]).fit(X, Y)
+    before = model.predict(X)
+
+    def fail(*args):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FittedBank, "compact", fail)
+        with pytest.raises(error):
+            model.fit(X[:, :2], 1 - Y)
+    np.testing.assert_array_equal(model.predict(X), before)
+    assert model.n_features_in_ == X.shape[1]

@@ -423,3 +423,19 @@ def test_a_bound_that_starts_too_low_recovers():
         C=0.01, dual_alpha=found.dual_alpha, signed=True,
     )  # fmt: skip
     assert judged.gap <= 1e-6
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_support_of_two_points(seed):
+    """With two rows M is 2×2, and a multiplier that starts too small has to grow soon."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((3, 2, 2))
+    K = A @ A.transpose(0, 2, 1)
+    K[1] = K[0] + 1e-3 * K[1]
+    stack = KernelStack(K)
+    traces, q = stack.traces(), rng.random(3)
+    d = cp.Variable(3)
+    whole = sum(d[k] * K[k] / traces[k] for k in range(3))
+    best = solve(cp.Problem(cp.Maximize(q @ d), [whole >> 0, cp.sum(d) == 1]))
+    found = support(stack, 1.0 / traces, q, np.full(3, 1 / 3))
+    assert found == pytest.approx(best, rel=1e-4)

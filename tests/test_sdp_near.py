@@ -281,3 +281,21 @@ def test_large_kernels_of_low_rank(seed):
     y = labels(rng, 10)
     found = learn(1e6 * (U @ U.transpose(0, 2, 1)), y, C=100.0, learner="sdp")
     assert found.gap <= 1e-3
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_kernels_that_were_kept_in_float32(seed):
+    """They are indefinite by rounding; K stays within what kernels may be, judged as told."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((20, 2))
+    K = np.stack([gaussian(X, width) for width in (0.7, 2.0, 6.0)]).astype(np.float32)
+    K, y = K.astype(float), labels(rng, 20)
+    y[10:] = 0.0
+    found = learn(K, y, C=10.0, learner="sdp")
+    combined = np.tensordot(found.weights, K, axes=1)
+    assert np.linalg.eigvalsh(combined)[0] >= -1e-8 * np.trace(combined)
+    judged = duality_gap(
+        K, y, found.weights, found.coef, found.bias,
+        C=10.0, dual_alpha=found.dual_alpha, signed=True,
+    )  # fmt: skip
+    assert judged.gap <= found.gap * (1 + 1e-6) <= 1e-3

@@ -12,7 +12,8 @@ the weight set: max_m q_m on the simplex, and for signed weights an upper bound 
 
 Both are computed in double precision. What weights of either sign cancel is charged to them; under
 weights ≥ 0 the rounding of f, about 1e-16 Σ_j |K(d)_ij coef_j| in row i, is charged to hard margins
-alone: elsewhere it moves the primal by C times as much a row, which shows for C of 10⁷ and more.
+alone: elsewhere it moves the primal by C times as much a row, which shows where C times the
+diagonal of K(d) is 10⁷ or more.
 """
 
 from __future__ import annotations

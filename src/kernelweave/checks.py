@@ -44,18 +44,20 @@ def check_floats(
         found = _foreign(array)
         if not found:
             return array.astype(np.float64, copy=False)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         found = type(x).__name__
     raise TypeError(f"{name} must hold real numbers, found {found}")
 
 
 def _foreign(array: NDArray[Any]) -> str:
-    """What there is beside real numbers: complex ones, or strings, of which NumPy reads some."""
+    """What there is beside real numbers: complex ones, dates, strings (NumPy reads some)."""
     kind = array.dtype.kind
     if kind == "c":
         return "complex ones"
     words = kind == "O" and any(isinstance(value, str | bytes) for value in array.flat)
-    return "strings" if words or kind in "SU" else ""
+    if words or kind in "SUT":
+        return "strings"
+    return "" if kind in "biufO" else f"dtype {array.dtype}"
 
 
 def check_finite(name: str, x: Any) -> float:

@@ -186,13 +186,15 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        copy(self)._check_columns(X, y)  # nothing of an earlier fit changes before this one is done
-        classes, signs = two_classes(y)
-        bank, solution = self._learn(X, signs)
-        self._check_columns(X, y)
-        self.classes_ = classes
-        self._keep(bank, solution)
+        fresh = copy(self)  # should anything fail, an earlier fit is as it was
+        fresh._fit(X, y)
+        self.__dict__ = fresh.__dict__
         return self
+
+    def _fit(self, X: Any, y: ArrayLike) -> None:
+        self._check_columns(X, y)
+        self.classes_, signs = two_classes(y)
+        self._keep(*self._learn(X, signs))
 
     def _learn(
         self, X: Any, signs: FloatArray, start: Solution | None = None

@@ -141,7 +141,7 @@ def minimise_penalised_radius(
     kernels = _kernels(K)
     stack = kernels.stack
     for name, number in {"C1": C1, "C2": C2, "tol": tol}.items():
-        check_number(name, number, float)
+        check_number(name, number)
     check_number("max_iter", max_iter, int)
     qp = lower(y, stack.n, C2, "hinge")
     cone = WeightSet(np.ones(stack.m), bounded=False)
@@ -230,7 +230,7 @@ def estimation_error_bound(
     """
     d = pseudodimension
     for name, x in {"n": n, "margin": margin, "radius": radius, "pseudodimension": d}.items():
-        check_number(name, x, float)
+        check_number(name, x)
     check_number("delta", delta)
     if not delta < 1.0:
         raise ValueError(f"delta must be a probability between 0 and 1, found {delta!r}")

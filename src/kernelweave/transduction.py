@@ -9,7 +9,6 @@ ones.
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -134,24 +133,25 @@ class TransductiveMKLClassifier(MKLClassifier):
         -------
         self
         """
-        copy(self)._check_columns(X, y)
+        super().fit(X, y)
+        return self
+
+    def _fit(self, X: Any, y: ArrayLike) -> None:
+        self._check_columns(X, y)
         if self.induction not in _INDUCTION:
             raise ValueError(
                 f"induction must be 'weights' or 'per_point', found {shown(self.induction)}"
             )
         labels, known = labelled_rows(y, self.unlabeled)
-        classes, signs = classes_of_known(labels, known, self.unlabeled)
+        self.classes_, signs = classes_of_known(labels, known, self.unlabeled)
         everywhere = np.zeros(labels.size)
         everywhere[known] = signs
         bank, solution = self._learn(X, everywhere)
-        self._check_columns(X, y)
-        self.classes_ = classes
         self._keep(bank, solution)
         K = bank.stack.combine(solution.weights)
         self._rows, self._signs = bank.table, everywhere
         self._values = K @ solution.coef + solution.bias
         self.transduction_ = self._classes(np.where(known, everywhere, self._values))
-        return self
 
     def decision_function(self, X: Any) -> FloatArray:
         """f(x) for every row of X, shape (n_new,); positive for ``classes_[1]``."""

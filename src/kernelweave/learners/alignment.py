@@ -50,9 +50,10 @@ class Alignment(Learner):
         a class nor a constant in a kernel counts. The SVM gets the kernels as they are. Constant
         kernels get no weight where others say something.
     signed : bool
-        Whether weights may be negative where K(d) ⪰ 0 on all rows, within the limits that ``Sdp``
-        names; for transduction. Centred, the constant part of the kernel has a limit, too: some
-        10⁴ times what varies.
+        Whether weights may be negative where K(d) ⪰ 0 on all rows; for transduction. With the same
+        ⟨K_tr, yyᵀ⟩ as all kernels alike, they may go to −10⁷ times the weights of these. Centred,
+        the constant part of the kernel has a limit, too: some 10⁴ times what varies, or what the
+        best weights ≥ 0 have.
     """
 
     objective = "alignment"
@@ -67,13 +68,13 @@ class Alignment(Learner):
         y = np.sign(oracle.qp.linear)
         target = y - y.mean() if self.centered else y
         a = scale * oracle.stack.quad_forms(target)
+        a[a <= _NOTHING * scale * kernels.traces() * float(target @ target)] = 0.0
         if self.signed:
             R = frobenius_root(kernels, self.centered) * scale
             told = R.any(axis=0)  # constant kernels could grow without end
             a = np.where(told, a, 0.0)
             used = np.where(told, scale, 0.0) if a.any() else scale
-            # ‖K‖ ≥ tr K/√n: beyond that trace none is better; centred, constants may add to it
-            growth = 2.0 * np.sqrt(kernels.n) * (_CONSTANTS if self.centered else 1.0)
+            growth = _CONSTANTS if self.centered else 1.0
             e, excess = most_aligned_signed(kernels, used, R, a, growth, tol)
             e = e / e.sum()
             size = float(np.linalg.norm(R @ e))
@@ -169,19 +170,25 @@ def _excess(S: Array, a: Array, d: Array) -> float:
 
 
 def most_aligned_signed(
-    kernels: Stack, scale: Array, R: Array, a: Array, growth: float, tol: float
+    kernels: Stack, scale: Array, R: Array, a: Array, constants: float, tol: float
 ) -> tuple[Array, float]:
     """The same over all e with K(e) = Σ_m e_m s_m K_m ⪰ 0, S = RᵀR, as closely as ``tol`` asks.
 
-    With a·e = 1 the alignment is 1/‖Re‖, and a lower bound of ½‖Re‖² bounds that of all others
-    whose trace is at most ``growth`` times that of all kernels alike.
+    With a·e = 1 the alignment is 1/‖Re‖, and a lower bound of ½‖Re‖² bounds that of all others. As
+    ‖K‖ ≥ tr K/√n, none is better whose trace is more than 2√n times that of all kernels alike, but
+    for constants that do not count: the trace may be ``constants`` times as large again, or what
+    the best weights ≥ 0 have.
     """
     if not a.any():
         return (scale > 0.0).astype(float), 0.0
-    sets = nested_sets(Joint(kernels, scale, a, growth))
-    best: _HalfSquare | None = None
+    e = most_aligned(R.T @ R, a)[0]
+    e /= float(a @ e)
+    traces = scale * kernels.traces()
+    constants = max(constants, float(traces @ e) / float(traces.sum() / a.sum()))
+    joint = Joint(kernels, scale, a, 2.0 * np.sqrt(kernels.n) * constants)
+    best: _HalfSquare | None = _HalfSquare(e, R)
     bound, seen = 0.0, None
-    path = follow_sets(sets, lambda e, _: _HalfSquare(e, R), _middle, tol)
+    path = follow_sets(nested_sets(joint), lambda e, _: _HalfSquare(e, R), _middle, tol)
     for region, center in islice(path, 200):
         if region is not seen:
             seen, bound = region, 0.0 if region.lenient else bound

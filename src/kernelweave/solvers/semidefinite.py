@@ -59,13 +59,15 @@ def follow(
     evaluate: Callable[[Array, float], AnyLook | None],
     starts: Iterable[Array],
     tol: float,
+    patience: int = 12,
 ) -> Iterator[Center[AnyLook]]:
     """Minimise f over the set; yields each point, of the interior, that it comes to.
 
     It begins at the first of ``starts``, coordinates of points of the interior, where f is finite.
 
     ``evaluate(e, close)`` looks at f to relative precision ``close``; None where f is infinite.
-    Whoever drives this stops on value and bound. It returns where rounding ends all progress.
+    Whoever drives this stops on value and bound. It returns where rounding ends all progress. After
+    ``patience`` points without a bound Z is taken for too small, and made larger.
     """
     for x in starts:
         L = region.factor(x)
@@ -100,7 +102,7 @@ def follow(
         turn = solve_triangular(L, factor, lower=True, check_finite=False)
         Y = turn.T @ (state.Y + part * step.dual_reach * step.dual) @ turn
         L, Y = factor, _symmetric(Y)
-        if lost > 12:  # too small ever to fit the slope
+        if lost > patience:
             Y, lost = 100.0 * Y, 0
 
 

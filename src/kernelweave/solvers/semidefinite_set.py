@@ -81,14 +81,14 @@ class Joint:
         blocks, values = self._blocks, self._values.copy()
         first = int(np.searchsorted(values, cut * values[-1], "right"))
         while cut < 1e-5:
-            little = 0.01 * np.diag(values[first:])
-            if all(factored(block[first:, first:] + little) is not None for block in blocks):
+            mean = 0.01 * np.diag(values[first:])
+            if all(factored(block[first:, first:] + mean) is not None for block in blocks):
                 break
             cut *= 10.0
             first = int(np.searchsorted(values, cut * values[-1]))
-        share = 0.1 * NEGATIVITY[self.stack.precision]
-        slack = max(10.0 * self.error, share * float(values.sum()))
-        values += np.where(np.arange(values.size) < first, slack, 10.0 * self.error)
+        most = NEGATIVITY[self.stack.precision] * float(values.sum())
+        little = max(2.0 * self.error, min(10.0 * self.error, 0.9 * most))
+        values += np.where(np.arange(values.size) < first, max(little, 0.1 * most), little)
         if not lenient:
             blocks, values = blocks[:, first:, first:], values[first:]
         if isinstance(self.stack, WithIdentity):
@@ -143,8 +143,9 @@ class SemidefiniteSet:
         if differ * (limit := _LIMIT[joint.stack.precision]) < 2.0 * np.sqrt(noise.size):
             self.least = -limit * self.center
             blocks, roots = _limited(blocks, roots, joint, limit)
-        most = max(float(np.einsum("mii->m", blocks).max()), float(roots @ roots))
-        self._extent = 2.0 * joint.growth * most
+        self._extent = 2.0 * joint.growth * float(roots @ roots)
+        if joint.growth == 1.0:
+            self._extent = max(self._extent, 2.0 * float(np.einsum("mii->m", blocks).max()))
         changes = np.tensordot(kept, blocks, axes=1)
         matrices = changes / np.multiply.outer(roots, roots)
         back = np.linalg.inv(triangle(_flat(matrices))).T
@@ -220,7 +221,7 @@ class SemidefiniteSet:
         return float(np.abs(self.weights(x)).sum() * np.vdot(self._noise, Z))
 
     def most(self, rest: Array) -> float:
-        """A bound of rest·x over the set, since ‖K(e) − K(e₀)‖ is at most twice the trace."""
+        """A bound of rest·x over the set: ‖K(e) − K(e₀)‖ is at most twice the largest trace."""
         return self._extent * float(np.linalg.norm(np.linalg.solve(self._changes.T, rest)))
 
 
@@ -229,10 +230,12 @@ def nested_sets(joint: Joint) -> Iterator[SemidefiniteSet]:
 
     Larger weights make smaller eigenvalues count. The last set is lenient: not within the others.
     """
+    size = 0
     for cut in _CUTS:
         region = SemidefiniteSet(joint, cut)
-        if region.sees_all:
+        if region.sees_all and region.size > size:
             yield region
+        size = region.size
     yield SemidefiniteSet(joint, lenient=True)
 
 

@@ -39,11 +39,11 @@ def support(stack: Stack, scale: Array, q: Array, e: Array, tol: float = 1e-10) 
         return 0.0
     most, contained = np.inf, False
     for region in nested_sets(Joint(stack, scale)):
-        if region.lenient and contained:
-            break
         reached, bound = _maximise(region, q, tol)
-        most = bound if region.lenient else min(most, bound)
-        contained = region.contains(e)
+        if region.lenient:  # it has all e with K(e) ⪰ 0, and others
+            most = min(most, bound) if contained else bound
+            break
+        most, contained = min(most, bound), region.contains(e)
         if contained and region.holds(reached):
             break
     return max(most, float(q.max()), float(q @ e))
@@ -102,7 +102,8 @@ def _maximise(region: SemidefiniteSet, q: Array, tol: float) -> tuple[Array, flo
 
     A set that was enlarged may be unbounded. It is left where q·e is more than in the set itself.
     """
-    path = follow(region, lambda e, _: _Linear(e, -q), [np.zeros(len(region.directions))], tol)
+    middle = np.zeros(len(region.directions))
+    path = follow(region, lambda e, _: _Linear(e, -q), [middle], tol, patience=4)
     bound = -float(q @ region.center) - region.most(region.directions @ q)
     for center in islice(path, _MOST):
         least, bound = center.look, max(bound, center.bound)
