@@ -347,7 +347,7 @@ def test_support_function(seed):
     traces = np.trace(problem.K, axis1=1, axis2=2)
     K = sum(d[k] * problem.K[k] for k in range(4))
     best = solve(cp.Problem(cp.Maximize(q @ d), [K >> 0, traces @ d == c]))
-    found = support(made.whole, scale, scale * q, made.weight_set.uniform())
+    found = support(Joint(made.whole, scale), scale * q, made.weight_set.uniform())
     assert found == pytest.approx(best, rel=1e-6)
 
 
@@ -359,9 +359,9 @@ def test_many_at_once_are_bounds_as_close_as_asked(problem):
     scale = np.divide(1.0, traces, out=np.zeros(stack.m), where=traces > 0.0)
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (6, stack.n))
     Q = scale * np.array([[v @ K @ v for K in problem.K] for v in [*signs, 0.0 * signs[0]]])
-    found = supports(stack, scale, Q, 1e-3)
+    found = supports(Joint(stack, scale), Q, 1e-3)
     middle = (scale > 0.0) / np.count_nonzero(scale)
-    exact = np.array([support(stack, scale, q, middle) for q in Q])
+    exact = np.array([support(Joint(stack, scale), q, middle) for q in Q])
     assert found[-1] == exact[-1] == 0.0
     assert np.all(found >= exact * (1 - 1e-9))
     assert np.all(found <= exact * (1 + 1.1e-3))
@@ -437,5 +437,5 @@ def test_support_of_two_points(seed):
     d = cp.Variable(3)
     whole = sum(d[k] * K[k] / traces[k] for k in range(3))
     best = solve(cp.Problem(cp.Maximize(q @ d), [whole >> 0, cp.sum(d) == 1]))
-    found = support(stack, 1.0 / traces, q, np.full(3, 1 / 3))
+    found = support(Joint(stack, 1.0 / traces), q, np.full(3, 1 / 3))
     assert found == pytest.approx(best, rel=1e-4)

@@ -31,6 +31,7 @@ from .certificate import check_semidefinite
 from .checks import check_finite, check_number, check_vector
 from .kernels.stack import KernelStack, as_stack, matrices
 from .problems.losses import check_labels
+from .solvers.semidefinite_set import Joint
 from .solvers.support import supports
 
 Array = NDArray[np.float64]
@@ -261,7 +262,7 @@ def capacity(
     q = np.stack([np.einsum("is,is->s", signs, K @ signs) for K in matrices(stack)])
     q = scale[:, None] * q
     if signed:
-        most = supports(stack, scale, q.T, 1e-3)
+        most = supports(Joint(stack, scale), q.T, 1e-3)
         limit = float(stack.n)
     else:
         ones = np.sum(signs, axis=0) ** 2 / stack.n

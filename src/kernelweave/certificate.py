@@ -30,6 +30,7 @@ from .kernels.stack import KernelStack
 from .problems.dual_qp import DualQP, relative_gap
 from .problems.weight_sets import WeightSet, norm
 from .solvers.oracle import cancellation
+from .solvers.semidefinite_set import Joint
 from .solvers.support import support
 
 Array = NDArray[np.float64]
@@ -130,7 +131,7 @@ def _signed_support(problem: Problem, q: Array, d: Array) -> float:
     """An upper bound of σ(q) over signed weights, d among them."""
     scale = problem.weight_set.scale
     e = np.divide(d, scale, out=np.zeros_like(d), where=scale > 0.0)
-    return support(problem.whole, scale, scale * q, e)
+    return support(Joint(problem.whole, scale), scale * q, e)
 
 
 def _best_multiple(qp: DualQP, v: Array, support: float) -> tuple[Array, float]:

@@ -74,8 +74,8 @@ class Alignment(Learner):
             told = R.any(axis=0)  # constant kernels could grow without end
             a = np.where(told, a, 0.0)
             used = np.where(told, scale, 0.0) if a.any() else scale
-            growth = _CONSTANTS if self.centered else 1.0
-            e, excess = most_aligned_signed(kernels, used, R, a, growth, tol)
+            constants = _CONSTANTS if self.centered else 1.0
+            e, excess = most_aligned_signed(kernels, used, R, a, constants, tol)
             e = e / e.sum()
             size = float(np.linalg.norm(R @ e))
         else:

@@ -65,8 +65,8 @@ class Sdp(Learner):
             nearest = e if best is None else best.e
             return map(region.inside, (nearest, region.center, *np.eye(e.size)[scale > 0.0]))
 
-        sets, look = nested_sets(Joint(oracle.whole, scale)), partial(_look, oracle)
-        for region, center in follow_sets(sets, look, starts, tol):
+        joint = Joint(oracle.whole, scale)
+        for region, center in follow_sets(nested_sets(joint), partial(_look, oracle), starts, tol):
             if region is not seen:
                 seen = region
                 if region.lenient:  # bounds of the sets before it need not hold for it
@@ -81,25 +81,29 @@ class Sdp(Learner):
             if bound > dual:
                 dual, dual_v = bound, point.v
             oracle.settle(best, dual, dual_v)
-            reached = best.e < 0.5 * region.least
-            if reached.any() and oracle.reached(tol):
-                _warn_limit(float(region.least[reached].min()))
+            if oracle.reached(tol):
+                _warn_at_limit(best.e, region.least)
             yield
-        if best is None:
+        if best is None or seen is None:
             raise HardMarginInfeasible(NOT_SEPARABLE)
         # no step helped: the bound that Z falls short of has a problem of its own
-        bound = best.linear - 0.5 * (support(oracle.whole, scale, best.q, best.e) + best.doubt)
+        bound = best.linear - 0.5 * (support(joint, best.q, best.e) + best.doubt)
         if bound > dual:
             oracle.settle(best, bound, best.v)
+            if oracle.reached(tol):
+                _warn_at_limit(best.e, seen.least)
             yield
 
 
-def _warn_limit(least: float) -> None:
-    warn(
-        f"some kernels differ by so little that weights near {least:.0e} of the trace tell them "
-        "apart: that is the limit, since rounding would decide on larger ones whether K ⪰ 0; the "
-        "certificate is for weights within it; leave a kernel out",
-    )
+def _warn_at_limit(e: Array, least: Array) -> None:
+    """Say so where weights are near the least that are allowed."""
+    reached = least[e < 0.5 * least]
+    if reached.size:
+        warn(
+            f"some kernels differ by so little that weights near {reached.min():.0e} of the trace "
+            "tell them apart: that is the limit, since rounding would decide on larger ones "
+            "whether K ⪰ 0; the certificate is for weights within it; leave a kernel out"
+        )
 
 
 def _look(oracle: Oracle, e: Array, close: float) -> _Look | None:

@@ -123,6 +123,8 @@ class SemidefiniteSet:
         The N_k, orthonormal.
     least : array (m,)
         The lower limit of the weights; −∞ where K(e) ⪰ 0 is enough of one.
+    rank : int
+        Rows of M that stand for the range, and for the weight of an identity.
     lenient : bool
         Whether K(e) is looked at on all rows, not on the range of K(e₀) alone, and outside that may
         be negative by a tenth of what kernels may be.
@@ -133,14 +135,14 @@ class SemidefiniteSet:
     def __init__(self, joint: Joint, cut: float = _CUTS[0], lenient: bool = False) -> None:
         self._joint, self.center, self.lenient = joint, joint.center, lenient
         blocks, roots = joint.on_range(cut, lenient)
-        self._everywhere = roots.size == joint.size
+        self.rank = roots.size
         kept, differ = _independent(blocks, joint.within)
         self.sees_all = len(kept) == joint.n_directions
         noise = (roots.max() / roots) ** 2
         if joint.growth > 1.0:
             blocks, roots = _bounded(blocks, roots, joint)
         self.least = np.full(joint.scale.size, -np.inf)
-        if differ * (limit := _LIMIT[joint.stack.precision]) < 2.0 * np.sqrt(noise.size):
+        if differ * (limit := _LIMIT[joint.stack.precision]) < 2.0 * np.sqrt(self.rank):
             self.least = -limit * self.center
             blocks, roots = _limited(blocks, roots, joint, limit)
         self._extent = 2.0 * joint.growth * float(roots @ roots)
@@ -152,7 +154,7 @@ class SemidefiniteSet:
         self.directions = back @ kept
         self.matrices = np.tensordot(back, matrices, axes=1)
         self._changes = triangle(_flat(changes)) @ back.T
-        self._noise = np.diag(1e-15 * np.append(noise, np.ones(roots.size - noise.size)))
+        self._noise = np.diag(1e-15 * np.append(noise, np.ones(roots.size - self.rank)))
 
     @property
     def size(self) -> int:
@@ -201,7 +203,7 @@ class SemidefiniteSet:
 
     def holds(self, e: Array) -> bool:
         """Whether K(e) is semidefinite outside the range as well, up to rounding."""
-        if self._everywhere:
+        if self.rank == self._joint.size:
             return True
         stack, d = self._joint.stack, self._joint.scale * e
         if isinstance(stack, WithIdentity):
@@ -228,14 +230,15 @@ class SemidefiniteSet:
 def nested_sets(joint: Joint) -> Iterator[SemidefiniteSet]:
     """From the least that may do, each within the one before; at last what does in any case.
 
-    Larger weights make smaller eigenvalues count. The last set is lenient: not within the others.
+    Larger weights make smaller eigenvalues count. The last set is lenient: not within the others,
+    but it has all weights with K(e) ⪰ 0, as they have.
     """
-    size = 0
+    rank = 0
     for cut in _CUTS:
         region = SemidefiniteSet(joint, cut)
-        if region.sees_all and region.size > size:
+        if region.sees_all and region.rank > rank:
             yield region
-        size = region.size
+        rank = region.rank
     yield SemidefiniteSet(joint, lenient=True)
 
 

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from .oracle import Stack
 from .semidefinite import follow
 from .semidefinite_set import Joint, SemidefiniteSet, nested_sets
 
@@ -30,17 +29,14 @@ _ENDS = 2  # eigenvectors of each N_k to begin with, at either end
 _TAKEN = 4  # eigenvectors to take at a time
 
 
-def support(stack: Stack, scale: Array, q: Array, e: Array, tol: float = 1e-10) -> float:
-    """An upper bound of σ(q), as close as ``tol`` or as rounding allows.
-
-    ``stack`` and ``scale`` are those of a ``Joint``; the bound is for a set with ``e``.
-    """
+def support(joint: Joint, q: Array, e: Array, tol: float = 1e-10) -> float:
+    """An upper bound of σ(q), as close as ``tol`` or as rounding allows, for a set with ``e``."""
     if not q.any():
         return 0.0
     most, contained = np.inf, False
-    for region in nested_sets(Joint(stack, scale)):
+    for region in nested_sets(joint):
         reached, bound = _maximise(region, q, tol)
-        if region.lenient:  # it has all e with K(e) ⪰ 0, and others
+        if region.lenient:
             most = min(most, bound) if contained else bound
             break
         most, contained = min(most, bound), region.contains(e)
@@ -49,18 +45,18 @@ def support(stack: Stack, scale: Array, q: Array, e: Array, tol: float = 1e-10) 
     return max(most, float(q.max()), float(q @ e))
 
 
-def supports(stack: Stack, scale: Array, Q: Array, tol: float) -> Array:
-    """Upper bounds of σ(q) for all rows q of Q, as ``support`` finds one."""
+def supports(joint: Joint, Q: Array, tol: float) -> Array:
+    """Upper bounds of σ(q) for all rows q of Q, over the weights with K(e) ⪰ 0."""
     rest = np.flatnonzero(Q.any(axis=1))
     most = np.zeros(len(Q))
     most[rest] = np.inf
-    for region in nested_sets(Joint(stack, scale)):
+    for region in nested_sets(joint):
         if not rest.size:
             break
         part = _Part(region)
         found = [(*part.maximise(Q[k], tol), k) for k in rest]
         for _, bound, k in found:
-            most[k] = bound if region.lenient else min(most[k], bound)
+            most[k] = min(most[k], bound)
         rest = np.array([k for e, _, k in found if not region.holds(e)], dtype=int)
     return np.maximum(most, Q.max(axis=1))
 
