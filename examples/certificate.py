@@ -7,7 +7,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.svm import SVC
 
 from kernelweave import KernelBank, duality_gap, learn
-from kernelweave.report import certificate
+from kernelweave.inspection.report import certificate
 
 X, labels = load_breast_cancer(return_X_y=True)
 y = 2 * labels - 1

@@ -12,15 +12,8 @@ import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.metrics import roc_auc_score
 
-from kernelweave import (
-    BagOfWords,
-    Diffusion,
-    Graph,
-    KernelBank,
-    LatentConcepts,
-    learn,
-)
-from kernelweave.datasets import load
+from kernelweave import BagOfWords, Diffusion, Graph, KernelBank, LatentConcepts, learn
+from kernelweave.io.datasets import load
 
 
 def main():

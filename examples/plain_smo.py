@@ -15,8 +15,8 @@ import tempfile
 import numpy as np
 
 from kernelweave import KernelStack, learn
+from kernelweave._solvers.skm import smo as skm_smo
 from kernelweave.problems.losses import hinge
-from kernelweave.solvers import skm_smo
 
 # Three Gaussian kernels, one a feature; two of the features know something of y.
 rng = np.random.default_rng(1)

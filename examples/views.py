@@ -3,7 +3,7 @@
 from sklearn.datasets import load_breast_cancer
 
 from kernelweave import Gaussian, KernelBank, Linear, MKLClassifier
-from kernelweave.report import weights_by_kernel, weights_by_view
+from kernelweave.inspection.report import weights_by_kernel, weights_by_view
 
 data = load_breast_cancer()
 

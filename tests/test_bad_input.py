@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from problems import dense
+from _helpers.references import dense
 from scipy.sparse import csr_array
 
 import kernelweave.learners.simple
@@ -20,9 +20,9 @@ from kernelweave import (
     learn_parameters,
     regularization_path,
 )
-from kernelweave.kernels.maps import empirical_kernel_map
-from kernelweave.kernels.plsa import plsa
-from kernelweave.solvers import oracle as oracle_module
+from kernelweave.kernels._plsa import plsa
+from kernelweave.kernels.similarity_maps import empirical_kernel_map
+from kernelweave.machines import oracle as oracle_module
 
 N, M = 8, 3
 GOOD = dense(0, n=N, m=M)

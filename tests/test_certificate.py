@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from problems import (
+from _helpers.references import (
     Problem,
     awkward,
     dense,
@@ -21,6 +19,8 @@ from problems import (
     single,
     wide,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kernelweave import KernelStack, duality_gap, learn
 

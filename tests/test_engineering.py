@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from _helpers.references import dense, gaussian, labels, points
 from numba.core.dispatcher import Dispatcher
-from problems import dense, gaussian, labels, points
 
 import kernelweave
 from kernelweave import KernelStack, learn
-from kernelweave._jit import FLAGS, jit
-from kernelweave.kernels import _passes
+from kernelweave._core.jit import FLAGS, jit
+from kernelweave.stacks import _passes
 
 ROOT = Path(kernelweave.__file__).parent
 
@@ -52,8 +52,8 @@ def test_no_compiled_function_assumes_finite_numbers_or_runs_parallel() -> None:
     functions = compiled()
     names = set(functions)
     assert {
-        "kernelweave.solvers.smo_pairs.iterate",
-        "kernelweave.kernels._passes.quad_forms",
+        "kernelweave._solvers.svm.pairs.iterate",
+        "kernelweave.stacks._passes.quad_forms",
     } <= names
     for name, function in functions.items():
         options = function.targetoptions
@@ -75,7 +75,7 @@ def test_every_compiled_function_goes_through_one_decorator() -> None:
             found |= isinstance(node, ast.ImportFrom) and (node.module or "").startswith("numba")
             if found:
                 users.add(path.relative_to(ROOT).as_posix())
-    assert users == {"_jit.py"}
+    assert users == {"_core/jit.py"}
     assert not FLAGS & {"fast", "nnan", "ninf"}
 
 
@@ -96,10 +96,10 @@ def test_infinity_and_nan_survive_compilation() -> None:
 
 FIT = """
 import kernelweave, numpy as np
-from kernelweave.solvers import smo_pairs
-from kernelweave.kernels import _passes
+from kernelweave._solvers.svm import pairs
+from kernelweave.stacks import _passes
 print(kernelweave.__file__)
-print(type(smo_pairs.iterate._cache).__name__, type(_passes.quad_forms._cache).__name__)
+print(type(pairs.iterate._cache).__name__, type(_passes.quad_forms._cache).__name__)
 if {fit}:
     y = np.repeat([-1.0, 1.0], 10)
     X = np.random.default_rng(0).normal(size=(20, 2)) + y[:, None]
@@ -304,7 +304,9 @@ def test_a_fit_leaves_no_kernels_behind(learner: str) -> None:
         gc.enable()
 
 
-@pytest.mark.parametrize("module", ["bounds", "estimators", "transduction"])
+@pytest.mark.parametrize(
+    "module", ["papers.lanckriet2004.bounds", "estimators.classifier", "estimators.transductive"]
+)
 def test_examples_of_docstrings(module: str) -> None:
     found = doctest.testmod(importlib.import_module(f"kernelweave.{module}"))
     assert found.attempted and not found.failed

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from problems import dense, qcqp_optimum, rank_one, separable
+from _helpers.references import dense, qcqp_optimum, rank_one, separable
 
 from kernelweave import KernelStack, learn, regularization_path
 

@@ -14,7 +14,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import kernelweave
-from kernelweave import report
+from kernelweave.inspection import report
 from kernelweave.learners import NAMES
 
 ROOT = Path(__file__).parent.parent

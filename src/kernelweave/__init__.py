@@ -10,31 +10,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .certificate import Certificate as Certificate
-    from .certificate import duality_gap as duality_gap
-    from .estimators import MKLClassifier as MKLClassifier
-    from .kernels.alignment import alignment as alignment
-    from .kernels.bank import KernelBank as KernelBank
-    from .kernels.differentiable import GaussianWidths as GaussianWidths
-    from .kernels.fitted import FittedBank as FittedBank
-    from .kernels.functions import Gaussian as Gaussian
-    from .kernels.functions import Laplacian as Laplacian
-    from .kernels.functions import Linear as Linear
-    from .kernels.functions import Polynomial as Polynomial
-    from .kernels.graphs import Diffusion as Diffusion
-    from .kernels.graphs import Graph as Graph
-    from .kernels.maps import EmpiricalKernelMap as EmpiricalKernelMap
-    from .kernels.precomputed import Precomputed as Precomputed
-    from .kernels.sequences import SmithWaterman as SmithWaterman
-    from .kernels.stack import KernelStack as KernelStack
-    from .kernels.text import BagOfWords as BagOfWords
-    from .kernels.text import LatentConcepts as LatentConcepts
-    from .mkl import learn as learn
-    from .parametric import learn_parameters as learn_parameters
-    from .path import regularization_path as regularization_path
-    from .solution import Solution as Solution
-    from .solvers.enclosing_ball import enclosing_ball as enclosing_ball
-    from .transduction import TransductiveMKLClassifier as TransductiveMKLClassifier
+    from kernelweave._solvers.radius.enclosing_ball import enclosing_ball as enclosing_ball
+    from kernelweave.banks.bank import KernelBank as KernelBank
+    from kernelweave.banks.fitted import FittedBank as FittedBank
+    from kernelweave.certificate import Certificate as Certificate
+    from kernelweave.certificate import duality_gap as duality_gap
+    from kernelweave.estimators.classifier import MKLClassifier as MKLClassifier
+    from kernelweave.estimators.transductive import (
+        TransductiveMKLClassifier as TransductiveMKLClassifier,
+    )
+    from kernelweave.inspection.alignment import alignment as alignment
+    from kernelweave.kernels.differentiable import GaussianWidths as GaussianWidths
+    from kernelweave.kernels.graphs import Diffusion as Diffusion
+    from kernelweave.kernels.graphs import Graph as Graph
+    from kernelweave.kernels.numeric import Gaussian as Gaussian
+    from kernelweave.kernels.numeric import Laplacian as Laplacian
+    from kernelweave.kernels.numeric import Linear as Linear
+    from kernelweave.kernels.numeric import Polynomial as Polynomial
+    from kernelweave.kernels.precomputed import Precomputed as Precomputed
+    from kernelweave.kernels.sequences import SmithWaterman as SmithWaterman
+    from kernelweave.kernels.similarity_maps import EmpiricalKernelMap as EmpiricalKernelMap
+    from kernelweave.kernels.text import BagOfWords as BagOfWords
+    from kernelweave.kernels.text import LatentConcepts as LatentConcepts
+    from kernelweave.learning import learn as learn
+    from kernelweave.parameters import learn_parameters as learn_parameters
+    from kernelweave.path import regularization_path as regularization_path
+    from kernelweave.solution import Solution as Solution
+    from kernelweave.stacks.dense import KernelStack as KernelStack
 
 __version__ = "0.1.0.dev0"
 
@@ -42,40 +44,51 @@ _HOME = {
     "BagOfWords": "kernels.text",
     "Certificate": "certificate",
     "Diffusion": "kernels.graphs",
-    "EmpiricalKernelMap": "kernels.maps",
-    "FittedBank": "kernels.fitted",
-    "Gaussian": "kernels.functions",
+    "EmpiricalKernelMap": "kernels.similarity_maps",
+    "FittedBank": "banks.fitted",
+    "Gaussian": "kernels.numeric",
     "GaussianWidths": "kernels.differentiable",
     "Graph": "kernels.graphs",
-    "KernelBank": "kernels.bank",
-    "KernelStack": "kernels.stack",
-    "Laplacian": "kernels.functions",
+    "KernelBank": "banks.bank",
+    "KernelStack": "stacks.dense",
+    "Laplacian": "kernels.numeric",
     "LatentConcepts": "kernels.text",
-    "Linear": "kernels.functions",
-    "MKLClassifier": "estimators",
-    "Polynomial": "kernels.functions",
+    "Linear": "kernels.numeric",
+    "MKLClassifier": "estimators.classifier",
+    "Polynomial": "kernels.numeric",
     "Precomputed": "kernels.precomputed",
     "SmithWaterman": "kernels.sequences",
     "Solution": "solution",
-    "TransductiveMKLClassifier": "transduction",
-    "alignment": "kernels.alignment",
+    "TransductiveMKLClassifier": "estimators.transductive",
+    "alignment": "inspection.alignment",
     "duality_gap": "certificate",
-    "enclosing_ball": "solvers.enclosing_ball",
-    "learn": "mkl",
-    "learn_parameters": "parametric",
+    "enclosing_ball": "_solvers.radius.enclosing_ball",
+    "learn": "learning",
+    "learn_parameters": "parameters",
     "regularization_path": "path",
 }
 
-__all__ = ["__version__", *_HOME]
+_MODULES = {
+    "datasets": "io.datasets",
+    "learners": "learners",
+    "papers": "papers",
+    "plotting": "inspection.plotting",
+    "report": "inspection.report",
+}
+
+__all__ = ["__version__", *_HOME, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name in _MODULES:
+        value: Any = import_module(f"{__name__}.{_MODULES[name]}")
+    elif name in _HOME:
+        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted({*globals(), *_HOME, *_MODULES})

@@ -1,5 +1,5 @@
 """``python -m kernelweave``: the command line."""
 
-from .cli import main
+from kernelweave._cli.main import main
 
 raise SystemExit(main())

@@ -21,19 +21,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .checks import check_finite, check_vector
-from .formulation import Problem, make_problem
-from .kernels.matrix_checks import NEGATIVITY
-from .kernels.stack import KernelStack
-from .problems.dual_qp import DualQP, relative_gap
-from .problems.weight_sets import WeightSet, norm
-from .solvers.oracle import cancellation
-from .solvers.semidefinite_set import Joint
-from .solvers.support import support
-
-Array = NDArray[np.float64]
+from kernelweave._core.checks import check_finite, check_vector
+from kernelweave._core.types import Array
+from kernelweave._solvers.signed.semidefinite_set import Joint
+from kernelweave._solvers.signed.support import support
+from kernelweave.machines.oracle import cancellation
+from kernelweave.problems.dual_qp import DualQP, relative_gap
+from kernelweave.problems.problem import Problem, make_problem
+from kernelweave.problems.weight_sets import WeightSet, norm
+from kernelweave.stacks.dense import KernelStack
+from kernelweave.stacks.validation import NEGATIVITY
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ def duality_gap(
     if weight_norm is None:
         raise ValueError(
             "weight_norm=None is for learner='radius', whose objective is another: "
-            "kernelweave.radius_theory.radius_gap judges it"
+            "kernelweave.papers.gai2010.radius_gap judges it"
         )
     problem = make_problem(K, y, C, loss, weight_norm, trace, recenter, given, signed)
     qp, whole, rows = problem.qp, problem.whole, problem.rows

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .checks import check_floats
-from .kernels.stack import KernelStack, as_stack
-from .mkl import learn
-from .problems.losses import check_C
-from .solution import Solution
+from kernelweave._core.checks import check_floats
+from kernelweave.learning import learn
+from kernelweave.problems.losses import check_C
+from kernelweave.solution import Solution
+from kernelweave.stacks.dense import KernelStack, as_stack
 
 
 def regularization_path(

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .checks import check_floats
-
-Array = NDArray[np.float64]
+from kernelweave._core.checks import check_floats
+from kernelweave._core.types import Array
 
 
 @dataclass(frozen=True, repr=False, eq=False)

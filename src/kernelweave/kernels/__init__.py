@@ -1,1 +1,1 @@
-"""Kernels on views of the data, and stacks of their matrices."""
+"""Kernel functions, one family per file."""

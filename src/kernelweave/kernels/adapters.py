@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import did_you_mean, refuse_masked, shown
-from .kernel import Kernel
-from .rows import Pair, Rows
-from .table import FloatArray
+from kernelweave._core.checks import did_you_mean, refuse_masked, shown
+from kernelweave._core.types import Array
+from kernelweave.kernels.base import Kernel
+from kernelweave.views.rows import Pair, Rows
 
 _DIAGONAL_BLOCK = 32
 _MATRIX = (
@@ -38,7 +38,7 @@ class Foreign(Kernel):
     def evaluate(self, a: NDArray[Any], b: NDArray[Any]) -> Any:
         """The matrix of k(x, z), x in ``a``, z in ``b``; ``a is b`` on training rows."""
 
-    def fill(self, pair: Pair, out: FloatArray) -> None:
+    def fill(self, pair: Pair, out: Array) -> None:
         """The other library's matrix."""
         out[...] = self.matrix(pair)
 
@@ -46,7 +46,7 @@ class Foreign(Kernel):
         """The other library's matrix, after a look at its shape and type."""
         return self._matrix(self._input(pair.a), self._input(pair.b))
 
-    def diagonal(self, rows: Rows) -> FloatArray:
+    def diagonal(self, rows: Rows) -> Array:
         """k(x, x), read off small blocks of the matrix."""
         data = self._input(rows)
         blocks = [
@@ -131,7 +131,7 @@ class GaussianProcessKernel(Foreign):
         """Call the kernel object, on one argument for training rows."""
         return self.kernel(a) if a is b else self.kernel(a, b)  # white noise tells them apart
 
-    def diagonal(self, rows: Rows) -> FloatArray:
+    def diagonal(self, rows: Rows) -> Array:
         """The kernel object's own diagonal."""
         return np.asarray(self.kernel.diag(self._input(rows)), dtype=np.float64)
 

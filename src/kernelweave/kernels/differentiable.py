@@ -12,14 +12,12 @@ from __future__ import annotations
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ..checks import check_floats
-from ..params import Params
-from .distances import sq_distances
-from .table import FloatArray
-
-Array = NDArray[np.float64]
+from kernelweave._core.checks import check_floats
+from kernelweave._core.params import Params
+from kernelweave._core.types import Array
+from kernelweave.views.distances import sq_distances
 
 
 class Expansion(Protocol):
@@ -120,7 +118,7 @@ class _GaussianExpansion:
             return self.matrix * D * (D - 2.0)
         return self.matrix * D * self._distances(j)
 
-    def _distances(self, i: int) -> FloatArray:
+    def _distances(self, i: int) -> Array:
         if self.count == 1:
             return self.squares
         column = self.scaled[:, i]

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import check_number
-from . import triangle
-from .adapters import as_kernel
-from .kernel import Kernel
-from .rows import Gram, Pair, Rows
-from .table import FloatArray
+from kernelweave._core.checks import check_number
+from kernelweave._core.types import Array
+from kernelweave.kernels.adapters import as_kernel
+from kernelweave.kernels.base import Kernel
+from kernelweave.views import triangle
+from kernelweave.views.rows import Gram, Pair, Rows
 
 _SMALLEST = 1e-8  # share of the largest eigenvalue; below, an eigenvector is mostly rounding
 
@@ -79,10 +79,10 @@ class _Basis:
 
     kernel: Kernel
     train: Rows
-    extension: FloatArray
+    extension: Array
 
-    def __call__(self, rows: Rows) -> FloatArray:
-        def compute() -> FloatArray:
+    def __call__(self, rows: Rows) -> Array:
+        def compute() -> Array:
             K = np.empty((len(rows), len(self.train)))
             self.kernel.fill(Pair(rows, self.train), K)
             return K @ self.extension
@@ -99,9 +99,9 @@ class _Eigenvector(Kernel):
         self.basis = basis
         self.place = place
 
-    def fill(self, pair: Pair, out: FloatArray) -> None:
+    def fill(self, pair: Pair, out: Array) -> None:
         u, v = (self.basis(rows)[:, self.place] for rows in (pair.a, pair.b))
         pair.outer(u, v, out)
 
-    def diagonal(self, rows: Rows) -> FloatArray:
+    def diagonal(self, rows: Rows) -> Array:
         return self.basis(rows)[:, self.place] ** 2

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .kernel import Kernel
-from .rows import Pair, Rows
-from .table import FloatArray
+from kernelweave._core.types import Array
+from kernelweave.kernels.base import Kernel
+from kernelweave.views.rows import Pair, Rows
 
 
 class FeatureKernel(Kernel):
@@ -26,11 +26,11 @@ class FeatureKernel(Kernel):
         """The features read the columns as they came."""
         return False
 
-    def fill(self, pair: Pair, out: FloatArray) -> None:
+    def fill(self, pair: Pair, out: Array) -> None:
         """Inner products of all pairs."""
         inner_products(self._of(pair.a), self._of(pair.b), out)
 
-    def diagonal(self, rows: Rows) -> FloatArray:
+    def diagonal(self, rows: Rows) -> Array:
         """|φ(x)|²."""
         phi = self._of(rows)
         if hasattr(phi, "toarray"):
@@ -41,7 +41,7 @@ class FeatureKernel(Kernel):
         return rows.remember(self.features, lambda: self.features(rows))
 
 
-def inner_products(a: Any, b: Any, out: FloatArray | None = None) -> FloatArray:
+def inner_products(a: Any, b: Any, out: Array | None = None) -> Array:
     """Products a bᵀ, in ``out`` if it is given; exactly symmetric where a is b."""
     out = np.empty((a.shape[0], b.shape[0])) if out is None else out
     if hasattr(a, "toarray"):

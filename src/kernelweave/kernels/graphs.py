@@ -17,14 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._warn import warn
-from ..checks import check_floats, check_number, refuse_masked, shown, some
-from .features import inner_products
-from .kernel import Kernel
-from .memory import require_memory
-from .precomputed import frame_labels, row_numbers
-from .rows import Pair, Rows
-from .table import FloatArray, Table
+from kernelweave._core.checks import check_floats, check_number, refuse_masked, shown, some
+from kernelweave._core.types import Array
+from kernelweave._core.warnings import warn
+from kernelweave.kernels.base import Kernel
+from kernelweave.kernels.features import inner_products
+from kernelweave.kernels.precomputed import frame_labels, row_numbers
+from kernelweave.stacks.memory import require_memory
+from kernelweave.views.rows import Pair, Rows
+from kernelweave.views.table import Table
 
 _UNNAMED = (
     "leave such rows out, or name each differently, with names that the graph lacks, and "
@@ -55,7 +56,7 @@ class Graph:
         self.adjacency = _check_adjacency(adjacency)
         self.nodes = None if labels is None else tuple(map(_text, labels))
         self._place: dict[str, int] = {}
-        self._spectra: dict[bool, tuple[FloatArray, FloatArray]] = {}
+        self._spectra: dict[bool, tuple[Array, Array]] = {}
         if self.nodes is not None:
             if len(self.nodes) != len(self):
                 raise ValueError(f"Graph: nodes has {len(self.nodes)} names for {len(self)} nodes.")
@@ -90,7 +91,7 @@ class Graph:
         scale = diags_array(np.divide(1.0, root, out=np.zeros_like(root), where=root > 0))
         return (diags_array((degrees > 0) * 1.0) - scale @ self.adjacency @ scale).tocsr()
 
-    def spectrum(self, normalized: bool = False) -> tuple[FloatArray, FloatArray]:
+    def spectrum(self, normalized: bool = False) -> tuple[Array, Array]:
         """λ and U of L = U diag(λ) Uᵀ, component by component of the graph."""
         from scipy.linalg import eigh
         from scipy.sparse.csgraph import connected_components
@@ -197,7 +198,7 @@ class Diffusion(Kernel):
             fitted.append((f"{beta:g}" if len(betas) > 1 else "", kernel))
         return fitted
 
-    def fill(self, pair: Pair, out: FloatArray) -> None:
+    def fill(self, pair: Pair, out: Array) -> None:
         """Products of U exp(−βΛ/2) at the nodes of these rows."""
         a, b = (self._places(rows) for rows in (pair.a, pair.b))
         phi = self._features(a)
@@ -208,7 +209,7 @@ class Diffusion(Kernel):
             left, right = (n[places] for n, places in zip(names, (new_a, new_b), strict=True))
             out[np.ix_(new_a, new_b)] = left[:, None] == right
 
-    def diagonal(self, rows: Rows) -> FloatArray:
+    def diagonal(self, rows: Rows) -> Array:
         """exp(−βL)_ii, 1 for names that the graph does not have."""
         places = self._places(rows)
         phi = self._features(places)
@@ -217,7 +218,7 @@ class Diffusion(Kernel):
     def _places(self, rows: Rows) -> NDArray[np.intp]:
         return self.graph.places(rows, self.label(), self.unknown == "isolated")
 
-    def _features(self, places: NDArray[np.intp]) -> FloatArray:
+    def _features(self, places: NDArray[np.intp]) -> Array:
         values, vectors = self.graph.spectrum(self.normalized)
         phi = _features(values, vectors[places], float(self.beta))  # type: ignore[arg-type]
         phi[places < 0] = 0.0
@@ -226,7 +227,7 @@ class Diffusion(Kernel):
 
 def diffusion_kernel(
     graph: Any, beta: float | Sequence[float] = 1.0, normalized: bool = False
-) -> FloatArray:
+) -> Array:
     """exp(−βL) between all nodes of a graph; an array (m, n, n) for m values of beta.
 
     ``Precomputed(diffusion_kernel(A, 0.5))`` is a kernel for a bank; ``Diffusion(A, 0.5)`` the
@@ -292,7 +293,7 @@ def correlation_graph(
     return Graph(A.maximum(A.T), nodes)  # rounding may see a pair from one side only
 
 
-def _features(values: FloatArray, vectors: FloatArray, beta: float) -> FloatArray:
+def _features(values: Array, vectors: Array, beta: float) -> Array:
     """U exp(−βΛ/2), less the columns that rounding hides."""
     heat = np.exp(-beta * values)
     kept = heat > _NOTHING

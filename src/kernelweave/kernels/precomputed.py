@@ -9,11 +9,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import shown, some
-from .kernel import Kernel
-from .psd import check_gram
-from .rows import Pair, Rows
-from .table import FloatArray
+from kernelweave._core.checks import shown, some
+from kernelweave._core.types import Array
+from kernelweave.kernels.base import Kernel
+from kernelweave.stacks.gram import check_gram
+from kernelweave.views.rows import Pair, Rows
 
 _ADVICE = (
     'Precomputed(K, indefinite="clip") sets negative eigenvalues to zero, right where they come '
@@ -93,13 +93,13 @@ class Precomputed(Kernel):
 
     __repr__ = label
 
-    def fill(self, pair: Pair, out: FloatArray) -> None:
+    def fill(self, pair: Pair, out: Array) -> None:
         """The entries at these row numbers."""
         a, b = self._numbers(pair.a), self._numbers(pair.b)
         for rows, columns in pair.blocks():
             pair.put(rows, self.K[a[rows]].take(b[columns], axis=1), out)
 
-    def diagonal(self, rows: Rows) -> FloatArray:
+    def diagonal(self, rows: Rows) -> Array:
         """K[i, i] at these row numbers."""
         numbers = self._numbers(rows)
         return self.K[numbers, numbers]

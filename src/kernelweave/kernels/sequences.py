@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jit import jit
-from ..checks import check_number, shown
-from . import _passes
-from .blosum62 import LETTERS, blosum62
-from .kernel import Kernel
-from .matrix_checks import count_threads
-from .rows import Pair, Rows
-from .table import FloatArray
+from kernelweave._core.checks import check_number, shown
+from kernelweave._core.jit import jit
+from kernelweave._core.types import Array
+from kernelweave.kernels._blosum62 import LETTERS, blosum62
+from kernelweave.kernels.base import Kernel
+from kernelweave.stacks import _passes
+from kernelweave.stacks.validation import count_threads
+from kernelweave.views.rows import Pair, Rows
 
 LANES = 32
 _EXACT = 2.0**24  # whole numbers up to here are exact in float32
@@ -77,15 +77,15 @@ class SmithWaterman(Kernel):
         """Raise ValueError for scores or costs that make no alignment."""
         _Scores.read(self.substitution, self.gap_open, self.gap_extend)
 
-    def fill(self, pair: Pair, out: FloatArray) -> None:
+    def fill(self, pair: Pair, out: Array) -> None:
         """Scores of all pairs, each once where rows meet themselves."""
         np.copyto(out, self._scores(_strings(pair.a), None if pair.same else _strings(pair.b)))
 
-    def diagonal(self, rows: Rows) -> FloatArray:
+    def diagonal(self, rows: Rows) -> Array:
         """The score of each sequence with itself."""
         return np.array([self._scores([one], None)[0, 0] for one in _strings(rows)])
 
-    def _scores(self, a: list[Any], b: list[Any] | None) -> FloatArray:
+    def _scores(self, a: list[Any], b: list[Any] | None) -> Array:
         return smith_waterman(
             a,
             b,
@@ -104,7 +104,7 @@ def smith_waterman(
     gap_open: float = 11.0,
     gap_extend: float = 1.0,
     n_jobs: int | None = None,
-) -> FloatArray:
+) -> Array:
     """Best local alignment scores of the sequences ``a`` with ``b``, or with each other.
 
     An array (len(a), len(b)). With ``b`` None each pair is aligned once. See ``SmithWaterman`` for
@@ -207,7 +207,7 @@ class _Groups(NamedTuple):
 
 class _Scores(NamedTuple):
     letters: str
-    matrix: FloatArray
+    matrix: Array
     gap_open: float
     gap_extend: float
 
@@ -240,7 +240,7 @@ class _Scores(NamedTuple):
         return np.dtype(np.float32 if whole and size < _EXACT else np.float64)
 
 
-def _check_scores(letters: list[str], given: NDArray[Any]) -> FloatArray:
+def _check_scores(letters: list[str], given: NDArray[Any]) -> Array:
     size = len(letters)
     if not 0 < size < 255 or any(len(letter) != 1 for letter in letters):
         raise ValueError(f"substitution: letters are single characters; found {letters[:5]}.")

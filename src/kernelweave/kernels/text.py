@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..checks import check_number, shown
-from .features import FeatureKernel, inner_products
-from .kernel import Kernel
-from .plsa import ConceptModel, plsa
-from .rows import Rows
-from .table import FloatArray
+from kernelweave._core.checks import check_number, shown
+from kernelweave._core.types import Array
+from kernelweave.kernels._plsa import ConceptModel, plsa
+from kernelweave.kernels.base import Kernel
+from kernelweave.kernels.features import FeatureKernel, inner_products
+from kernelweave.views.rows import Rows
 
 _KNOWN = {"counts": "CountVectorizer", "tfidf": "TfidfVectorizer"}
 
@@ -71,7 +71,7 @@ class LatentConcepts(Kernel):
     n_concepts : positive int
     vectorizer : "counts", or a scikit-learn vectorizer with non-negative values
     max_iter, tol, random_state
-        Of the training, see ``kernelweave.kernels.plsa.plsa``.
+        Of the training, see ``kernelweave.kernels._plsa.plsa``.
     """
 
     def __init__(
@@ -142,11 +142,11 @@ class _Concepts:
         self.words = words
         self.model = model
 
-    def __call__(self, rows: Rows) -> FloatArray:
+    def __call__(self, rows: Rows) -> Array:
         return self.model.fold_in(self.words(rows))[0]
 
 
-def bag_of_words_kernel(texts: Iterable[str], vectorizer: Any = "tfidf") -> FloatArray:
+def bag_of_words_kernel(texts: Iterable[str], vectorizer: Any = "tfidf") -> Array:
     """Inner products of the weighted word counts of texts, the vocabulary learnt on all of them."""
     _check_vectorizer(vectorizer, "bag_of_words_kernel")
     words = _Words(vectorizer, "bag_of_words_kernel")
@@ -162,7 +162,7 @@ def latent_concept_kernel(
     max_iter: int = 100,
     tol: float = 1e-4,
     random_state: int | None = 0,
-) -> FloatArray:
+) -> Array:
     """Inner products of the concept memberships of texts, the concepts learnt on all of them."""
     _check_vectorizer(vectorizer, "latent_concept_kernel")
     words = _Words(vectorizer, "latent_concept_kernel")

@@ -8,20 +8,20 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .base import Learner
+from kernelweave.learners.base import Learner
 
 if TYPE_CHECKING:
-    from .alignment import Alignment as Alignment
-    from .alternate import Alternate as Alternate
-    from .newton import Newton as Newton
-    from .qcqp import Qcqp as Qcqp
-    from .radius import Radius as Radius
-    from .radius_bound import RadiusBound as RadiusBound
-    from .sdp import Sdp as Sdp
-    from .silp import Silp as Silp
-    from .simple import Simple as Simple
-    from .skm import Skm as Skm
-    from .uniform import Uniform as Uniform
+    from kernelweave.learners.alignment import Alignment as Alignment
+    from kernelweave.learners.alternate import Alternate as Alternate
+    from kernelweave.learners.newton import Newton as Newton
+    from kernelweave.learners.qcqp import Qcqp as Qcqp
+    from kernelweave.learners.radius import Radius as Radius
+    from kernelweave.learners.radius_bound import RadiusBound as RadiusBound
+    from kernelweave.learners.sdp import Sdp as Sdp
+    from kernelweave.learners.silp import Silp as Silp
+    from kernelweave.learners.simple import Simple as Simple
+    from kernelweave.learners.skm import Skm as Skm
+    from kernelweave.learners.uniform import Uniform as Uniform
 
 _BY_NAME = {
     "uniform": "uniform.Uniform",

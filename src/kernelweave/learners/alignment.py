@@ -18,16 +18,19 @@ from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..problems.weight_sets import norm
-from ..solvers.master import solve_master
-from ..solvers.oracle import HardMarginInfeasible, Oracle, Stack
-from ..solvers.semidefinite import follow_sets
-from ..solvers.semidefinite_set import Joint, SemidefiniteSet, nested_sets, triangle
-from .base import Learner
-
-Array = NDArray[np.float64]
+from kernelweave._core.types import Array
+from kernelweave._solvers.bundle.master import solve_master
+from kernelweave._solvers.signed.interior_point import follow_sets
+from kernelweave._solvers.signed.semidefinite_set import (
+    Joint,
+    SemidefiniteSet,
+    nested_sets,
+    triangle,
+)
+from kernelweave.learners.base import Learner
+from kernelweave.machines.oracle import HardMarginInfeasible, Oracle, Stack
+from kernelweave.problems.weight_sets import norm
 
 _CHUNK = 1 << 22  # numbers, of all kernels together, that are multiplied with each other at a time
 _NOTHING = 1e-13  # share of tr K at which ‖HKH‖ is rounding

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ..problems.weight_sets import norm
-from ..solvers.cuts import inner_tol
-from ..solvers.oracle import Oracle
-from .base import Learner
+from kernelweave._solvers.bundle.cuts import inner_tol
+from kernelweave.learners.base import Learner
+from kernelweave.machines.oracle import Oracle
+from kernelweave.problems.weight_sets import norm
 
 
 class Alternate(Learner):

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..params import Params
-from ..solvers.oracle import Oracle
+from kernelweave._core.params import Params
+from kernelweave.machines.oracle import Oracle
 
 
 class Learner(Params):

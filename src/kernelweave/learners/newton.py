@@ -14,14 +14,13 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ..solvers.curvature import hessian_factor
-from ..solvers.cuts import Cuts, inner_tol, says_little
-from ..solvers.oracle import Oracle, Point
-from .alternate import Alternate
-from .base import Learner
-from .simple import descent_step
-
-Array = NDArray[np.float64]
+from kernelweave._core.types import Array
+from kernelweave._solvers.bundle.cuts import Cuts, inner_tol, says_little
+from kernelweave._solvers.svm.curvature import hessian_factor
+from kernelweave.learners.alternate import Alternate
+from kernelweave.learners.base import Learner
+from kernelweave.learners.simple import descent_step
+from kernelweave.machines.oracle import Oracle, Point
 
 
 class Newton(Learner):

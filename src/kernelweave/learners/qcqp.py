@@ -13,17 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..checks import check_number
-from ..kernels.factors import factor
-from ..solvers.cone_programs import FORMS, in_units
-from ..solvers.conic import load_clarabel
-from ..solvers.cuts import Cuts, descend, inner_tol
-from ..solvers.oracle import Oracle, Point
-from .base import Learner
-
-Array = NDArray[np.float64]
+from kernelweave._core.checks import check_number
+from kernelweave._core.types import Array
+from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
+from kernelweave._solvers.conic.clarabel import load_clarabel
+from kernelweave._solvers.conic.programs import FORMS, in_units
+from kernelweave.learners.base import Learner
+from kernelweave.machines.oracle import Oracle, Point
+from kernelweave.stacks.cholesky import factor
 
 
 class Qcqp(Learner):

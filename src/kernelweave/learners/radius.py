@@ -21,18 +21,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..solvers.centring import centred
-from ..solvers.curvature import hessian_factor
-from ..solvers.cuts import inner_tol
-from ..solvers.master import solve_master
-from ..solvers.oracle import Oracle, Point
-from ..solvers.projected_gradient import projected_gradient
-from ..solvers.radius import Balls
-from .base import Learner
-
-Array = NDArray[np.float64]
+from kernelweave._core.types import Array
+from kernelweave._solvers.bundle.cuts import inner_tol
+from kernelweave._solvers.bundle.master import solve_master
+from kernelweave._solvers.radius.balls import Balls
+from kernelweave._solvers.radius.centring import centred
+from kernelweave._solvers.radius.projected_gradient import projected_gradient
+from kernelweave._solvers.svm.curvature import hessian_factor
+from kernelweave.learners.base import Learner
+from kernelweave.machines.oracle import Oracle, Point
 
 _MEMORY = 200  # past machines and balls that the model is made of
 _PATIENCE = 10  # steps in vain after which cutting planes take over

@@ -15,15 +15,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..solvers.centring import centred
-from ..solvers.oracle import Oracle, Point
-from ..solvers.projected_gradient import projected_gradient
-from ..solvers.radius import Balls
-from .base import Learner
-
-Array = NDArray[np.float64]
+from kernelweave._core.types import Array
+from kernelweave._solvers.radius.balls import Balls
+from kernelweave._solvers.radius.centring import centred
+from kernelweave._solvers.radius.projected_gradient import projected_gradient
+from kernelweave.learners.base import Learner
+from kernelweave.machines.oracle import Oracle, Point
 
 
 class RadiusBound(Learner):

@@ -11,7 +11,7 @@ The paper's programme has n² variables; here it is solved in the m weights. J i
 set: on the joint range of the kernels K(d) is then definite, so that vᵀK_m v is the same for all
 solutions v of the machine, and −½vᵀK_m v is the gradient of J. For any feasible v the minimum is at
 least l(v) − ½σ(q), q_m = vᵀK_m v, with σ the support function of the set; the interior point method
-bounds it by a matrix Z ⪰ 0 (see ``kernelweave.solvers.semidefinite``).
+bounds it by a matrix Z ⪰ 0 (see ``kernelweave._solvers.signed.interior_point``).
 """
 
 from __future__ import annotations
@@ -21,17 +21,15 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._warn import warn
-from ..solvers.curvature import hessian_factor
-from ..solvers.oracle import NOT_SEPARABLE, HardMarginInfeasible, Oracle, Point
-from ..solvers.semidefinite import follow_sets
-from ..solvers.semidefinite_set import Joint, SemidefiniteSet, nested_sets
-from ..solvers.support import support
-from .base import Learner
-
-Array = NDArray[np.float64]
+from kernelweave._core.types import Array
+from kernelweave._core.warnings import warn
+from kernelweave._solvers.signed.interior_point import follow_sets
+from kernelweave._solvers.signed.semidefinite_set import Joint, SemidefiniteSet, nested_sets
+from kernelweave._solvers.signed.support import support
+from kernelweave._solvers.svm.curvature import hessian_factor
+from kernelweave.learners.base import Learner
+from kernelweave.machines.oracle import NOT_SEPARABLE, HardMarginInfeasible, Oracle, Point
 
 
 class Sdp(Learner):

@@ -13,14 +13,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..solvers.cuts import Cuts, inner_tol
-from ..solvers.oracle import Oracle
-from .base import Learner
-from .simple import Simple
-
-Array = NDArray[np.float64]
+from kernelweave._core.types import Array
+from kernelweave._solvers.bundle.cuts import Cuts, inner_tol
+from kernelweave.learners.base import Learner
+from kernelweave.learners.simple import Simple
+from kernelweave.machines.oracle import Oracle
 
 
 class Silp(Learner):

@@ -13,14 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..solvers.cuts import Cuts, descend, inner_tol
-from ..solvers.oracle import Oracle, Point
-from .alternate import Alternate
-from .base import Learner
-
-Array = NDArray[np.float64]
+from kernelweave._core.types import Array
+from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
+from kernelweave.learners.alternate import Alternate
+from kernelweave.learners.base import Learner
+from kernelweave.machines.oracle import Oracle, Point
 
 
 class Simple(Learner):

@@ -17,18 +17,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ..checks import check_number, check_positive
-from ..solvers import skm_smo
-from ..solvers.cuts import Cuts, descend, inner_tol
-from ..solvers.moreau_yosida import regularise
-from ..solvers.oracle import Oracle
-from ..solvers.skm_optimality import attained
-from .base import Learner
-
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
+from kernelweave._core.checks import check_number, check_positive
+from kernelweave._core.types import Array, Places
+from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
+from kernelweave._solvers.skm import smo as skm_smo
+from kernelweave._solvers.skm.moreau_yosida import regularise
+from kernelweave._solvers.skm.optimality import attained
+from kernelweave.learners.base import Learner
+from kernelweave.machines.oracle import Oracle
 
 
 class Skm(Learner):

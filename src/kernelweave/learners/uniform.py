@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ..solvers.oracle import Oracle
-from .base import Learner
+from kernelweave.learners.base import Learner
+from kernelweave.machines.oracle import Oracle
 
 
 class Uniform(Learner):

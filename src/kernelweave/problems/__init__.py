@@ -1,1 +1,1 @@
-"""What is solved: losses, their dual quadratic program, and sets of kernel weights."""
+"""What is solved: losses, their dual quadratic program, sets of kernel weights, the machine."""

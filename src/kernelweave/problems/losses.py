@@ -9,12 +9,11 @@ C may be one number or one a sample; C = ∞ is the hard margin under either los
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ..checks import check_number, refuse_masked, some
-from .dual_qp import DualQP
-
-Array = NDArray[np.float64]
+from kernelweave._core.checks import check_number, refuse_masked, some
+from kernelweave._core.types import Array
+from kernelweave.problems.dual_qp import DualQP
 
 
 def hinge(y: Array, C: float | Array, ridge: float = 0.0) -> DualQP:

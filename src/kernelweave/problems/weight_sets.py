@@ -12,11 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..checks import check_number, is_number
-
-Array = NDArray[np.float64]
+from kernelweave._core.checks import check_number, is_number
+from kernelweave._core.types import Array
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Numerical methods behind the learners. Internal: nothing here is promised to stay."""

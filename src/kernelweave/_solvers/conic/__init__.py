@@ -1,0 +1,1 @@
+"""Machine and weights as cone programs, and the one door to a conic solver."""

@@ -1,0 +1,1 @@
+"""Enclosing balls, and descent on objectives that contain their radius."""

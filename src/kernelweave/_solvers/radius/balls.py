@@ -1,0 +1,80 @@
+"""R²(e), the squared radius of the combined kernel, as a function of the weights.
+
+    R²(e) = max_β  c(β)·e,    c_m(β) = s_m (Σ_i β_i K_m,ii − βᵀK_m β),    ∂R²/∂e = c(β*)
+
+[gai2010, eq. 22]. As a maximum of linear functions it is convex, and of degree one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernelweave._core.types import Array
+from kernelweave._solvers.radius.centring import Centred
+from kernelweave._solvers.radius.enclosing_ball import Ball, smallest_ball
+from kernelweave._solvers.svm import curvature
+from kernelweave.problems.dual_qp import DualQP
+
+
+@dataclass(frozen=True)
+class KernelBall(Ball):
+    """The enclosing ball of the combined kernel ``K``."""
+
+    K: Array
+
+    @property
+    def unit_kernel(self) -> Array:
+        """K/R², read-only as solvers like it: the same points in a ball of radius 1."""
+        K = self.K / self.radius2
+        K.flags.writeable = False
+        return K
+
+
+class Balls:
+    """Enclosing balls at weights e, of the kernels s_m K_m, each started from the last.
+
+    ``sizes`` are s_m tr K̃_m, zero where all points coincide.
+    """
+
+    def __init__(self, kernels: Centred, scale: Array) -> None:
+        self.stack, self.scale = kernels.stack, scale
+        self.sizes = scale * kernels.spreads
+        # what a sum of products of numbers that large may be wrong by
+        self.rounding = 4.0 * np.finfo(float).eps * scale * self.stack.diagonals().max(axis=1)
+        self.beta: Array | None = None
+
+    def around(self, e: Array, tol: float, ridge: float = 0.0) -> KernelBall:
+        """The ball of Σ_m s_m e_m K_m + ridge·I to relative gap ``tol``."""
+        K = whole = self.stack.combine(self.scale * e)
+        if ridge > 0.0:
+            whole = K + ridge * np.eye(K.shape[0])
+        ball = smallest_ball(whole, tol, self.beta)
+        self.beta = ball.beta
+        return KernelBall(ball.beta, ball.radius2, ball.lower, K)
+
+    def slopes(self, beta: Array) -> Array:
+        """All c_m(β). Costs a pass over the kernels, of the rows where β > 0."""
+        c = self.stack.diagonals() @ beta - self.stack.quad_forms(beta)
+        return np.maximum(self.scale * c, 0.0)
+
+    def lower_bound(self, linear: float, q: Array, v: Array, slopes: Array) -> float:
+        """l(v) − ½ max_m q_m/c_m(β), below which no weights bring the margin over the radius.
+
+        Lower bounds of l and of the slopes c, and upper ones of q, will do: rounding is charged
+        to both. Kernels under which all points coincide have neither and do not count.
+        """
+        seen = self.sizes > 0.0
+        most = (q + self.rounding * float(np.abs(v).sum()) ** 2)[seen]
+        least = np.maximum(slopes - self.rounding, 0.0)[seen]
+        ratios = np.divide(most, least, out=np.full(most.size, np.inf), where=least > 0.0)
+        return linear - 0.5 * float(ratios.max()) if v.any() else linear
+
+    def hessian_factor(self, K: Array, beta: Array) -> Array | None:
+        """B with 2BᵀB the Hessian of R², from the points on the sphere; K as at ``beta``."""
+        free = np.flatnonzero(beta)
+        halves = 0.5 * self.stack.diagonals()[:, free] - self.stack.matvecs(beta, rows=free)
+        n = beta.size
+        qp = DualQP(0.5 * np.diagonal(K), np.zeros(n), np.ones(n), n, total=1.0)
+        return curvature.hessian_factor(K, qp, free, self.scale[:, None] * halves)

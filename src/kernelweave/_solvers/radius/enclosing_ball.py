@@ -1,0 +1,109 @@
+"""The smallest ball around points that are known by their kernel only.
+
+    R²(K) = min_{c}  max_i ‖φ_i − c‖²  =  max_β  Σ β_i K_ii − βᵀKβ    s.t.  Σβ = 1,  β ≥ 0
+
+[gai2010, eq. 7 and 8; (17) lacks the second index of the first K_ii]. Halved, it is the common dual
+QP with c = diag(K)/2 and r = 1, so that the common SMO solves it. Every feasible β bounds R² from
+below, and the farthest point from its centre Σ β_i φ_i bounds it from above.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelweave._core.checks import check_number, check_vector
+from kernelweave._core.types import Array
+from kernelweave._solvers.radius.centring import centre, warn_lost
+from kernelweave._solvers.svm import smo
+from kernelweave.problems.dual_qp import DualQP, relative_gap
+from kernelweave.stacks.dense import KernelStack
+
+_STEPS = 100_000  # and 1,000 a point: more are only spent where rounding hides the optimum
+
+
+@dataclass(frozen=True, eq=False)
+class Ball:
+    """A ball that holds all points, with centre Σ beta_i φ_i and squared radius ``radius2``.
+
+    ``lower`` is what the dual proves: no ball has a smaller squared radius.
+    """
+
+    beta: Array
+    radius2: float
+    lower: float
+
+    @property
+    def gap(self) -> float:
+        """(radius2 − lower) / radius2; 0 for a ball without a radius."""
+        return relative_gap(self.radius2, self.lower, 5e-324)
+
+
+def enclosing_ball(K: ArrayLike, tol: float = 1e-6, start: ArrayLike | None = None) -> Ball:
+    """The minimum enclosing ball of n points in the feature space of a kernel.
+
+    Neither the scale of the kernel nor a constant added to it matters. Points that coincide up to
+    rounding have a ball of radius 0.
+
+    Parameters
+    ----------
+    K : array (n, n)
+        Kernel matrix, symmetric and positive semidefinite.
+    tol : float
+        Relative gap between the squared radius and its lower bound.
+    start : array (n,), optional
+        β to start from, such as that of a similar kernel; repaired where it is not feasible.
+    """
+    check_number("tol", tol)
+    shape = np.shape(K)
+    if len(shape) != 2 or shape[0] != shape[1] or 0 in shape:
+        raise ValueError(f"K must be a square matrix, found shape {shape}")
+    if np.asarray(K).dtype.kind in "fc" and not np.isfinite(K).all():
+        raise ValueError("K must be finite, found NaN or infinity")
+    try:
+        matrix = KernelStack([K]).combine(np.ones(1))
+    except (TypeError, ValueError) as error:
+        raise type(error)(str(error).replace("K[0]", "K")) from None
+    beta = None if start is None else check_vector("start", start, len(matrix))
+    exponent = int(np.frexp(np.diagonal(matrix).max())[1])
+    matrix, _, spread, lost = centre(np.ldexp(matrix, -exponent))  # exact, and far from overflow
+    if lost:
+        warn_lost("K")
+    if spread == 0.0:
+        return Ball(np.full(len(matrix), 1.0 / len(matrix)), 0.0, 0.0)
+    matrix /= spread
+    matrix.flags.writeable = False
+    ball = smallest_ball(matrix, tol, beta)
+    radius2, lower = np.ldexp([spread * ball.radius2, spread * ball.lower], exponent)
+    return Ball(ball.beta, float(radius2), float(lower))
+
+
+def smallest_ball(K: Array, tol: float, start: Array | None = None) -> Ball:
+    """``enclosing_ball`` of a kernel that was checked, and centred where that matters."""
+    n = K.shape[0]
+    norms = np.diagonal(K)
+    # Σβ = 1 makes β ≤ 1 redundant; with it every slack has a price and the gap is finite.
+    qp = DualQP(0.5 * norms, np.zeros(n), np.ones(n), n, total=1.0)
+    ball = _around(K, norms, qp.feasible(np.full(n, 1.0 / n) if start is None else start))
+    close = tol
+    for _ in range(4):  # the solver's gap has another upper bound: ask for less until ours is met
+        if ball.gap <= tol:
+            break
+        inner = smo.solve(K, qp, ball.beta, close, max_steps=_STEPS + _STEPS // 100 * n)
+        ball = _around(K, norms, inner.v)
+        close *= 0.1
+    return ball
+
+
+def _around(K: Array, norms: Array, beta: Array) -> Ball:
+    """Both bounds at a feasible β, cleared of what rounding left of points inside the ball."""
+    beta = np.where(beta > 1e-13 * beta.max(), beta, 0.0)
+    beta /= beta.sum()
+    used = np.flatnonzero(beta)
+    products = beta[used] @ K[used]
+    spread = float(products @ beta)
+    lower = float(norms @ beta) - spread
+    farthest = float((norms - 2.0 * products).max()) + spread
+    return Ball(beta, max(farthest, 0.0), max(lower, 0.0))

@@ -1,0 +1,1 @@
+"""Weights of either sign under which the combined kernel is positive semidefinite."""

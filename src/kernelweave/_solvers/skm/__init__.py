@@ -1,0 +1,1 @@
+"""The support kernel machine under Moreau-Yosida regularization."""

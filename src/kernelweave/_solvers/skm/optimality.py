@@ -1,0 +1,85 @@
+"""Approximate optimality of a support kernel machine [bach2004, §3.3, §3.4].
+
+(v, η) is (ε₁, ε₂)-optimal when η ≥ 0, Σ d_j²η_j = 1, every kernel with a weight is ε₁-active,
+J_j = ½vᵀK_j v/d_j² ≥ max_k J_k − ε₁, and v solves the SVM of K(η) = Σ η_j K_j up to ε₂:
+
+    max_{v_i < hi_i} g_i ≤ min_{v_i > lo_i} g_i + 2ε₂,      g = c − K(η)v − ρv          (OPT_4)
+
+For v alone, whether such an η exists is a linear programme (OPT_3). (Of the conditions in the
+paper, the second in (OPT_1)–(OPT_3) and (OPT_5) is over the other index set, as in (OPT_4), and
+the sum in (OPT_3) is of η_j d_j² ∂J_j.)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._core.types import Array
+from kernelweave.problems.dual_qp import DualQP
+
+
+def extremes(qp: DualQP, v: Array, gradient: Array) -> tuple[float, float]:
+    """The largest gradient where v may grow, and the least where it may fall."""
+    top = gradient[v < qp.upper].max(initial=-np.inf)
+    bottom = gradient[v > qp.lower].min(initial=np.inf)
+    return float(top), float(bottom)
+
+
+def attained(
+    qp: DualQP, v: Array, f: Array, levels: Array, used: NDArray[np.bool_]
+) -> tuple[float, float]:
+    """The least ε₁ and ε₂ for which (v, η) is optimal.
+
+    ``f`` is K(η)v, ``levels`` are the J_j, ``used`` says which kernels have a weight.
+    """
+    top, bottom = extremes(qp, v, qp.linear - qp.spread(f) - qp.ridge * v)
+    return float(levels.max() - levels[used].min()), max(0.5 * (top - bottom), 0.0)
+
+
+def best_weights(qp: DualQP, v: Array, products: Array, d: Array) -> tuple[Array, float]:
+    """The η with the least ε₂ for a given v, and that ε₂, by linear programming.
+
+        min t    s.t.  g_i − b ≤ t where v_i < hi_i,  b − g_i ≤ t where v_i > lo_i,
+                       η ≥ 0,  Σ d_j²η_j = 1,  t ≥ 0
+
+    ``products`` are the K_j v of the kernels that may have a weight, the ε₁-active ones.
+    """
+    from scipy.optimize import linprog
+
+    m = len(d)
+    unit = products.T / d**2  # in units of e_j = d_j²η_j
+    unit = np.tile(unit, (v.size // qp.n, 1))
+    rest = qp.linear - qp.ridge * v
+    grow, fall = v < qp.upper, v > qp.lower
+    sides = [(grow, 1.0), (fall, -1.0)]
+    rows = [
+        np.column_stack([-sign * unit[some], np.tile([-sign, -1.0], (some.sum(), 1))])
+        for some, sign in sides
+    ]
+    limits = np.concatenate([-sign * rest[some] for some, sign in sides])
+    total = np.append(np.ones(m), [0.0, 0.0])[None]
+    bounds = [(0.0, None)] * m + [(None, None), (0.0, None)]
+    cost = np.append(np.zeros(m + 1), 1.0)
+    answer = linprog(cost, np.vstack(rows), limits, total, [1.0], bounds, method="highs")
+    if not answer.success:
+        raise ArithmeticError(f"HiGHS could not solve the linear programme: {answer.message}")
+    e = np.maximum(answer.x[:m], 0.0)
+    return e / e.sum() / d**2, float(answer.fun)
+
+
+def sparser(qp: DualQP, v: Array, products: Array, d: Array, eta: Array, eps2: float) -> Array:
+    """Weights, from ``eta`` > 0, with which v stays ε₂-optimal; none can be done without.
+
+    Each kernel, the lightest first, is left out where a linear programme finds weights for the
+    others.
+    """
+    for j in np.argsort(d * d * eta, kind="stable"):
+        rest = np.setdiff1d(np.flatnonzero(eta), j)
+        if eta[j] == 0.0 or rest.size == 0:
+            continue
+        found, reached = best_weights(qp, v, products[rest], d[rest])
+        if reached <= eps2:
+            eta = np.zeros(d.size)
+            eta[rest] = found
+    return eta

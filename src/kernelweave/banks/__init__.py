@@ -1,0 +1,1 @@
+"""Kernels on views of a table: what is to be weighted."""

@@ -1,0 +1,223 @@
+"""A bank of kernels on views of X: what is to be weighted, before any data is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+from kernelweave._core.checks import shown
+from kernelweave._core.params import Params
+from kernelweave._core.warnings import warn
+from kernelweave.banks.build import Group, build
+from kernelweave.banks.default import default_kernels
+from kernelweave.banks.fitted import FittedBank, Member
+from kernelweave.banks.normalize import check_rule
+from kernelweave.kernels.adapters import as_kernel
+from kernelweave.kernels.base import Kernel
+from kernelweave.kernels.precomputed import check_same_rows
+from kernelweave.stacks.validation import float_type
+from kernelweave.views.columns import View, find_columns, make_views
+from kernelweave.views.rows import Rows
+from kernelweave.views.table import Table
+
+
+class KernelBank(Params):
+    """Kernels k_m on views of X, crossed, normalised and written into one stack.
+
+    Parameters
+    ----------
+    kernels : list of items, or one of them; None for the default kernels
+        An item is a kernel, crossed with ``views``, ``(name, kernel)`` for a kernel on all columns
+        as a view of that name, or ``(name, kernel, columns)`` for one on its own columns. A
+        kernel is one of ours, a scikit-learn Gaussian-process kernel, the name of a
+        ``sklearn.metrics.pairwise`` kernel, or a function f(A, B) that returns a
+        (len(A), len(B)) array. Kernels come view by view, in the order of this list.
+    views : "all", "each", "all+each" or {name: columns}
+        All columns as one view, each column as one, both, or those named here. Columns: names (of
+        a data frame), positions, a slice, a mask, or a list of names or positions. Strings are
+        names and integers positions, also where a data frame has integers for names.
+    normalize : "trace", "unit_trace", "sphere", "center+trace", "center+unit_trace" or None
+        See ``kernelweave.banks.normalize``. Learnt on the training rows.
+    scale : "auto", "standard" or None
+        ``"standard"``: kernels on numbers see each column at mean 0 and variance 1, learnt on the
+        training rows; functions, kernels on structures and ``Precomputed`` see it as it came.
+        ``"auto"``: ``"standard"`` for the default kernels, None for kernels you name.
+    dtype : "float64" or "float32"
+        Of the training stack. Distances and products are computed in float64 all the same.
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        views: Any = "all",
+        normalize: str | None = "trace",
+        scale: str | None = "auto",
+        dtype: Any = "float64",
+    ) -> None:
+        self.kernels = kernels
+        self.views = views
+        self.normalize = normalize
+        self.scale = scale
+        self.dtype = dtype
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name; with ``deep``, also named kernels, and theirs as ``name__beta``."""
+        params = super().get_params(deep)
+        for name, kernel in self._searchable(self.kernels).items() if deep else ():
+            params[name] = kernel
+            if hasattr(kernel, "get_params") and not isinstance(kernel, type):
+                params.update({f"{name}__{key}": v for key, v in kernel.get_params().items()})
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, those of a named kernel as ``name__beta``."""
+        named = self._searchable(params.get("kernels", self.kernels))
+        inner = {key: params.pop(key) for key in [*params] if key.partition("__")[0] in named}
+        super().set_params(**params)
+        for key in sorted(inner):  # a kernel comes before its parameters
+            name, _, rest = key.partition("__")
+            if not rest:
+                named[name] = inner[key]
+            elif hasattr(named[name], "set_params"):
+                named[name].set_params(**{rest: inner[key]})
+            else:
+                raise ValueError(f"Invalid parameter {key!r}: {shown(named[name])} has none.")
+        if inner:
+            items = _as_list(self.kernels)
+            self.kernels = [
+                (item[0], named.get(item[0], item[1]), *item[2:]) if _has_name(item) else item
+                for item in items
+            ]
+        return self
+
+    def _searchable(self, kernels: Any) -> dict[str, Any]:
+        """Kernels with a name of their own, one that no parameter of the bank has."""
+        items = [item for item in _as_list(kernels) if _has_name(item)]
+        names = [item[0] for item in items] + self._param_names()
+        usable = [name for name in names if names.count(name) == 1 and "__" not in f"{name}_"]
+        return {name: kernel for name, kernel, *_ in items if name in usable}
+
+    def fit(self, X: Any, n_jobs: int | None = None) -> FittedBank:
+        """Learn widths, scalings and normalisations on the rows of X, and compute all kernels.
+
+        Views of large stacks are shared between ``n_jobs`` threads: −1 for one on each core, None
+        for one. The numbers do not depend on it. Functions from outside are never called by two
+        threads at once.
+
+        Warns once if kernels are left out: on views that are constant on these rows, of trace
+        zero, or equal to an earlier kernel up to scale.
+        """
+        rule, dtype, standardize = (
+            check_rule(self.normalize),
+            float_type(self.dtype),
+            self._standardize(),
+        )
+        table = Table.read(X).take(slice(None))
+        groups = [
+            _fit_view(view, requests, table, standardize) for view, requests in self._plan(table)
+        ]
+        members, kept, stack = build(_with_unique_names(groups), rule, dtype, n_jobs)
+        fitted = FittedBank(members, table, kept, stack)
+        if fitted.dropped:
+            warn(_told(fitted.dropped, fitted.m_all))
+        return fitted
+
+    def _plan(self, table: Table) -> Iterator[tuple[View, list[_Request]]]:
+        """Each set of columns once, with all kernels that read it."""
+        items = _as_list(default_kernels() if self.kernels is None else self.kernels)
+        if not items:
+            raise ValueError("kernels: the bank is empty; give at least one kernel.")
+        crossed = [_checked(item) for item in items if not isinstance(item, tuple)]
+        labels = [kernel.label() for kernel in crossed]
+        plan: dict[tuple[int, ...], tuple[View, list[_Request]]] = {}
+        for view in make_views(self.views, table) if crossed else []:
+            plan.setdefault(view.columns, (view, []))[1].extend(
+                (f"{label} on {view.name}", view.name, kernel)
+                for label, kernel in zip(labels, crossed, strict=True)
+            )
+        for item in (item for item in items if isinstance(item, tuple)):
+            name, kernel, columns = _named(item)
+            own = len(item) == 3
+            found = find_columns(columns, table, f"kernel {name!r}")
+            view = View(table.label(found[0]) if own and len(found) == 1 else name, found)
+            plan.setdefault(found, (view, []))[1].append((name, view.name, kernel))
+        return iter(plan.values())
+
+    def _standardize(self) -> bool:
+        if self.scale not in ("auto", "standard", None):
+            raise ValueError(
+                f"scale must be 'auto', 'standard' or None; found {shown(self.scale)}."
+            )
+        return self.scale == "standard" or (self.scale == "auto" and self.kernels is None)
+
+
+_Request = tuple[str, str, Kernel]  # a name, the name of a view, and the kernel asked for on it
+
+
+def _as_list(kernels: Any) -> list[Any]:
+    """Items; a tuple is one if a name comes first, but ("rbf", "chi2") are two kernels."""
+    if not isinstance(kernels, list | tuple):
+        return [kernels]
+    item = _has_name(kernels) and not (len(kernels) == 2 and isinstance(kernels[1], str))
+    return [kernels] if item else list(kernels)
+
+
+def _has_name(item: Any) -> bool:
+    return isinstance(item, tuple) and len(item) in (2, 3) and isinstance(item[0], str)
+
+
+def _checked(item: Any) -> Kernel:
+    kernel = as_kernel(item)
+    kernel.validate()
+    return kernel
+
+
+def _named(item: tuple[Any, ...]) -> tuple[str, Kernel, Any]:
+    if not _has_name(item):
+        raise ValueError(
+            "kernels: a named kernel is (name, kernel), or (name, kernel, columns) on its own "
+            f"columns, the name a string; found {shown(item)}."
+        )
+    return item[0], _checked(item[1]), item[2] if len(item) == 3 else slice(None)
+
+
+def _fit_view(view: View, requests: list[_Request], table: Table, standardize: bool) -> Group:
+    """Fitted kernels of one view; none where its columns are constant on these rows."""
+    check_same_rows((name, kernel) for name, _, kernel in requests)
+    if any(kernel.numeric for _, _, kernel in requests):
+        table.floats(view.columns)  # an error about what X holds comes before all else
+        view = view.standardized(table) if standardize else view
+    rows = Rows(table, view)
+    if len(table) > 1 and table.constant(view.columns):
+        why = "its columns are constant on the training rows"
+        return rows, [Member(name, label, view, dropped=why) for name, label, _ in requests]
+    return rows, [
+        Member(f"{name} [{suffix}]" if suffix else name, label, view, fitted)
+        for name, label, kernel in requests
+        for suffix, fitted in _expanded(name, kernel, rows)
+    ]
+
+
+def _expanded(name: str, kernel: Kernel, rows: Rows) -> list[tuple[str, Kernel]]:
+    """The kernels of one item, as learnt; errors name it."""
+    try:
+        return kernel.expand(rows)
+    except Exception as error:
+        error.add_note(f"The kernel was {name!r}.")
+        raise
+
+
+def _with_unique_names(groups: list[Group]) -> list[Group]:
+    seen: dict[str, int] = {}
+
+    def unique(member: Member) -> Member:
+        count = seen[member.name] = seen.get(member.name, 0) + 1
+        return member if count == 1 else member.renamed(f"{member.name} ({count})")
+
+    return [(rows, [unique(member) for member in members]) for rows, members in groups]
+
+
+def _told(dropped: dict[str, str], total: int, most: int = 5) -> str:
+    shown = "; ".join(f"{name}: {reason}" for name, reason in list(dropped.items())[:most])
+    rest = f"; and {len(dropped) - most} more" if len(dropped) > most else ""
+    return f"{len(dropped)} of {total} kernels are left out, with weight 0. {shown}{rest}."

@@ -1,0 +1,117 @@
+"""Filling one stack with the kernels of a bank, view by view."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._core.types import Array
+from kernelweave.banks.duplicates import Duplicates
+from kernelweave.banks.fitted import Member
+from kernelweave.banks.normalize import learn_normalizer
+from kernelweave.stacks import _passes
+from kernelweave.stacks.dense import KernelStack
+from kernelweave.stacks.validation import count_threads
+from kernelweave.views.rows import Gram, Rows, Scratch
+
+Group = tuple[Rows, list[Member]]  # kernels on the same columns, and the training rows there
+
+
+def build(
+    groups: list[Group], rule: str | None, dtype: np.dtype[Any], n_jobs: int | None
+) -> tuple[tuple[Member, ...], NDArray[np.intp], KernelStack]:
+    """Compute and normalise every kernel in its place of one stack; leave out what adds nothing.
+
+    Returns all kernels as learnt, the numbers of those in the stack, in its order, and the stack.
+    """
+    builder = _Builder(groups, rule, dtype)
+    builder.fill(count_threads(n_jobs))
+    builder.leave_out_duplicates()
+    members = builder.members
+    kept = builder.close_gaps()
+    if not len(kept):
+        raise ValueError(
+            "No kernel is left on these rows. "
+            + "; ".join(f"{member.name}: {member.dropped}" for member in members[:5])
+        )
+    stack = KernelStack(builder.K[: len(kept)], check=False, dtype=dtype)
+    return tuple(members), kept, stack
+
+
+class _Builder:
+    """A stack on the way: kernel ``numbers[slot]`` of the bank stands in ``K[slot]``."""
+
+    def __init__(self, groups: list[Group], rule: str | None, dtype: np.dtype[Any]) -> None:
+        self.rule = rule
+        self.members = [member for _, members in groups for member in members]
+        self.numbers = [i for i, member in enumerate(self.members) if member.kernel is not None]
+        self.K = KernelStack.allocate(len(self.numbers), len(groups[0][0]), dtype)
+        self.duplicates = Duplicates(self.K, any_scale=rule is not None)
+        self.tasks: list[tuple[Rows, range]] = []  # rows, and the slots of their kernels
+        for rows, members in groups:
+            start = self.tasks[-1][1].stop if self.tasks else 0
+            live = sum(member.kernel is not None for member in members)
+            self.tasks.append((rows, range(start, start + live)))
+        self._local = threading.local()
+
+    def fill(self, threads: int) -> None:
+        """Every kernel in its slot. Kernels from outside may not be made for threads."""
+
+        def known(task: tuple[Rows, range]) -> bool:
+            return all(self._kernel(slot).known_psd for slot in task[1])
+
+        ours = [task for task in self.tasks if known(task)]
+        foreign = [task for task in self.tasks if not known(task)]
+        self._fill(foreign, 0, len(foreign))
+        _passes.run(self._fill, len(ours), self.K.size, threads, ours)
+
+    def leave_out_duplicates(self) -> None:
+        """Drop kernels equal to an earlier one up to scale."""
+        live = [s for s, number in enumerate(self.numbers) if self.members[number].dropped is None]
+        scale = " up to scale" if self.rule else ""
+        for slot, twin in self.duplicates.twins(live):
+            name = self.members[self.numbers[twin]].name
+            self._drop(self.numbers[slot], f"it equals {name!r}{scale}")
+
+    def close_gaps(self) -> NDArray[np.intp]:
+        """Move the last kernels into the slots of dropped ones; the numbers left, by slot."""
+        live = [self.members[number].dropped is None for number in self.numbers]
+        count = sum(live)
+        gaps = [slot for slot in range(count) if not live[slot]]
+        movers = [slot for slot in range(count, len(live)) if live[slot]]
+        for gap, mover in zip(gaps, movers, strict=True):
+            self.K[gap] = self.K[mover]
+            self.numbers[gap] = self.numbers[mover]
+        return np.array(self.numbers[:count], dtype=np.intp)
+
+    def _kernel(self, slot: int) -> Any:
+        return self.members[self.numbers[slot]].kernel
+
+    def _drop(self, number: int, why: str) -> None:
+        self.members[number] = replace(self.members[number].let_go(), scale=0.0, dropped=why)
+
+    def _fill(self, tasks: list[tuple[Rows, range]], start: int, stop: int) -> None:
+        if not hasattr(self._local, "scratch"):
+            self._local.scratch = Scratch()
+        for rows, slots in tasks[start:stop]:
+            gram = Gram(rows, self._local.scratch)
+            half = gram.scratch("kernel")
+            for slot in slots:
+                self._fill_slot(gram, half, slot)
+
+    def _fill_slot(self, gram: Gram, half: Array, slot: int) -> None:
+        """One kernel in its slot; its lower triangle passes through ``half``."""
+        number = self.numbers[slot]
+        member = self.members[number]
+        member.fill(gram, half)
+        normalizer = learn_normalizer(self.rule, half, self.K.shape[1], member.name)
+        if isinstance(normalizer, str):
+            self._drop(number, normalizer)
+            return
+        normalizer.train(half, self.K[slot])
+        self.duplicates.see(slot, half)
+        self.members[number] = member.fitted(normalizer)

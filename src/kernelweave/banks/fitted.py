@@ -1,0 +1,323 @@
+"""A bank fitted on training rows: kernels against new rows, normalised as in training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._core.checks import shown
+from kernelweave._core.types import Array
+from kernelweave.banks.normalize import Normalizer
+from kernelweave.kernels.base import Kernel
+from kernelweave.stacks.dense import KernelStack
+from kernelweave.views.columns import View
+from kernelweave.views.rows import Gram, Pair, Rows, Scratch
+from kernelweave.views.table import Table
+
+_BLOCK = 2**21  # entries of a matrix of new rows against training rows held at a time
+
+
+@dataclass(frozen=True)
+class Member:
+    """One kernel of a bank, as learnt; kernels on the same columns share one ``view`` object.
+
+    ``dropped``: why the kernel was left out; it then has no ``kernel`` and no ``normalizer``.
+    """
+
+    name: str
+    view_name: str
+    view: View
+    kernel: Kernel | None = None
+    normalizer: Normalizer | None = None
+    scale: float = 0.0
+    dropped: str | None = None
+
+    def fill(self, pair: Pair, out: Array) -> None:
+        """The kernel on a pair, on rows and themselves its lower triangle; errors name it."""
+        assert self.kernel is not None
+        try:
+            if isinstance(pair, Gram):
+                self.kernel.train(pair, out, self.name)
+            else:
+                self.kernel.fill(pair, out)
+        except Exception as error:
+            error.add_note(f"The kernel was {self.name!r}.")
+            raise
+
+    def renamed(self, name: str) -> Member:
+        """The same kernel under another name."""
+        return replace(self, name=name)
+
+    def fitted(self, normalizer: Normalizer) -> Member:
+        """The kernel with its normalisation."""
+        known = self.name, self.view_name, self.view, self.kernel  # far quicker than replace()
+        return Member(*known, normalizer, normalizer.scale)
+
+    def narrow(self, rows: NDArray[np.intp]) -> Member:
+        """The same kernel against some of the training rows."""
+        if self.normalizer is None:
+            return self
+        return replace(self, normalizer=self.normalizer.take(rows))
+
+    def let_go(self) -> Member:
+        """Its name and scale without what it takes to evaluate it."""
+        return replace(self, kernel=None, normalizer=None)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FittedBank:
+    """Kernels of a bank as learnt on its training rows; made by ``KernelBank.fit``.
+
+    A kernel has one number everywhere, dropped ones included: its place in ``names``, ``views``,
+    ``scales`` and in the weights passed to ``cross`` and ``decision``. The training stack holds
+    the others; ``kept`` says which, and ``spread`` brings its weights to that order.
+
+    Pickles hold the training rows, not the stack. ``compact`` keeps support rows alone.
+    """
+
+    members: tuple[Member, ...]
+    table: Table
+    kept: NDArray[np.intp]  # numbers of the kernels in the training stack, in its order
+    _stack: KernelStack | None = None
+    _columns: NDArray[np.intp] | None = None  # of table's rows, where centred
+
+    @property
+    def m_all(self) -> int:
+        """Number of kernels of the bank, dropped ones included."""
+        return len(self.members)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of training rows that kernels are evaluated against."""
+        return len(self.table) if self._columns is None else len(self._columns)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of X."""
+        return self.table.n_columns
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """A readable name for each kernel."""
+        return tuple(member.name for member in self.members)
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The name of each kernel's view."""
+        return tuple(member.view_name for member in self.members)
+
+    @property
+    def dropped(self) -> dict[str, str]:
+        """Kernels left out, and why."""
+        return {m.name: m.dropped for m in self.members if m.dropped is not None}
+
+    @property
+    def scales(self) -> Array:
+        """Factor s_m with which each kernel, centred if so asked, was multiplied.
+
+        Weights times scales are weights for the kernels before normalisation. 0 for dropped
+        kernels; NaN under ``"sphere"``, where every pair of rows has a factor of its own.
+        """
+        return np.array([member.scale for member in self.members])
+
+    @property
+    def stack(self) -> KernelStack:
+        """The kept kernels on the training rows; not in a fitted model, a copy or a pickle."""
+        if self._stack is None:
+            raise ValueError(
+                "The training stack is not kept by fitted models, compact() and pickles: fit the "
+                "bank itself on the training rows, KernelBank(…).fit(X).stack."
+            )
+        return self._stack
+
+    def spread(self, values: ArrayLike) -> Array:
+        """One value for each kernel of the bank from one for each of the stack; 0 for dropped."""
+        full = np.zeros(self.m_all)
+        full[self.kept] = values
+        return full
+
+    def cross(self, X: Any, weights: ArrayLike, rows: ArrayLike | None = None) -> Array:
+        """Σ_m weights_m k_m(x, x_j) for x in X and the training rows j in ``rows`` (all of them).
+
+        ``weights`` has an entry for each kernel of the bank; those with weight 0 are not computed.
+        """
+        new, index = self._read(X), self._index(rows)
+        result = np.empty((len(new), len(index)))
+        for block, matrix in self._combined(new, weights, index):
+            result[block] = matrix
+        return result
+
+    def decision(
+        self, X: Any, weights: ArrayLike, coef: ArrayLike, rows: ArrayLike | None = None
+    ) -> Array:
+        """``cross(X, weights, rows) @ coef`` in bounded memory: block by block of X."""
+        new, index = self._read(X), self._index(rows)
+        coef = np.asarray(coef, dtype=np.float64)
+        if coef.shape[:1] != (len(index),):
+            raise ValueError(f"coef has shape {coef.shape}, but there are {len(index)} rows.")
+        result = np.empty((len(new), *coef.shape[1:]))
+        for block, matrix in self._combined(new, weights, index):
+            np.matmul(matrix, coef, out=result[block])
+        return result
+
+    def cross_stack(self, X: Any) -> Array:
+        """k_m(x, x_j) of every kept kernel, as an array (m, len(X), n_rows)."""
+        new, index = self._read(X), self._index(None)
+        kept = self.kept
+        result = np.empty((len(kept), len(new), len(index)))
+        slot = {int(number): place for place, number in enumerate(kept)}
+        for block, matrices in self._blocks(new, kept, index):
+            for number, matrix in matrices:
+                result[slot[number], block] = matrix
+        self._check_finite(result, new, kept, index)
+        return result
+
+    def compact(self, kernels: ArrayLike, rows: ArrayLike | None = None) -> FittedBank:
+        """The bank with these kernels and training rows alone, to predict with and to pickle.
+
+        ``kernels``: numbers of kernels, or a mask over all of them; ``rows``: the same for
+        training rows. Kernels keep their numbers; rows are renumbered in the order given. The
+        stack is let go. Under centring, k(x, ·) is averaged over all training rows, so that all
+        of them stay, and only the columns of the results shrink.
+        """
+        chosen = set(_indices(kernels, self.m_all, "kernels").tolist())
+        self._require(chosen)
+        index = self._index(rows)
+        members = tuple(
+            member.narrow(index) if number in chosen else member.let_go()
+            for number, member in enumerate(self.members)
+        )
+        if self._centred:
+            return FittedBank(members, self.table, self.kept, None, self._columns_of(index))
+        return FittedBank(members, self.table.take(index), self.kept)
+
+    def __repr__(self) -> str:
+        left = f", {len(self.dropped)} dropped" if self.dropped else ""
+        return f"FittedBank({self.m_all} kernels{left}, {self.n_rows} rows)"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_stack": None}
+
+    @property
+    def _centred(self) -> bool:
+        return any(m.normalizer is not None and m.normalizer.centred for m in self.members)
+
+    def _read(self, X: Any) -> Table:
+        new = Table.read(X)
+        new.check_like(self.table)
+        return new
+
+    def _index(self, rows: ArrayLike | None) -> NDArray[np.intp]:
+        return np.arange(self.n_rows) if rows is None else _indices(rows, self.n_rows, "rows")
+
+    def _columns_of(self, index: NDArray[np.intp]) -> NDArray[np.intp]:
+        return index if self._columns is None else self._columns[index]
+
+    def _require(self, numbers: Iterable[int]) -> None:
+        gone = [self.members[number].name for number in numbers if not self.members[number].kernel]
+        if gone:
+            raise ValueError(
+                f"Kernel {gone[0]!r} was left out of this fitted bank (dropped, or let go by "
+                "compact); it cannot be evaluated. Give it weight 0."
+            )
+
+    def _combined(
+        self, new: Table, weights: ArrayLike, index: NDArray[np.intp]
+    ) -> Iterator[tuple[slice, Array]]:
+        """Σ_m weights_m K_m of each block of new rows against the training rows ``index``."""
+        weights = np.asarray(weights, dtype=np.float64)
+        if weights.shape != (self.m_all,) or not np.isfinite(weights).all():
+            raise ValueError(
+                f"weights must be {self.m_all} finite numbers, one for each kernel of the bank; "
+                f"found shape {weights.shape}."
+            )
+        for block, matrices in self._blocks(new, np.flatnonzero(weights), index):
+            total = np.zeros((block.stop - block.start, len(index)))
+            for number, matrix in matrices:
+                matrix *= weights[number]
+                total += matrix
+            self._check_finite(total, new.block(block), np.flatnonzero(weights), index)
+            yield block, total
+
+    def _check_finite(
+        self, found: Array, new: Table, numbers: NDArray[np.intp], index: NDArray[np.intp]
+    ) -> None:
+        """Raise ValueError, with the name of the first such kernel, if ``found`` is not finite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(found.sum()):  # one cheap pass; a sum of finite numbers may overflow
+                return
+        for _, matrices in self._blocks(new, numbers, index):
+            for number, matrix in matrices:
+                bad = matrix[~np.isfinite(matrix)]
+                if bad.size:
+                    raise ValueError(
+                        f"Kernel {self.members[number].name!r} is not finite: between these rows "
+                        f"of X and training rows it has {bad.size} values like {bad[0]}."
+                    )
+
+    def _blocks(
+        self, new: Table, numbers: NDArray[np.intp], index: NDArray[np.intp]
+    ) -> Iterator[tuple[slice, Iterator[tuple[int, Array]]]]:
+        """Blocks of new rows; for each, kernel by kernel, its normalised matrix.
+
+        A matrix lives in a shared buffer until the next one is asked for.
+        """
+        self._require(numbers)
+        centred = self._centred
+        table = self.table if centred else self.table.take(index)
+        columns = self._columns_of(index) if centred else index
+        numbers = numbers if len(index) else numbers[:0]  # against no rows: nothing to compute
+        active = [(int(number), self.members[number].narrow(index)) for number in numbers]
+        groups = [
+            (Rows(table, view), list(group))
+            for view, group in groupby(active, key=lambda pair: pair[1].view)
+        ]
+        scratch = Scratch()
+        step = max(1, _BLOCK // max(1, len(table)))
+        buffer = np.empty((min(step, len(new)), len(table)))
+        for start in range(0, len(new), step):
+            block = slice(start, min(start + step, len(new)))
+            rows = new.block(block)
+            out = buffer[: block.stop - block.start]
+            yield block, _matrices(rows, groups, columns, scratch, out)
+
+
+def _matrices(
+    new: Table,
+    groups: list[tuple[Rows, list[tuple[int, Member]]]],
+    columns: NDArray[np.intp],
+    scratch: Scratch,
+    out: Array,
+) -> Iterator[tuple[int, Array]]:
+    for train, members in groups:
+        rows = Rows(new, train.view)
+        pair = Pair(rows, train, scratch)
+        for number, member in members:
+            assert member.kernel is not None and member.normalizer is not None
+            member.fill(pair, out)
+            diagonal = partial(member.kernel.diagonal, rows)
+            yield number, member.normalizer.cross(out, columns, diagonal)
+
+
+def _indices(chosen: ArrayLike, size: int, what: str) -> NDArray[np.intp]:
+    """Positions from integers or from a mask over all ``size`` of them."""
+    array = np.atleast_1d(np.asarray(chosen))
+    if array.dtype == bool:
+        if array.shape != (size,):
+            raise ValueError(f"{what}: a mask must have {size} entries; found {array.shape}.")
+        return np.flatnonzero(array)
+    if array.size == 0:
+        return np.empty(0, dtype=np.intp)
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise ValueError(f"{what} must be integers or a mask; found {shown(chosen)}.")
+    if array.min() < 0 or array.max() >= size:
+        raise ValueError(
+            f"{what} must lie between 0 and {size - 1}; found {array.min()} to {array.max()}."
+        )
+    return array.astype(np.intp)

@@ -1,0 +1,129 @@
+"""Normalisations of kernels, learnt on training rows and applied exactly to new ones.
+
+==================== ====================================================================
+``"trace"``          K · n / tr K: mean diagonal 1 on the n training rows
+``"unit_trace"``     K / tr K: trace 1 on the training rows
+``"sphere"``         k(x, z) / √(k(x, x) k(z, z)): unit diagonal on every row, old or new;
+                     0 where k(x, x) = 0
+``"center+trace"``   k(x, z) − mean_j k(x, x_j) − mean_i k(x_i, z) + mean_ij k(x_i, x_j),
+                     means over the training rows, then as ``"trace"``
+``"center+unit_trace"``  the same, then as ``"unit_trace"``
+``None``             K as it is
+==================== ====================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._core.types import Array
+from kernelweave.views import triangle
+
+RULES: dict[str | None, tuple[bool, str | None]] = {
+    "trace": (False, "trace"),
+    "unit_trace": (False, "unit_trace"),
+    "sphere": (False, "sphere"),
+    "center+trace": (True, "trace"),
+    "center+unit_trace": (True, "unit_trace"),
+    None: (False, None),
+}
+
+_NOTHING = 1e-8  # share of the trace that centring has to leave, for half of the digits to count
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+def check_rule(normalize: Any) -> str | None:
+    """``normalize`` if it names a normalisation."""
+    if not isinstance(normalize, str | None) or normalize not in RULES:
+        raise ValueError(f"normalize must be one of {[*RULES]}; found {normalize!r}.")
+    return normalize
+
+
+@dataclass(frozen=True)
+class Normalizer:
+    """What one kernel's normalisation learnt on its training matrix.
+
+    ``scale``: factor s on the (centred) kernel, NaN on the sphere, where there is no single one.
+    ``means``: mean over training rows of k(·, x_j) for each x_j, less half their own mean.
+    ``inverse_norms``: 1/√k(x_j, x_j) for each training row.
+    """
+
+    scale: float = 1.0
+    means: Array | None = None
+    inverse_norms: Array | None = None
+
+    @property
+    def centred(self) -> bool:
+        """Whether new rows are compared with all training rows, to be centred."""
+        return self.means is not None
+
+    def take(self, rows: Any) -> Normalizer:
+        """For these training rows alone; what centring subtracts still needs all of them."""
+        norms = self.inverse_norms
+        return self if norms is None else replace(self, inverse_norms=norms[rows])
+
+    def train(self, half: Array, out: NDArray[Any]) -> None:
+        """Write the training matrix; ``half``, its lower triangle, is then so up to scale."""
+        if self.means is not None:
+            triangle.center(half, self.means)
+        if self.inverse_norms is not None:
+            triangle.rescale(half, self.inverse_norms)
+        triangle.unpack(half, 1.0 if math.isnan(self.scale) else self.scale, out)
+
+    def cross(self, K: Array, rows: Any, diagonal: Callable[[], Array]) -> Array:
+        """Normalise in place, and return, a kernel of new rows against training rows.
+
+        If centred, K is against all training rows and ``rows`` picks the columns to return.
+        ``diagonal()`` gives k(x, x) of the new rows, asked for on the sphere alone.
+        """
+        if self.means is not None:
+            means = K.mean(axis=1) - self.means.mean()  # half of the grand mean, as in means
+            K = K[:, rows]
+            K -= np.add.outer(means, self.means[rows])
+        if self.inverse_norms is not None:
+            K *= np.multiply.outer(_inverse_root(diagonal()), self.inverse_norms)
+        elif self.scale != 1.0:
+            K *= self.scale
+        return K
+
+
+def learn_normalizer(normalize: str | None, half: Array, n: int, name: str) -> Normalizer | str:
+    """Learn a normalisation on n training rows; or say, in words, why nothing is left.
+
+    ``half`` is the lower triangle of the training matrix.
+    """
+    center, scaling = RULES[normalize]
+    trace = triangle.trace(half, n)
+    if not math.isfinite(trace):
+        raise ValueError(
+            f"Kernel {name!r} overflows: its trace on the training rows is {trace}. "
+            "Scale the columns it reads, or lower its degree."
+        )
+    if not trace > n * _TINY:
+        return "its trace is zero on the training rows"
+    means = None
+    if center:
+        means = triangle.means(half, n)
+        means -= 0.5 * means.mean()
+        centred = trace - 2.0 * float(means.sum())
+        if not centred > _NOTHING * trace:
+            return (
+                "it is constant on the training rows, or so nearly that centring leaves mostly "
+                "rounding; if its columns are far from zero, scale them (scale='standard')"
+            )
+        trace = centred
+    if scaling == "sphere":
+        return Normalizer(np.nan, None, _inverse_root(triangle.diagonal(half, n)))
+    target = {"trace": float(n), "unit_trace": 1.0, None: trace}[scaling]
+    return Normalizer(target / trace, means)
+
+
+def _inverse_root(diagonal: Array) -> Array:
+    root = np.sqrt(np.maximum(diagonal, 0.0))
+    return np.divide(1.0, root, where=root > 0, out=np.zeros_like(root))

@@ -1,0 +1,118 @@
+"""Labels as users give them: two classes, of any type, made −1 and +1; none where marked so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import assert_all_finite, column_or_1d
+
+from kernelweave._core.checks import refuse_masked, shown, some
+from kernelweave._core.types import Array
+
+_ONE_VS_REST = (
+    "OneVsRestClassifier and OneVsOneClassifier in sklearn.multiclass make binary problems of it."
+)
+
+
+def two_classes(y: Any, advice: str = _ONE_VS_REST) -> tuple[NDArray[Any], Array]:
+    """The two classes in ``y``, sorted, and −1 or +1 for each label.
+
+    ``advice`` is for those who have more classes.
+    """
+    refuse_masked("y", y, "leave rows without a label out of X and y.")
+    y = column_or_1d(y, warn=True)
+    if missing := [row for row, label in enumerate(y) if _is_nothing(label)]:
+        raise ValueError(
+            f"{len(missing)} labels in y are missing ({y[missing[0]]}), the first in row "
+            f"{missing[0]}; leave these rows out of X and y, or have them predicted by "
+            "TransductiveMKLClassifier(unlabeled=None)."
+        )
+    assert_all_finite(y, input_name="y")
+    try:
+        classes, numbers = np.unique(y, return_inverse=True)
+    except TypeError:
+        found = sorted({type(label).__name__ for label in y})
+        raise TypeError(f"y must hold labels of one type, found {', '.join(found)}.") from None
+    check_classification_targets(y)
+    kind = type_of_target(y, input_name="y", raise_unknown=True)
+    if kind != "binary":
+        raise ValueError(
+            f"Only binary classification is supported. The type of the target is {kind}: "
+            f"y contains {len(classes)} classes. {advice}"
+        )
+    if len(classes) == 1:
+        raise ValueError(
+            f"y contains only one class, {classes.tolist()[0]!r}; a classifier needs two."
+        )
+    return classes, np.where(numbers == 1, 1.0, -1.0)
+
+
+def read_labels(y: Any, unlabeled: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """``y`` as an array, and which rows have a label; at least one has."""
+    refuse_masked("y", y, "mark rows without a label with the value of unlabeled.")
+    if isinstance(unlabeled, list | tuple | set | dict) or np.ndim(unlabeled) > 0:
+        raise TypeError(f"unlabeled must be one value, found {shown(unlabeled)}")
+    mixed = isinstance(y, list | tuple) and len({type(label) for label in y}) > 1
+    if mixed or type(getattr(y, "dtype", None)).__module__.startswith("pandas"):
+        y = np.asarray(y, dtype=object)  # else words make words, and NA floats, of all others
+    labels = column_or_1d(y, warn=True)
+    known = np.array([not _same(label, unlabeled) for label in labels.tolist()], dtype=bool)
+    if not known.any():
+        raise ValueError(f"y holds no label: all of it is {unlabeled!r}, the value of unlabeled.")
+    return labels, known
+
+
+def labelled_rows(y: Any, unlabeled: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """The same, where it is clear which rows have a label."""
+    labels, known = read_labels(y, unlabeled)
+    if gaps := [row for row in np.flatnonzero(known) if _is_nothing(labels[row])]:
+        raise ValueError(
+            f"{len(gaps)} labels in y are missing ({labels[gaps[0]]}), the first in row {gaps[0]}, "
+            f"but unlabeled={unlabeled!r}; if these are the rows without a label, set "
+            "unlabeled=None."
+        )
+    classes = set(labels[known].tolist())
+    if len(classes) == 1 and not known.all():
+        raise ValueError(
+            f"y contains only one class, {classes.pop()!r}; {np.count_nonzero(~known)} of "
+            f"{known.size} rows hold unlabeled={unlabeled!r}, which stands for no label. If that "
+            "is a class, set unlabeled to something else, and mark rows without a label with it."
+        )
+    return labels, known
+
+
+def _same(label: Any, mark: Any) -> bool:
+    """Whether this is the mark; True and False are no numbers."""
+    if _is_nothing(label) or _is_nothing(mark):
+        return _is_nothing(label) and _is_nothing(mark)
+    truth = (bool, np.bool_)
+    return isinstance(label, truth) == isinstance(mark, truth) and bool(label == mark)
+
+
+def _is_nothing(label: Any) -> bool:
+    """Whether this is None, NaN or the NA of pandas."""
+    return label is None or type(label).__name__ == "NAType" or bool(label != label)
+
+
+def classes_of_known(
+    labels: NDArray[Any], known: NDArray[np.bool_], unlabeled: Any
+) -> tuple[NDArray[Any], Array]:
+    """The two classes, and −1 or +1 for each label that is known."""
+    given = labels[known]
+    if given.dtype == object and not any(isinstance(label, str) for label in given):
+        given = np.array(given.tolist())
+    names = sorted({repr(label) for label in given.tolist()})
+    advice = (
+        f"They are {some(names)}. If one of them marks rows "
+        f"without a label, set unlabeled to it (now {unlabeled!r}); if not, fit once for each "
+        "class against the others."
+    )
+    try:
+        return two_classes(given, advice)
+    except ValueError as error:
+        if known.all():
+            error.add_note(f"No row is without a label: nothing in y is unlabeled={unlabeled!r}.")
+        raise

@@ -1,0 +1,376 @@
+"""Multiple kernel learning as scikit-learn estimators.
+
+A bank turns X into kernels, ``learn`` weights them, and the estimator keeps what prediction
+needs: the kernels with a weight and the support rows.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from copy import copy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from kernelweave._core.checks import shown
+from kernelweave._core.types import Array
+from kernelweave._core.warnings import warn
+from kernelweave.banks.bank import KernelBank
+from kernelweave.banks.fitted import FittedBank
+from kernelweave.estimators._labels import two_classes
+from kernelweave.kernels.adapters import as_kernel
+from kernelweave.kernels.precomputed import Precomputed
+from kernelweave.learners import make_learner
+from kernelweave.learners.base import Learner
+from kernelweave.learning import check_options, learn
+from kernelweave.problems.problem import make_dual_qp
+from kernelweave.problems.weight_sets import make_weight_set
+from kernelweave.solution import Solution
+from kernelweave.views.table import Table
+
+
+class MKLClassifier(ClassifierMixin, BaseEstimator):
+    """Support vector classifier on a learnt combination of kernels.
+
+    The decision function is f(x) = Σ_m d_m Σ_i k_m(x, x_i) coef_i + b. Kernel weights d_m ≥ 0,
+    Σ_m d_m = 1 (or another norm), and the machine are learnt together; the duality gap certifies
+    how close both are to the optimum. Two classes.
+
+    Parameters
+    ----------
+    kernels : KernelBank, kernel or list of kernels, default=None
+        What is weighted. None: the default bank, kernels on all columns that need no scaling of X
+        (see ``kernelweave.banks.default``). A kernel, or a list of items as ``KernelBank`` takes
+        them, stands for ``KernelBank(kernels)``. The bank decides what X may hold.
+    C : float or "learn", default=1.0
+        Cost of a slack, which is how far a row falls short of its side of the margin; ``inf``
+        allows none, the hard margin. Under the bank's default normalisation it means what it
+        means in ``SVC``. "learn", with ``loss="squared_hinge"`` and ``weight_norm=1``: 1/C is
+        learnt with the weights, as that of the identity kernel (a ridge: a number added to the
+        diagonal of the kernel matrix). ``weights_`` then sum to less than 1, the rest is the
+        identity's; see ``C_``.
+    learner : str or learner object, default="auto"
+        How the weights are learnt: a name in ``kernelweave.learners.NAMES``, or an object with
+        knobs of its own, such as ``kernelweave.learners.simple.Simple(small=1e-3)``. Signed
+        weights ("sdp") are for ``TransductiveMKLClassifier``: their kernel is one on the rows given
+        alone.
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+        C Σξ or (C/2) Σξ².
+    weight_norm : float or None, default=1
+        p ≥ 1, ``inf`` included: weights with Σ_m d_m^p ≤ 1. 1 makes most of them zero; the
+        larger p, the more even they are. None, with ``learner="radius"`` only: d ≥ 0 is all.
+    tol : float, default=1e-3
+        Relative duality gap to reach.
+    max_iter : int, default=1000
+        Iterations of the learner.
+    n_jobs : int, default=None
+        Threads that compute and pass over kernels; None is one, -1 is one a core. Results do not
+        depend on it.
+    random_state : int, RandomState or None, default=None
+        Checked, but used by nothing: no learner draws random numbers, and equal data give equal
+        results.
+    verbose : int, default=0
+        1 prints to standard error: a line for the kernels, and one an iteration.
+
+    Attributes
+    ----------
+    weights_ : ndarray (n_kernels,)
+        Learnt weight of every kernel of the bank, 0 for those it left out.
+    raw_weights_ : ndarray (n_kernels,)
+        The same for the kernels before their normalisation (centring aside). NaN under
+        ``normalize="sphere"``, where no single factor relates the two.
+    kernel_names_ : ndarray (n_kernels,) of str
+        A readable name for every kernel.
+    bank_ : FittedBank
+        The kernels with a weight, against the support rows; ``bank_.dropped`` says which kernels
+        were left out and why, ``bank_.views`` names the view of every kernel.
+    support_ : ndarray (n_SV,)
+        Numbers of the support rows in X.
+    dual_coef_ : ndarray (1, n_SV)
+        Coefficients of the support rows.
+    intercept_ : ndarray (1,)
+        The bias b.
+    duality_gap_ : float
+        (primal − dual) / primal: no weights and no machine lower the objective by more than this
+        share; under ``learner="uniform"`` and ``"alignment"``, no machine on their weights.
+    objective_ : float
+        The primal value.
+    C_ : float
+        C as given, or as learnt; infinite where the identity got no weight, because kernels
+        separate the training rows without slack.
+    n_iter_ : int
+        Iterations of the learner.
+    n_svm_solves_ : int
+        Support vector machines solved on the way.
+    history_ : dict of ndarray
+        By iteration: "weights" (for every kernel of the bank), "objective", "gap", "seconds",
+        "n_svm_solves".
+    radius_ : float
+        Under the learners ``radius`` and ``radius_bound``: the radius of the smallest ball around
+        the training rows in the feature space of the learnt kernel, Σ_m ``weights_``_m k_m; under
+        ``RadiusBound(ridge_in_ball=True)`` of that kernel with its ridge.
+    solution_ : Solution
+        What ``kernelweave.learn`` returned, over the kernels ``bank_.kept`` and all training rows.
+    classes_ : ndarray (2,)
+        Class labels; a positive decision value means the second.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray (n_features_in_,)
+        Names of the columns, if X had any.
+
+    Notes
+    -----
+    A pickle (or a copy) holds the support rows and the kernels with a weight, neither the other
+    training rows nor any kernel matrix. ``combined_kernel`` therefore works on the fitted object
+    only. Two sorts of banks need more to predict, and keep it: ``Precomputed`` its matrix, and
+    centred kernels all training rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from kernelweave import MKLClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = MKLClassifier().fit(X[:400], y[:400])
+    >>> bool(model.score(X[400:], y[400:]) > 0.9 and model.duality_gap_ <= 1e-3)
+    True
+    """
+
+    bank_: FittedBank
+    solution_: Solution
+    weights_: Array
+    dual_coef_: Array
+    intercept_: Array
+    classes_: NDArray[Any]
+
+    _transductive = False  # whether weights may be for the rows given alone
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        C: float | str = 1.0,
+        learner: str | Learner = "auto",
+        loss: str = "hinge",
+        weight_norm: float | None = 1,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.C = C
+        self.learner = learner
+        self.loss = loss
+        self.weight_norm = weight_norm
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: ArrayLike) -> MKLClassifier:
+        """Learn kernel weights and machine.
+
+        Parameters
+        ----------
+        X : array, list of rows or data frame (n, n_features)
+            What the kernels read.
+        y : array-like (n,)
+            Labels, of any type, of two classes.
+
+        Returns
+        -------
+        self
+        """
+        fresh = copy(self)  # should anything fail, an earlier fit is as it was
+        fresh._fit(X, y)
+        self.__dict__ = fresh.__dict__
+        return self
+
+    def _fit(self, X: Any, y: ArrayLike) -> None:
+        self._check_columns(X, y)
+        self.classes_, signs = two_classes(y)
+        self._keep(*self._learn(X, signs))
+
+    def _learn(
+        self, X: Any, signs: Array, start: Solution | None = None
+    ) -> tuple[FittedBank, Solution]:
+        """Kernels and solution for labels −1 and +1, and 0 where there is none.
+
+        It begins at the weights of ``start``, a solution for nearly the same rows.
+        """
+        n = len(Table.read(X))
+        if n != len(signs):
+            raise ValueError(
+                "Found input variables with inconsistent numbers of samples: "
+                f"X has {n} rows, but y has {len(signs)} labels."
+            )
+        learner = self._check_parameters(signs[signs != 0.0])
+        began = time.perf_counter()
+        bank = as_bank(self.kernels).fit(X, n_jobs=self.n_jobs)
+        if self.verbose:
+            seconds = time.perf_counter() - began
+            sys.stderr.write(f"[kernelweave] {bank.m_all} kernels on {n} rows, {seconds:.1f} s\n")
+        solution = learn(
+            bank.stack,
+            signs,
+            C=self.C,
+            learner=learner,
+            loss=self.loss,
+            weight_norm=self.weight_norm,
+            tol=self.tol,
+            start=start.weights if start and start.weights.size == bank.stack.m else None,
+            max_iter=self.max_iter,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+        )
+        if not solution.weights.any():
+            warn(
+                "No kernel has a weight: C='learn' gave all of it to the identity, so no kernel "
+                "helps to tell the classes apart, and predictions are one class for all rows. "
+                "Try other kernels or columns, or give C yourself.",
+            )
+        elif self.C == "learn" and np.isinf(solution.C):
+            warn(
+                "C='learn' gave the identity no weight: C_ is infinite, a hard margin. Kernels "
+                "separate the training rows perfectly, which may be overfitting; consider giving "
+                "C yourself, found by cross-validation.",
+            )
+        return bank, solution
+
+    def _check_parameters(self, signs: Array) -> Learner:
+        """Complain before kernels are computed; returns the learner."""
+        if np.ndim(self.C):
+            raise ValueError(f"C must be one number, found {shown(np.asarray(self.C))}")
+        if self.C != "learn" and np.asarray(self.C).dtype.kind not in "iuf":
+            raise TypeError(f"C must be a positive number or 'learn', found {self.C!r}")
+        check_random_state(self.random_state)
+        learner = check_options(self.learner, self.C, self.weight_norm, self.tol, self.max_iter)
+        if learner.signed and not self._transductive:
+            raise ValueError(
+                f"{learner!r} learns signed weights: their kernel is positive semidefinite on the "
+                "rows it is learnt on, and perhaps not beside new ones. Use another learner, or "
+                "TransductiveMKLClassifier with the rows to predict among those given to fit."
+            )
+        make_dual_qp(signs, len(signs), self.C, self.loss, self.weight_norm)
+        make_weight_set(1, self.weight_norm)
+        return learner
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``kernels__normalize`` and the like make a bank of ``kernels`` first.
+
+        ``learner__small`` and the like make a learner of its name.
+        """
+        kernels = params.get("kernels", self.kernels)
+        nested = {name.split("__")[1] for name in params if name.startswith("kernels__")}
+        own = kernels.get_params() if hasattr(kernels, "get_params") else {}
+        if not nested <= own.keys():
+            params["kernels"] = as_bank(kernels)
+        learner = params.get("learner", self.learner)
+        if isinstance(learner, str) and any(name.startswith("learner__") for name in params):
+            params["learner"] = make_learner(learner)
+        return super().set_params(**params)
+
+    def _keep(self, bank: FittedBank, solution: Solution) -> None:
+        """What prediction and reports need, without the kernel matrices."""
+        self.solution_ = solution
+        self.n_features_in_ = bank.n_features
+        self.weights_ = bank.spread(solution.weights)
+        self.raw_weights_ = self.weights_ * bank.scales
+        self.kernel_names_ = np.array(bank.names)
+        self.support_ = np.flatnonzero(solution.coef)
+        self.dual_coef_ = solution.coef[None, self.support_]
+        self.intercept_ = np.array([solution.bias])
+        self.duality_gap_ = solution.gap
+        self.objective_ = solution.objective
+        self.C_ = float(solution.C)
+        self.n_iter_ = solution.n_iter
+        self.n_svm_solves_ = solution.n_svm_solves
+        if "radius" in solution.extras:
+            self.radius_ = solution.extras["radius"]
+        elif hasattr(self, "radius_"):  # of an earlier fit with another learner
+            del self.radius_
+        spread = [bank.spread(weights) for weights in solution.history["weights"]]
+        self.history_ = {**solution.history, "weights": np.array(spread)}
+        active = np.flatnonzero(self.weights_)
+        self.bank_ = bank.compact(active, self.support_)
+        self._training_bank = bank.compact(active)  # for combined_kernel; not pickled
+
+    def decision_function(self, X: Any) -> Array:
+        """f(x) for every row of X, shape (n_new,); positive for ``classes_[1]``."""
+        check_is_fitted(self)
+        self._check_columns(X)
+        values = self.bank_.decision(X, self.weights_, self.dual_coef_[0])
+        return values + self.intercept_[0]
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of every row of X, shape (n_new,)."""
+        return self._classes(self.decision_function(X))
+
+    def _classes(self, values: Array) -> NDArray[Any]:
+        """The class that each decision value means."""
+        return self.classes_[(values > 0.0).astype(int)]
+
+    def combined_kernel(self, X: Any) -> Array:
+        """The learnt kernel Σ_m d_m k_m(x, x_i) against all training rows, (n_new, n_train).
+
+        Not there after unpickling: a pickle holds the support rows alone.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "_training_bank"):
+            raise ValueError(
+                "combined_kernel needs the kernels on all training rows, which pickles and copies "
+                "of a fitted model leave out; bank_.cross(X, weights_) is the kernel against its "
+                "support rows."
+            )
+        self._check_columns(X)
+        return self._training_bank.cross(X, self.weights_)
+
+    def _check_columns(self, X: Any, *y: Any) -> None:
+        """Number and names of the columns, and that y is there; the bank judges all else of X."""
+        if getattr(X, "ndim", 2) == 2:
+            validate_data(self, X, *y, reset=bool(y), skip_check_array=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_training_bank"}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "bank_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.string = _takes_strings(self.kernels)
+        return tags
+
+
+def as_bank(kernels: Any) -> KernelBank:
+    """The bank an estimator's ``kernels`` stand for."""
+    return kernels if isinstance(kernels, KernelBank) else KernelBank(kernels)
+
+
+def check_readable(model: Any) -> None:
+    """Complain, for those who report on a model, where it is a pipeline or not fitted."""
+    if hasattr(model, "steps"):
+        raise TypeError(f"found a {type(model).__name__}: pass its last step, pipeline[-1]")
+    if isinstance(model, MKLClassifier):
+        check_is_fitted(model)
+
+
+def _takes_strings(kernels: Any) -> bool:
+    """Whether some kernel takes columns as they came, strings included."""
+    items = as_bank(kernels).kernels
+    for item in items if isinstance(items, list) else [items]:
+        try:
+            kernel = as_kernel(item[1] if isinstance(item, tuple) else item)
+        except (TypeError, IndexError):  # fit says what is wrong with it, or it is None
+            continue
+        if not kernel.numeric and not isinstance(kernel, Precomputed):
+            return True
+    return False

@@ -1,0 +1,1 @@
+"""Results as text and pictures; how alike kernels and labels are."""

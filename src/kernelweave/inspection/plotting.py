@@ -1,0 +1,387 @@
+"""Pictures of a fit: how its gap closed, how its weights moved, which kernels matter.
+
+Every function draws on the axes it is given, or on those of a new figure, and returns them; no
+other state of matplotlib is touched. A fit is a ``Solution`` or a fitted estimator, which brings
+the names of its kernels along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._core.types import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+# Okabe and Ito's colours, told apart by colour-blind readers too; no yellow, which is too light
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+STYLES = ("-", "--", ":", "-.")
+GREY = "#BBBBBB"
+X_LABELS = {"seconds": "time (s)", "n_svm_solves": "SVM solves", "iteration": "iteration"}
+Y_LABELS = {"gap": "relative duality gap", "objective": "objective"}
+FEW = 30  # points up to which each of them is marked
+
+
+def plot_convergence(
+    solutions: Any,
+    ax: Axes | None = None,
+    x: str = "seconds",
+    y: str = "gap",
+) -> Axes:
+    """Gap or objective by time, SVM solves or iterations: a stair for each fit.
+
+    Parameters
+    ----------
+    solutions : fit, list of fits, or mapping of names to fits
+        The names make the legend.
+    ax : matplotlib axes, optional
+        A new figure's where not given.
+    x : "seconds", "n_svm_solves" or "iteration"
+        What it took; time and solves on a log axis.
+    y : "gap" or "objective"
+        What was reached, best so far; the gap on a log axis.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    _check_choice("x", x, X_LABELS)
+    _check_choice("y", y, Y_LABELS)
+    curves = []
+    for name, fit in _named(solutions):
+        history = _history(fit)
+        ys = np.asarray(history[y], dtype=float)
+        xs = np.arange(1, ys.size + 1) if x == "iteration" else np.asarray(history[x], dtype=float)
+        curves.append((name, xs, ys))
+    ax = _axes(ax)
+    for name, xs, ys in curves:
+        place = len(ax.lines)
+        label = f"fit {place + 1}" if name is None else name
+        marker = "." if ys.size <= FEW else ""
+        ax.plot(xs, ys, label=label, marker=marker, drawstyle="steps-post", **_look(place))
+    if x == "iteration":
+        _whole_numbers(ax)
+    else:
+        _log_axis(ax)
+    if y == "gap" and any((ys > 0.0).any() for _, _, ys in curves):
+        ax.set_yscale("log")
+    _finish(ax, X_LABELS[x], Y_LABELS[y])
+    if len(ax.lines) > 1:
+        ax.legend(frameon=False)
+    return ax
+
+
+def plot_weights(
+    fit: Any,
+    ax: Axes | None = None,
+    names: Sequence[str] | None = None,
+    top: int | Sequence[int] = 20,
+) -> Axes:
+    """Kernel weights as horizontal bars, the heaviest first; the axis says what is not shown.
+
+    Parameters
+    ----------
+    fit : fit, or array (m,)
+        Weights, or differences of weights: negative ones are drawn to the left.
+    ax : matplotlib axes, optional
+        A new figure's where not given.
+    names : sequence of str, optional
+        One for each kernel; those of the estimator, or numbers from 0 on, where not given.
+    top : int or sequence of int
+        At most so many bars, none for weights of zero; or the kernels to show, in this order.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    weights = _weights(fit)
+    labels = _labels(names, fit, weights.size)
+    shown = _chosen(top, np.abs(weights))
+    rest = np.setdiff1d(np.flatnonzero(weights), shown)
+    signed = bool((weights < 0.0).any())
+    ax = _axes(ax)
+    if shown.size:
+        colors = [COLORS[0] if weight > 0.0 else COLORS[1] for weight in weights[shown]]
+        bars = ax.barh(np.arange(shown.size), weights[shown], height=0.7, color=colors)
+        ax.bar_label(bars, fmt=_number, padding=3, fontsize="small", color="#444444")
+        ax.margins(x=0.2 if signed else 0.12)
+    ax.set_yticks(np.arange(shown.size), [labels[k] for k in shown])
+    ax.set_ylim(max(shown.size, 1) - 0.4, -0.6)
+    if signed:
+        ax.axvline(0.0, color="black", linewidth=0.8)
+    _finish(ax, "weight" + _remainder(weights[rest], signed), "")
+    ax.tick_params(axis="y", length=0)
+    return ax
+
+
+def plot_weight_path(
+    solutions: Iterable[Any],
+    Cs: ArrayLike,
+    ax: Axes | None = None,
+    names: Sequence[str] | None = None,
+    top: int | Sequence[int] = len(COLORS),
+) -> Axes:
+    """Kernel weights along a regularisation path, C on a log axis.
+
+    Parameters
+    ----------
+    solutions : list of fits, or of arrays (m,)
+        One for each C, as ``regularization_path`` returns them.
+    Cs : array
+        Positive numbers, in the order of ``solutions``.
+    ax : matplotlib axes, optional
+        A new figure's where not given.
+    names : sequence of str, optional
+        One for each kernel; those of the estimators, or numbers from 0 on, where not given.
+    top : int or sequence of int
+        So many kernels, those with the largest weight anywhere, have a colour and a name; or
+        which have, in this order, so that panels agree in colours.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    fits = list(solutions)
+    values = np.asarray(Cs, dtype=float)
+    if not fits:
+        raise ValueError("solutions is empty")
+    if values.shape != (len(fits),):
+        raise ValueError(
+            f"Cs must hold one number for each of {len(fits)} solutions, found shape {values.shape}"
+        )
+    if not (np.isfinite(values) & (values > 0.0)).all():
+        raise ValueError("Cs must be positive and finite: they stand on a log axis")
+    rows = [_weights(fit) for fit in fits]
+    sizes = sorted({row.size for row in rows})
+    if len(sizes) > 1:
+        raise ValueError(f"solutions must have equally many kernels, found {sizes}")
+    labels = _labels(names, fits[0], sizes[0])
+    order = np.argsort(values, kind="stable")
+    weights = np.array(rows)[order]
+    named = _chosen(top, np.abs(weights).max(axis=0))
+    ax = _axes(ax)
+    _lines(ax, values[order], weights, named, labels)
+    _log_axis(ax)
+    _finish(ax, "C", "weight")
+    _legend_beside(ax)
+    return ax
+
+
+def plot_weight_history(
+    fit: Any,
+    ax: Axes | None = None,
+    names: Sequence[str] | None = None,
+    top: int | Sequence[int] = len(COLORS),
+) -> Axes:
+    """Kernel weights by iteration.
+
+    The history of a fit holds the best weights so far, not those of steps that were rejected.
+
+    Parameters
+    ----------
+    fit : fit, or array (iterations, m)
+        Whose ``history["weights"]`` to draw.
+    ax : matplotlib axes, optional
+        A new figure's where not given.
+    names : sequence of str, optional
+        One for each kernel; those of the estimator, or numbers from 0 on, where not given.
+    top : int or sequence of int
+        So many kernels, those with the largest weight at the end, have a colour and a name; or
+        which have, in this order, so that panels agree in colours.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    given = fit if isinstance(fit, np.ndarray | list | tuple) else _history(fit)["weights"]
+    weights = np.asarray(given, dtype=float)
+    if weights.ndim != 2 or weights.size == 0:
+        raise ValueError(
+            f"a history of weights has shape (iterations, kernels), found {weights.shape}"
+        )
+    labels = _labels(names, fit, weights.shape[1])
+    named = _chosen(top, np.abs(weights[-1]))
+    ax = _axes(ax)
+    _lines(ax, np.arange(1, len(weights) + 1), weights, named, labels)
+    _whole_numbers(ax)
+    _finish(ax, "iteration", "weight")
+    _legend_beside(ax)
+    return ax
+
+
+# ---- what is given ------------------------------------------------------------------------------
+
+
+def _named(solutions: Any) -> list[tuple[str | None, Any]]:
+    """Fits and their names, None where they have none."""
+    if isinstance(solutions, Mapping):
+        found: list[tuple[str | None, Any]] = [(str(k), fit) for k, fit in solutions.items()]
+    elif isinstance(solutions, Iterable):
+        found = [(None, fit) for fit in solutions]
+    else:
+        found = [(None, solutions)]
+    if not found:
+        raise ValueError("solutions is empty")
+    return found
+
+
+def _history(fit: Any) -> Mapping[str, Array]:
+    history = getattr(fit, "history_", getattr(fit, "history", None))
+    if not isinstance(history, Mapping):
+        raise TypeError(f"expected a Solution or a fitted estimator, found {_told(fit)}")
+    if len(history["gap"]) == 0:
+        raise ValueError("the history of the fit is empty")
+    return history
+
+
+def _weights(fit: Any) -> Array:
+    given = getattr(fit, "weights_", getattr(fit, "weights", fit))
+    try:
+        weights = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"expected a Solution, a fitted estimator or an array of weights, found {_told(fit)}"
+        ) from None
+    if weights.ndim != 1 or weights.size == 0:
+        raise ValueError(f"weights must have shape (m,), found {weights.shape}")
+    if not np.isfinite(weights).all():
+        raise ValueError("weights must be finite")
+    return weights
+
+
+def _told(fit: Any) -> str:
+    """What was given instead of a fit; a pipeline has one."""
+    if hasattr(fit, "steps"):
+        return f"a {type(fit).__name__}: pass its last step, pipeline[-1]"
+    return f"{fit!r:.80}"
+
+
+def _labels(names: Sequence[str] | None, fit: Any, m: int) -> list[str]:
+    given = getattr(fit, "kernel_names_", None) if names is None else names
+    labels = [f"kernel {k}" for k in range(m)] if given is None else [str(name) for name in given]
+    if len(labels) != m:
+        raise ValueError(f"names must hold one name for each of {m} kernels, found {len(labels)}")
+    return labels
+
+
+def _check_choice(name: str, value: object, known: Mapping[str, str]) -> None:
+    if value not in known:
+        raise ValueError(f"{name} must be one of {list(known)}, found {value!r}")
+
+
+def _chosen(top: int | Sequence[int], sizes: Array) -> NDArray[np.intp]:
+    """The ``top`` kernels of largest size, none of size zero, or those that ``top`` lists."""
+    given = np.asarray(top)
+    if given.dtype.kind in "iu" and given.ndim == 0 and given > 0:
+        return np.argsort(-sizes, kind="stable")[: min(int(given), np.count_nonzero(sizes))]
+    if given.dtype.kind in "iu" and given.ndim == 1 and given.size:
+        if 0 <= given.min() and given.max() < sizes.size and np.unique(given).size == given.size:
+            return given.astype(np.intp)
+    raise ValueError(
+        f"top must be a positive number or a list of different kernels out of {sizes.size}, "
+        f"found {top!r}"
+    )
+
+
+# ---- how it is drawn ----------------------------------------------------------------------------
+
+
+def _axes(ax: Axes | None) -> Axes:
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        told = "plotting needs matplotlib, the extra 'plot': pip install matplotlib"
+        raise ImportError(told) from None
+    return pyplot.subplots(layout="constrained")[1]
+
+
+def _look(place: int) -> dict[str, Any]:
+    """Colour and dashes of the line at a place."""
+    return {
+        "color": COLORS[place % len(COLORS)],
+        "linestyle": STYLES[place // len(COLORS) % len(STYLES)],
+        "linewidth": 1.5,
+    }
+
+
+def _lines(
+    ax: Axes, xs: NDArray[Any], weights: Array, named: NDArray[np.intp], labels: list[str]
+) -> None:
+    """A line for each kernel ever in use: coloured if it is named, else a thin grey one."""
+    others = np.setdiff1d(np.flatnonzero(weights.any(axis=0)), named)
+    marker = "." if len(xs) <= FEW else ""
+    for place, k in enumerate(named):
+        ax.plot(xs, weights[:, k], label=labels[k], marker=marker, **_look(place))
+    if others.size:  # one artist with breaks in it: there may be thousands
+        lines = np.vstack([weights[:, others], np.full(others.size, np.nan)])
+        ax.plot(
+            np.tile(np.append(xs, np.nan), others.size),
+            lines.T.ravel(),
+            color=GREY,
+            linewidth=0.6,
+            marker=marker,
+            markersize=2.0,
+            zorder=1.5,
+            label=f"{others.size} {'other' if others.size == 1 else 'others'}",
+        )
+    ax.update_datalim([(xs[0], 0.0)])
+    for line in ax.lines:
+        line.sticky_edges.y.append(0.0)  # no margin below zero
+    ax.autoscale_view()
+
+
+def _legend_beside(ax: Axes) -> None:
+    """A legend to the right where the figure's layout makes room for it, else within."""
+    if not ax.lines:
+        return
+    if ax.figure.get_layout_engine() is None:
+        ax.legend(fontsize="small")
+    else:
+        ax.legend(fontsize="small", frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+
+
+def _log_axis(ax: Axes) -> None:
+    """Make x a log axis whose labels are plain numbers."""
+    from matplotlib.ticker import LogFormatter
+
+    class Plain(LogFormatter):  # labels between powers of ten where these are too few
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return f"{x:g}" if super().__call__(x, pos) else ""
+
+    ax.set_xscale("log")
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_formatter(Plain())
+
+
+def _whole_numbers(ax: Axes) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+
+
+def _finish(ax: Axes, x: str, y: str) -> None:
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def _number(x: float) -> str:
+    return f"{x:.3g}".replace("-", "−")
+
+
+def _remainder(weights: Array, signed: bool) -> str:
+    """What the bars do not show."""
+    if not weights.size:
+        return ""
+    more = f"{weights.size} more {'kernel' if weights.size == 1 else 'kernels'}"
+    if signed:
+        return f" ({more}, each within ±{np.abs(weights).max():.2g})"
+    return f" ({more}: {weights.sum():.3g} together)"

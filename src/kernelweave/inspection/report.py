@@ -1,0 +1,64 @@
+"""Learnt weights and their certificate as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kernelweave.estimators.classifier import MKLClassifier, check_readable
+from kernelweave.solution import Solution
+
+WIDTH = 30  # characters of the longest bar
+SHOWN = 5e-4  # weights below this round to 0.000
+
+
+def weights_by_kernel(model: MKLClassifier) -> str:
+    """A line and a bar for each kernel with a weight, the heaviest first."""
+    check_readable(model)
+    rows = [
+        (str(name), float(weight))
+        for name, weight in zip(model.kernel_names_, model.weights_, strict=True)
+    ]
+    heavy = [(name, weight) for name, weight in rows if abs(weight) >= SHOWN]
+    rest = len(rows) - len(heavy)
+    lines = [bars(heavy)] if heavy else []
+    if rest:
+        lines.append(f"0.000  {rest} {'other kernel' if rest == 1 else 'other kernels'}")
+    return "\n".join(lines)
+
+
+def weights_by_view(model: MKLClassifier) -> str:
+    """A line and a bar for each view: the sum of its kernels' weights."""
+    check_readable(model)
+    sums: dict[str, float] = {}
+    for view, weight in zip(model.bank_.views, model.weights_, strict=True):
+        sums[view] = sums.get(view, 0.0) + float(weight)
+    return bars(sums.items())
+
+
+def bars(rows: Iterable[tuple[str, float]]) -> str:
+    """Lines ``weight  bar  name``, the longest first; names of equal weight as they came.
+
+    Bars of negative weights, which come last, are drawn with dashes.
+    """
+    rows = sorted(rows, key=lambda row: -row[1])
+    longest = max((abs(weight) for _, weight in rows), default=0.0)
+    unit = WIDTH / longest if longest > 0.0 else 0.0
+    digits = 6 if rows and rows[-1][1] < 0.0 else 5  # room for a sign
+    drawn = [("#" if weight > 0.0 else "-") * round(abs(weight) * unit) for _, weight in rows]
+    return "\n".join(
+        f"{weight:{digits}.3f}  {bar:<{WIDTH}}  {name}"
+        for bar, (name, weight) in zip(drawn, rows, strict=True)
+    )
+
+
+def certificate(fitted: MKLClassifier | Solution) -> str:
+    """Both bounds of the optimum, and in words what they prove; of a model or a solution."""
+    check_readable(fitted)
+    solution = fitted.solution_ if isinstance(fitted, MKLClassifier) else fitted
+    given = solution.extras.get("given_weights", False)
+    return (
+        f"objective reached   {solution.primal:.6g}\n"
+        f"no solution below   {solution.dual:.6g}{' on these weights' if given else ''}\n"
+        f"duality gap         {solution.gap:.1e}: {'no machine on them' if given else 'nothing'} "
+        f"lowers the objective by more than {100.0 * solution.gap:.2g} %"
+    )

@@ -1,0 +1,165 @@
+"""Kernels on numbers: Gaussian, Laplacian, polynomial and linear.
+
+All are computed from what the bank shares between the kernels of a view: squared distances,
+distances or inner products.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernelweave._core.checks import check_number, is_number
+from kernelweave._core.types import Array
+from kernelweave.kernels._decay import decay
+from kernelweave.kernels.base import Kernel
+from kernelweave.views.rows import Pair, Rows
+
+
+class _Radial(Kernel):
+    """A function of distance over width; 1 on the diagonal."""
+
+    fills_half = True
+
+    def __init__(self, width: float = 1.0, relative: bool = False) -> None:
+        self.width = width
+        self.relative = relative
+
+    def label(self) -> str:
+        unit = "×median" if self.relative else ""
+        return f"{type(self).__name__}(width={_short(self.width)}{unit})"
+
+    def validate(self) -> None:
+        width = check_number(f"{type(self).__name__}: width", self.width)
+        if width * width < np.finfo(np.float64).tiny:
+            raise ValueError(f"{self.label()}: width {width!r} is too small to divide by.")
+
+    def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
+        fitted = type(self)(float(self.width))
+        if self.relative:
+            fitted.width *= self._median(rows)
+            fitted.validate()
+        return [("", fitted)]
+
+    def diagonal(self, rows: Rows) -> Array:
+        return np.ones(len(rows))
+
+    def _median(self, rows: Rows) -> float:
+        raise NotImplementedError
+
+
+class Gaussian(_Radial):
+    """k(x, z) = exp(−|x − z|² / (2 width²)).
+
+    Parameters
+    ----------
+    width : positive float
+        exp(−γ|x − z|²), as in ``SVC(gamma=γ)``, has width (2γ)^−½: γ = 1 / (2 width²).
+    relative : bool
+        The width is then that many times the median distance between the training rows of the
+        view that differ (a thousand evenly spaced rows if there are more), learnt when the bank
+        is fitted.
+    """
+
+    def __init__(self, width: float = 1.0, relative: bool = False) -> None:
+        super().__init__(width, relative)
+
+    def fill(self, pair: Pair, out: Array) -> None:
+        """Squared distances, scaled and exponentiated."""
+        decay(pair.sq_distances, 0.5 / (self.width * self.width), out)
+
+    def _median(self, rows: Rows) -> float:
+        return rows.median_distance
+
+
+class Laplacian(_Radial):
+    """k(x, z) = exp(−Σ_j |x_j − z_j| / width).
+
+    Parameters
+    ----------
+    width : positive float
+    relative : bool
+        The width is then that many times the median of Σ_j |x_j − z_j| between the training rows
+        of the view that differ, learnt when the bank is fitted.
+    """
+
+    def __init__(self, width: float = 1.0, relative: bool = False) -> None:
+        super().__init__(width, relative)
+
+    def fill(self, pair: Pair, out: Array) -> None:
+        """Distances, scaled and exponentiated."""
+        decay(pair.l1_distances, 1.0 / self.width, out)
+
+    def _median(self, rows: Rows) -> float:
+        return rows.median_l1_distance
+
+
+class Polynomial(Kernel):
+    """k(x, z) = (xᵀz + offset)^degree.
+
+    Parameters
+    ----------
+    degree : positive int
+    offset : non-negative float
+        A negative one would not always give a positive semidefinite kernel.
+    """
+
+    fills_half = True
+
+    def __init__(self, degree: int = 2, offset: float = 1.0) -> None:
+        self.degree = degree
+        self.offset = offset
+
+    def label(self) -> str:
+        """The degree always, the offset unless it is 1."""
+        offset = "" if self.offset == 1.0 else f", offset={_short(self.offset)}"
+        return f"Polynomial(degree={_short(self.degree)}{offset})"
+
+    def validate(self) -> None:
+        """Raise ValueError unless degree and offset make a positive semidefinite kernel."""
+        check_number("Polynomial: degree", self.degree, int)
+        check_number("Polynomial: offset", self.offset, zero=True)
+
+    def fill(self, pair: Pair, out: Array) -> None:
+        """Products plus offset, multiplied up in place."""
+        base = out if self.degree == 1 else pair.scratch("base")
+        np.add(pair.products, float(self.offset), out=base)
+        _power(base, int(self.degree), out)
+
+    def diagonal(self, rows: Rows) -> Array:
+        """(|x|² + offset)^degree."""
+        return _power(rows.sq_norms + float(self.offset), int(self.degree))
+
+
+class Linear(Kernel):
+    """k(x, z) = xᵀz."""
+
+    fills_half = True
+
+    def label(self) -> str:
+        """Its name; it has no parameters."""
+        return "Linear()"
+
+    def fill(self, pair: Pair, out: Array) -> None:
+        """The products as they are."""
+        np.copyto(out, pair.products)
+
+    def diagonal(self, rows: Rows) -> Array:
+        """|x|²."""
+        return rows.sq_norms
+
+
+def _power(base: Array, degree: int, out: Array | None = None) -> Array:
+    """base^degree by repeated squaring: the binary digits of the degree from the left."""
+    result = base
+    with np.errstate(over="ignore"):  # the bank refuses what overflows, by name
+        for digit in bin(degree)[3:]:
+            result = out = np.multiply(result, result, out=out)
+            if digit == "1":
+                np.multiply(result, base, out=out)
+    return result
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if is_number(value) else repr(value)

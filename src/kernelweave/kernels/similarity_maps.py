@@ -1,0 +1,114 @@
+"""The empirical kernel map: kernels from similarities that are none.
+
+    φ(x) = (s(x, x_1), …, s(x, x_n)),    k(x, z) = φ(x)ᵀφ(z)
+
+x_1, …, x_n are the training rows and s any similarity, symmetric or not [Tsuda 1999;
+lanckriet2004, §6.2.2]. k is positive semidefinite whatever s is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelweave._core.checks import check_floats
+from kernelweave._core.types import Array
+from kernelweave.kernels.adapters import as_kernel
+from kernelweave.kernels.base import Kernel
+from kernelweave.kernels.features import FeatureKernel, inner_products
+from kernelweave.views.rows import Pair, Rows
+
+
+class EmpiricalKernelMap(Kernel):
+    """k(x, z) = Σ_j s(x, x_j) s(z, x_j) over the training rows x_j.
+
+    New rows need their similarity to all training rows, which a fitted bank therefore keeps,
+    together with the similarities among these.
+
+    Parameters
+    ----------
+    similarity : any kernel that a bank takes
+        It need not be positive semidefinite: ``SmithWaterman()``, a function f(A, B) of two arrays
+        of rows, a name in scikit-learn.
+    """
+
+    def __init__(self, similarity: Any) -> None:
+        self.similarity = similarity
+
+    @property
+    def numeric(self) -> bool:
+        """Whatever the similarity is."""
+        return as_kernel(self.similarity).numeric
+
+    def label(self) -> str:
+        """Named after its similarity."""
+        return f"EmpiricalKernelMap({as_kernel(self.similarity).label()})"
+
+    def validate(self) -> None:
+        """Raise ValueError for a bad similarity."""
+        as_kernel(self.similarity).validate()
+
+    def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
+        """One kernel for each that the similarity stands for."""
+        return [
+            (suffix, FeatureKernel(_Similarities(similarity, rows)))
+            for suffix, similarity in as_kernel(self.similarity).expand(rows)
+        ]
+
+
+class _Similarities:
+    """s(x, x_j) for all training rows x_j; training rows are looked up, not compared again."""
+
+    def __init__(self, similarity: Kernel, train: Rows) -> None:
+        self.similarity = similarity
+        self.train = Rows(train.table, train.view)
+        self.known = np.empty((len(train), len(train)))
+        similarity.fill(Pair(self.train, self.train), self.known)
+        if not np.isfinite(self.known).all():
+            i, j = np.argwhere(~np.isfinite(self.known))[0]
+            raise ValueError(
+                f"EmpiricalKernelMap: the similarity of training rows {i} and {j} is "
+                f"{self.known[i, j]}."
+            )
+        self.place = {key: place for place, key in enumerate(_keys(train))}
+
+    def __call__(self, rows: Rows) -> Array:
+        places = np.array([self.place.get(key, -1) for key in _keys(rows)])
+        features = self.known[places]
+        new = np.flatnonzero(places < 0)
+        if len(new):
+            some = Rows(rows.table.take(new), rows.view)
+            fresh = np.empty((len(new), len(self.train)))
+            self.similarity.fill(Pair(some, self.train), fresh)
+            features[new] = fresh
+        return features
+
+
+def _keys(rows: Rows) -> list[Any]:
+    """What each row holds; a key that equals no other where that has no hash."""
+
+    def key(row: tuple[Any, ...]) -> Any:
+        try:
+            hash(row)
+        except TypeError:
+            return object()
+        return row
+
+    return [key(tuple(row)) for row in rows.raw.tolist()]
+
+
+def empirical_kernel_map(S: ArrayLike) -> Array:
+    """K = S Sᵀ from similarities S (n, p) of n rows to p reference rows.
+
+    For similarities among all n rows this is the kernel that ``EmpiricalKernelMap`` has when all
+    of them are training rows. To keep test rows out of the map, let the columns be training rows.
+    """
+    S = check_floats("S", S)
+    if S.ndim != 2 or 0 in S.shape:
+        raise ValueError(f"S must be a matrix of similarities; found shape {S.shape}.")
+    if not np.isfinite(S).all():
+        i, j = np.argwhere(~np.isfinite(S))[0]
+        raise ValueError(f"S must be finite; found {S[i, j]} at [{i}, {j}].")
+    return inner_products(S, S)

@@ -1,0 +1,1 @@
+"""The theory of each paper, under its own name."""

@@ -1,0 +1,1 @@
+"""Bach, Lanckriet and Jordan (2004): the support kernel machine."""

@@ -1,0 +1,132 @@
+"""The support kernel machine with a norm that is not squared [bach2004, §2.4].
+
+    min_{w, b}  Σ_j d_j‖w_j‖ + C Σ_i (1 − y_i(Σ_j ⟨w_j, φ_j(x_i)⟩ + b))₊
+    max_α       Σ_i α_i    s.t.  √(αᵀD(y)K_jD(y)α) ≤ d_j,  0 ≤ α ≤ C,  yᵀα = 0
+
+With kernels of rank one it is the LP-SVM. At the optimum w_j = η_j Σ_i α_i y_i φ_j(x_i), η_j > 0
+only where the constraint of kernel j is tight; the size of η is not given beforehand. The machine
+of ``learn``, ½(Σ_j d_j‖w_j‖)² + C Σξ, has the same solution at Σ_j d_j‖w_j‖ times the cost here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._core.checks import check_number, check_positive
+from kernelweave._core.types import Array
+from kernelweave._core.warnings import warn_unconverged
+from kernelweave._solvers.conic.programs import block_norm_form, in_units
+from kernelweave._solvers.svm import smo
+from kernelweave.machines.oracle import NOT_SEPARABLE, HardMarginInfeasible, Stack
+from kernelweave.problems.dual_qp import DualQP, relative_gap
+from kernelweave.problems.problem import make_problem, refuse_learnt_C
+from kernelweave.stacks.cholesky import factor
+from kernelweave.stacks.dense import KernelStack
+
+
+@dataclass(frozen=True, eq=False)
+class BlockNormMachine:
+    """f = Σ_j η_j K_j ``coef`` + ``bias``, with both objectives, computed from the data.
+
+    ``alpha`` is the feasible point that attains ``dual``.
+    """
+
+    eta: Array
+    coef: Array
+    bias: float
+    alpha: Array
+    primal: float
+    dual: float
+
+    @property
+    def gap(self) -> float:
+        """Relative duality gap."""
+        return relative_gap(self.primal, self.dual)
+
+    @property
+    def support_kernels(self) -> NDArray[np.intp]:
+        """Kernels with a weight."""
+        return np.flatnonzero(self.eta)
+
+
+def block_norm_machine(
+    K: ArrayLike | KernelStack,
+    y: ArrayLike,
+    *,
+    C: ArrayLike = 1.0,
+    d: ArrayLike | None = None,
+    loss: str = "hinge",
+    tol: float = 1e-6,
+) -> BlockNormMachine:
+    """Solve it by a conic solver, for small problems; it needs the extra ``conic``.
+
+    Parameters
+    ----------
+    K, y, C, loss
+        As for ``learn``; C is not learnt.
+    d : array (m,), optional
+        What a block costs, positive; 1 each by default.
+    tol : float
+        Relative duality gap; a ``ConvergenceWarning`` says if it is not reached.
+    """
+    refuse_learnt_C(C)
+    problem = make_problem(K, y, C, loss, 1, None, False, 0.0)
+    stack, qp, tol = problem.stack, problem.qp, check_number("tol", tol)
+    units = np.ones(stack.m) if d is None else check_positive("d", d, stack.m)
+    sizes = np.sqrt(stack.diagonals().max(axis=1)) / units
+    if not sizes.any():
+        raise ValueError("K must have a kernel that is not zero")
+    eta, v = _by_conic_solver(stack, qp, units, sizes, float(np.clip(1e-3 * tol, 1e-12, 1e-6)))
+    # Given η it is the SVM on Σ_j η_j K_j. Solved anew, it errs by the square of what η does.
+    svm = smo.solve(stack.combine(eta), qp, v, 0.01 * tol)
+    scale, bias = qp.improve(svm.f, 0.0)[:2] if qp.is_hard else (1.0, qp.best_bias(svm.f))
+    norm = float(eta * units @ np.sqrt(np.maximum(stack.quad_forms(svm.v), 0.0)))
+    primal = qp.primal_value(scale * svm.f, bias, 2.0 * scale * norm)
+    alpha = max((_shrunk(stack, units, x) for x in (v, svm.v)), key=qp.dual_linear)
+    machine = BlockNormMachine(
+        scale * eta,
+        problem.spread(svm.v),
+        bias,
+        problem.spread(qp.linear * alpha),
+        primal,
+        qp.dual_linear(alpha),
+    )
+    if machine.gap > tol:
+        warn_unconverged(
+            f"the duality gap reached is {machine.gap:.2g}, not tol={tol:g}; use a larger tol"
+        )
+    return machine
+
+
+def _by_conic_solver(
+    stack: Stack, qp: DualQP, units: Array, sizes: Array, tol: float
+) -> tuple[Array, Array]:
+    """η and a feasible v, which solves the dual up to the constraints of the kernels."""
+    # variables of the order of one: what their bounds and one kernel alone would allow
+    unit = min(float(np.abs([qp.lower, qp.upper]).max()), 1.0 / float(sizes.max()))
+    used, factors = np.flatnonzero(sizes), []
+    for j in used.tolist():
+        K = stack.combine(np.eye(1, stack.m, j)[0])
+        root = np.sqrt(unit) / units[j]  # ``in_units`` has the other, as norms are not squared
+        factors.append(root * factor(K, 1e-13 * float(K.diagonal().max())))
+    factors, scaled = in_units(factors, qp, unit)
+    program, read = block_norm_form(factors, scaled)
+    found = program.solve(tol)
+    if not found.found:
+        raise HardMarginInfeasible(NOT_SEPARABLE)
+    multipliers, v = read(found)
+    # of a constraint that is not tight, the multiplier is what the solver leaves of zero
+    loose = [float(np.linalg.norm(F.T @ v)) < 0.999 for F in factors]
+    noise = np.maximum(1e-9 * multipliers.max(), np.where(loose, tol * scaled.dual_linear(v), 0.0))
+    eta = np.zeros(stack.m)
+    eta[used] = np.where(multipliers > noise, unit * multipliers, 0.0)
+    return eta / units**2, qp.feasible(unit * v)
+
+
+def _shrunk(stack: Stack, units: Array, v: Array) -> Array:
+    """The multiple of v, at most 1, for which all √(vᵀK_j v) ≤ d_j."""
+    sizes = np.sqrt(np.maximum(stack.quad_forms(v), 0.0))
+    return v / max(1.0, float((sizes / units).max()))

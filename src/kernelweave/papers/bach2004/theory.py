@@ -1,0 +1,288 @@
+"""The support kernel machine in the terms of [bach2004]: its form, its conditions, its bounds.
+
+    min_{α, γ}  ½γ² − Σα    s.t.  0 ≤ α ≤ C,  yᵀα = 0,  √(αᵀD(y)K_jD(y)α) ≤ γd_j        (D_K)
+
+The kernel learnt is Σ_j η_j K_j with Σ_j d_j²η_j = 1. On the simplex d_j = 1; with ``trace=c``,
+d_j² = tr K_j/c, and ζ = γ² solves the problem (L) of [lanckriet2004], whose value is minus twice
+ours. (The paper's §2.3 has d_j in place of d_j².)
+
+``regularised_machine`` solves its regularisation, for any a_j and d_j; the other functions take a
+problem as ``learn`` does, and look at one point of it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._core.checks import (
+    check_nonnegative,
+    check_number,
+    check_positive,
+    check_vector,
+    is_number,
+)
+from kernelweave._core.types import Array
+from kernelweave._core.warnings import warn_unconverged
+from kernelweave._solvers.skm import optimality as skm_optimality
+from kernelweave._solvers.skm import smo as skm_smo
+from kernelweave.machines.oracle import NOT_SEPARABLE, HardMarginInfeasible
+from kernelweave.problems.dual_qp import relative_gap
+from kernelweave.problems.problem import Problem, make_problem, refuse_learnt_C
+from kernelweave.solution import Solution
+from kernelweave.stacks.dense import KernelStack, as_stack
+
+
+@dataclass(frozen=True, eq=False)
+class SupportKernelMachine:
+    """A solution of (D_K): dual variables α, weights η, the level γ, and the d_j of the problem."""
+
+    alpha: Array
+    eta: Array
+    gamma: float
+    d: Array
+
+    @property
+    def support_kernels(self) -> NDArray[np.intp]:
+        """Kernels with a weight."""
+        return np.flatnonzero(self.eta)
+
+
+def paper_form(
+    solution: Solution, K: ArrayLike | KernelStack, y: ArrayLike, *, trace: float | None = None
+) -> SupportKernelMachine:
+    """A solution of ``learn`` as (α, η, γ): η = ``weights``, α = y∘``coef``.
+
+    ``K``, ``y`` and ``trace`` as they were for ``learn``, with ``weight_norm=1``. A solution with C
+    learnt has a weight more than it shows, that of the identity, and no such form.
+    """
+    task = _Task(K, y, 1.0, "hinge", trace)
+    levels = task.levels(task.signed(solution.alpha))
+    gamma = math.sqrt(2.0 * float(levels.max()))
+    weights = task.weights("solution.weights", solution.weights)
+    return SupportKernelMachine(solution.alpha.copy(), weights, gamma, task.d)
+
+
+@dataclass(frozen=True, eq=False)
+class RegularisedMachine:
+    """A solution of the regularised machine: α, and all that G(α) is made of [app. C].
+
+    ``value`` is G(α); ``gap`` says by how much of it, at most, α misses the minimum; ``eps`` is the
+    least ε of (OPT_6).
+    """
+
+    alpha: Array
+    gamma: float
+    mu: Array
+    eta: Array
+    eta_tilde: Array
+    value: float
+    gap: float
+    eps: float
+
+
+def regularised_machine(
+    K: ArrayLike | KernelStack,
+    y: ArrayLike,
+    a: ArrayLike,
+    d: ArrayLike,
+    *,
+    C: ArrayLike = 1.0,
+    loss: str = "hinge",
+    tol: float = 1e-6,
+) -> RegularisedMachine:
+    """Minimise G(α) for any a_j > 0 and d_j ≥ 0, to relative gap ``tol`` [bach2004, §4.1].
+
+        min_w  ½(Σ_j d_j‖w_j‖)² + ½ Σ_j a_j²‖w_j‖² + C Σ ξ_i                              (R)
+
+    With all d_j = 0, the paper's κ = 1, it is the SVM on Σ_j K_j/a_j², and η̃ is zero. Where some
+    are zero, these kernels have η_j = 1/a_j² and no η̃_j. A ``ConvergenceWarning`` says when ``tol``
+    was not reached.
+    """
+    task = _Task(K, y, C, loss, None)
+    scales, units = check_positive("a", a, task.stack.m), check_nonnegative("d", d, task.stack.m)
+    qp, every = task.problem.qp, np.arange(task.stack.m)
+    rows = skm_smo.Rows(task.stack)
+    found = skm_smo.solve(rows, every, qp, scales, units, gap_tol=check_number("tol", tol))
+    if not found.bounded:
+        raise HardMarginInfeasible(NOT_SEPARABLE)
+    parts, gap = found.parts, found.gap
+    if qp.is_hard:  # a multiple of f separates; the norms of f cost ``parts.value``
+        best = qp.improve(parts.eta @ found.products, 2.0 * parts.value)[2]
+        gap = relative_gap(best, qp.dual_linear(found.v) - parts.value)
+    if gap > tol:
+        warn_unconverged(f"the duality gap reached is {gap:.2g}, not tol={tol:g}; raise tol, or a")
+    return RegularisedMachine(
+        task.problem.spread(qp.linear * found.v),
+        parts.gamma,
+        parts.mu,
+        parts.eta,
+        parts.eta_tilde,
+        parts.value - qp.dual_linear(found.v),
+        gap,
+        0.5 * max(found.violation, 0.0),
+    )
+
+
+def attained_optimality(
+    K: ArrayLike | KernelStack,
+    y: ArrayLike,
+    alpha: ArrayLike,
+    eta: ArrayLike,
+    *,
+    C: ArrayLike,
+    loss: str = "hinge",
+    trace: float | None = None,
+) -> tuple[float, float]:
+    """The least (ε₁, ε₂) for which the feasible (α, η) is optimal [bach2004, (OPT_4)].
+
+    ε₁ is the whole, n times that of ``Skm`` and its ``extras``.
+    """
+    task = _Task(K, y, C, loss, trace)
+    v, weights = task.feasible(alpha), task.weights("eta", eta)
+    f = task.stack.combine(weights) @ v
+    return skm_optimality.attained(task.problem.qp, v, f, task.levels(v), weights > 0.0)
+
+
+def optimal_weights(
+    K: ArrayLike | KernelStack,
+    y: ArrayLike,
+    alpha: ArrayLike,
+    *,
+    C: ArrayLike,
+    eps1: float,
+    loss: str = "hinge",
+    trace: float | None = None,
+) -> tuple[Array, float]:
+    """The test of α alone: the best η on the ε₁-active kernels, and the ε₂ it attains.
+
+    α is (ε₁, ε₂)-optimal, with the convex hull of the gradients in place of the
+    ε₁-subdifferential, if and only if this ε₂ is small enough [bach2004, (OPT_3)]. ``eps1`` is the
+    whole, n times that of ``Skm``.
+    """
+    if not (is_number(eps1) and eps1 >= 0.0):
+        raise ValueError(f"eps1 must be a number ≥ 0, or infinite for all kernels, found {eps1!r}")
+    task = _Task(K, y, C, loss, trace)
+    v = task.feasible(alpha)
+    levels = task.levels(v)
+    active = np.flatnonzero(levels >= levels.max() - eps1)
+    products = task.stack.matvecs(v, kernels=active)
+    eta = np.zeros(task.stack.m)
+    eta[active], eps2 = skm_optimality.best_weights(task.problem.qp, v, products, task.d[active])
+    return eta, eps2
+
+
+def sparser_weights(
+    K: ArrayLike | KernelStack,
+    y: ArrayLike,
+    alpha: ArrayLike,
+    eta: ArrayLike,
+    *,
+    C: ArrayLike,
+    eps2: float,
+    loss: str = "hinge",
+    trace: float | None = None,
+) -> Array:
+    """Weights on fewer of the kernels of η, α staying ε₂-optimal [bach2004, §3.4].
+
+    Kernels are dropped one by one, the lightest first, while a linear programme finds weights for
+    the rest; ε₁ can only fall. None of those left can be done without, but other kernels of η might
+    be fewer: the search is greedy. Where nothing can be dropped, η comes back as it was.
+    """
+    task, eps2 = _Task(K, y, C, loss, trace), check_number("eps2", eps2, zero=True)
+    v, weights = task.feasible(alpha), task.weights("eta", eta)
+    used = np.flatnonzero(weights)
+    products = task.stack.matvecs(v, kernels=used)
+    found = np.zeros(weights.size)
+    found[used] = skm_optimality.sparser(
+        task.problem.qp, v, products, task.d[used], weights[used], eps2
+    )
+    return found
+
+
+def regularisation_bounds(
+    K: ArrayLike | KernelStack, a: ArrayLike, d: ArrayLike, *, C: float, eps: float
+) -> tuple[float, float]:
+    """(ε₁, ε₂) to which an ε-optimal α of the regularised machine solves the SKM [theorem 1].
+
+        ε₁ = nC r(2 + r),  r = max_j a_j²/d_j²,      ε₂ = ε + C max_j a_j² M_j/d_j⁴
+
+    together with η̃(α), where M_j is the largest absolute row sum of K_j. For the hinge only: α ≤ C.
+    The proof is for α with G(α) ≤ 0, such as all that a descent from 0 meets. ε₁ is the whole, n
+    times that of ``Skm``.
+    """
+    stack = as_stack(K)
+    C, eps = check_number("C", C), check_number("eps", eps, zero=True)
+    squares, units = (check_positive(name, x, stack.m) ** 2 for name, x in (("a", a), ("d", d)))
+    ratio = float((squares / units).max())
+    eps1 = stack.n * C * ratio * (2.0 + ratio)
+    return eps1, eps + C * float((squares * _row_sums(stack) / units**2).max())
+
+
+def largest_regularisation(
+    K: ArrayLike | KernelStack, d: ArrayLike, *, C: float, eps1: float, eps2: float
+) -> float:
+    """The largest max_j a_j for which theorem 1 grants (ε₁, ε₂) at ε = ε₂/2 [corollary 2].
+
+    For the hinge only, and with ε₁ the whole, as in ``regularisation_bounds``.
+    """
+    stack = as_stack(K)
+    C, eps1, eps2 = (check_number(*x) for x in (("C", C), ("eps1", eps1), ("eps2", eps2)))
+    units = check_positive("d", d, stack.m) ** 2
+    share = eps1 / (stack.n * C)
+    by_eps1 = float(units.min()) * share / (1.0 + math.sqrt(1.0 + share))
+    slope = C * float((_row_sums(stack) / units**2).max())
+    by_eps2 = 0.5 * eps2 / slope if slope > 0.0 else np.inf  # kernels that are zero cost no ε₂
+    return math.sqrt(min(by_eps1, by_eps2))
+
+
+class _Task:
+    """The problem, and what is asked of it more than once."""
+
+    def __init__(
+        self, K: ArrayLike | KernelStack, y: ArrayLike, C: ArrayLike, loss: str, trace: float | None
+    ) -> None:
+        refuse_learnt_C(C)
+        self.problem: Problem = make_problem(K, y, C, loss, 1, trace, False, 0.0)
+        self.stack = self.problem.stack
+        self.d = self.problem.weight_set.scale**-0.5
+
+    def signed(self, alpha: ArrayLike) -> Array:
+        """y∘α at the labelled rows."""
+        whole = check_vector("alpha", alpha, self.problem.whole.n)
+        return self.problem.qp.linear * whole[self.problem.rows]
+
+    def feasible(self, alpha: ArrayLike) -> Array:
+        """The same for an α that has to be feasible, up to rounding."""
+        qp, v = self.problem.qp, self.signed(alpha)
+        inside = np.clip(v, qp.lower, qp.upper)
+        off, total = float(np.abs(v - inside).max()), abs(float(v.sum()))
+        if off > 1e-8 * np.abs(v).max() or total > 1e-8 * np.abs(v).sum():
+            raise ValueError(
+                "alpha must be feasible, 0 ≤ α ≤ C with yᵀα = 0; found it to leave the bounds by "
+                f"{off:g}, and |yᵀα| = {total:g}"
+            )
+        return inside
+
+    def weights(self, name: str, eta: ArrayLike) -> Array:
+        """Weights with Σ d_j²η_j = 1, up to rounding."""
+        weights = check_vector(name, eta, self.stack.m)
+        if weights.min() < 0.0 or abs(self.d**2 @ weights - 1.0) > 1e-8:
+            raise ValueError(
+                f"{name} must be nonnegative with Σ d_j² η_j = 1, found a least of "
+                f"{weights.min():g} and a sum of {self.d**2 @ weights:g} with the d_j of this trace"
+            )
+        return weights
+
+    def levels(self, v: Array) -> Array:
+        """All ½vᵀK_j v/d_j²."""
+        return 0.5 * np.maximum(self.stack.quad_forms(v), 0.0) / self.d**2
+
+
+def _row_sums(stack: KernelStack) -> Array:
+    """M_j = max_u Σ_v |K_j[u, v]|."""
+    every = np.arange(stack.n)
+    return np.array([np.abs(stack.rows(unit, every)).sum(axis=1).max() for unit in np.eye(stack.m)])

@@ -1,0 +1,284 @@
+"""Criteria for kernels by margin and radius, as functions of the weights, and what they prove.
+
+    rkl                 min  ½R²(θ)‖w‖² + CΣξ                           [gai2010, eq. 9, 16]
+    kl_c                min  ½R²(θ)‖w‖² + (C/2)R²(θ)Σξ²                 [eq. 10]
+    margin_and_radius   min  ½Σ_j‖w_j‖²/θ_j + C/(Σ_j θ_j R²(k_j)) Σξ²   [eq. 11]
+    penalised_radius    min  ½Σ_j‖w_j‖² + C₁R²(θ) + C₂Σξ                [eq. 23]
+
+all subject to y_i(f(x_i) + b) ≥ 1 − ξ_i, ξ ≥ 0, f in the space of K_θ = Σ_m θ_m K_m. They are
+written for reference and comparison, one machine and one ball a call; the learners ``radius`` and
+``radius_bound`` minimise the first two. Kernels under which all points coincide count as zero.
+A ``ConvergenceWarning`` says where a machine's duality gap stays above ``tol``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelweave._core.checks import check_nonnegative, check_number, check_vector
+from kernelweave._core.types import Array
+from kernelweave._core.warnings import warn_unconverged
+from kernelweave._solvers.radius.balls import Balls, KernelBall
+from kernelweave._solvers.radius.centring import Centred, centred
+from kernelweave._solvers.radius.projected_gradient import projected_gradient
+from kernelweave._solvers.svm import smo
+from kernelweave.certificate import Certificate
+from kernelweave.problems.dual_qp import DualQP, relative_gap
+from kernelweave.problems.losses import hinge, lower
+from kernelweave.problems.weight_sets import WeightSet
+from kernelweave.stacks.dense import KernelStack, as_stack
+
+
+def rkl(
+    K: ArrayLike | KernelStack,
+    y: ArrayLike,
+    weights: ArrayLike,
+    *,
+    C: float,
+    loss: str = "hinge",
+    tol: float = 1e-8,
+) -> float:
+    """g(θ) of [gai2010, eq. 16]: the SVM objective of K_θ/R²(θ), to relative gap ``tol``."""
+    kernels = _kernels(K)
+    qp = lower(y, kernels.stack.n, C, loss)
+    theta = kernels.weights("weights", weights)
+    ball = _ball(
+        kernels, theta / float(theta @ kernels.spreads), tol
+    )  # far from under- and overflow
+    return _machine(ball.unit_kernel, qp, tol)
+
+
+def kl_c(
+    K: ArrayLike | KernelStack,
+    y: ArrayLike,
+    weights: ArrayLike,
+    *,
+    C: float,
+    ridge_in_ball: bool = False,
+    tol: float = 1e-8,
+) -> float:
+    """R²(θ) times the squared-hinge SVM objective [gai2010, eq. 10].
+
+    R² is that of K_θ, or with ``ridge_in_ball`` that of K_θ + I/C, whose hard margin this is.
+    """
+    kernels = _kernels(K)
+    qp = lower(y, kernels.stack.n, C, "squared_hinge")
+    ball = _ball(kernels, weights, tol, qp.ridge if ridge_in_ball else 0.0)
+    return ball.radius2 * _machine(ball.K, qp, tol)
+
+
+def margin_and_radius(
+    K: ArrayLike | KernelStack, y: ArrayLike, weights: ArrayLike, *, C: float, tol: float = 1e-8
+) -> float:
+    """The objective of [gai2010, eq. 11], every kernel with the radius of its own ball.
+
+    In terms of our squared hinge it is the SVM at cost 2C/Σ_j θ_j R²(k_j). With all R²(k_j) equal
+    and Σθ fixed it is the margin criterion.
+    """
+    kernels = _kernels(K)
+    check_number("tol", tol)
+    theta = kernels.weights("weights", weights)
+    used = np.flatnonzero(theta)
+    radii = [_ball(kernels, row, tol).radius2 for row in np.eye(theta.size)[used]]
+    lower(y, kernels.stack.n, C, "squared_hinge")  # a look at y and C
+    cost = 2.0 * C / float(theta[used] @ np.array(radii))
+    qp = lower(y, kernels.stack.n, cost, "squared_hinge")
+    return _machine(kernels.stack.combine(theta), qp, tol)
+
+
+def penalised_radius(
+    K: ArrayLike | KernelStack,
+    y: ArrayLike,
+    weights: ArrayLike,
+    *,
+    C1: float,
+    C2: float,
+    tol: float = 1e-8,
+) -> float:
+    """The convex objective of [gai2010, eq. 23] at given weights: J(θ) at cost C₂, plus C₁R²(θ).
+
+    The slacks enter as Σξ; with the Σξ² of the paper proposition 4 would not hold.
+    """
+    kernels = _kernels(K)
+    check_number("C1", C1)
+    check_number("C2", C2)
+    qp = lower(y, kernels.stack.n, C2, "hinge")
+    ball = _ball(kernels, weights, tol)
+    return _machine(ball.K, qp, tol) + C1 * ball.radius2
+
+
+def penalised_radius_constants(
+    K: ArrayLike | KernelStack, y: ArrayLike, weights: ArrayLike, *, C: float, tol: float = 1e-8
+) -> tuple[float, float]:
+    """C₁ = ‖w‖²/(2R²) and C₂ = C/R²: the θ that solves (9) solves (23) too [proposition 4]."""
+    kernels = _kernels(K)
+    check_number("C", C)
+    ball = _ball(kernels, weights, tol)
+    qp = lower(y, kernels.stack.n, C / ball.radius2, "hinge")
+    inner = smo.solve(ball.K, qp, None, tol)
+    return 0.5 * float(inner.v @ inner.f) / ball.radius2, C / ball.radius2
+
+
+def minimise_penalised_radius(
+    K: ArrayLike | KernelStack,
+    y: ArrayLike,
+    *,
+    C1: float,
+    C2: float,
+    start: ArrayLike | None = None,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+) -> Array:
+    """Weights θ ≥ 0 that minimise (23), by projected gradient from ``start``.
+
+    It ends when the gradient promises a relative fall of less than ``tol``, as far as θ ≥ 0 allows.
+    """
+    kernels = _kernels(K)
+    stack = kernels.stack
+    for name, number in {"C1": C1, "C2": C2, "tol": tol}.items():
+        check_number(name, number)
+    check_number("max_iter", max_iter, int)
+    qp = lower(y, stack.n, C2, "hinge")
+    cone = WeightSet(np.ones(stack.m), bounded=False)
+    balls = Balls(kernels, cone.scale)
+    seen = kernels.spreads > 0.0
+    units = np.divide(1.0, kernels.spreads, out=np.zeros(stack.m), where=seen)
+    theta = kernels.weights("start", units if start is None else start)
+    last: list[Array | None] = [None]
+
+    def evaluate(x: Array) -> _Value:
+        ball = balls.around(units * x, 1e-2 * tol)
+        inner = smo.solve(ball.K, qp, last[0], 1e-2 * tol)
+        last[0] = inner.v
+        quad = float(inner.v @ inner.f)
+        value = qp.primal_value(inner.f, qp.best_bias(inner.f), quad) + C1 * ball.radius2
+        slope = C1 * balls.slopes(ball.beta) - 0.5 * stack.quad_forms(inner.v)
+        return _Value(value, units * slope)
+
+    steps = projected_gradient(evaluate, cone.project, theta * kernels.spreads, 1e-15)
+    for count, (x, now) in enumerate(steps):
+        theta = units * x
+        outside = float(np.minimum(now.gradient, 0.0).min()) * max(float(x.max()), 1.0)
+        within = float(np.abs(now.gradient * x).max())
+        if max(within, -outside) <= tol * now.value or count >= max_iter:
+            break
+    return theta
+
+
+def radius_gap(
+    K: ArrayLike | KernelStack,
+    y: ArrayLike,
+    weights: ArrayLike,
+    coef: ArrayLike,
+    bias: float,
+    *,
+    C: ArrayLike,
+    dual_alpha: ArrayLike,
+    center: ArrayLike | None = None,
+    loss: str = "hinge",
+    ridge: float = 0.0,
+    tol: float = 1e-8,
+) -> Certificate:
+    """Certify a model of [gai2010, eq. 9] from the data alone, as ``duality_gap`` does for MKL.
+
+    primal = ½R²(θ)‖w‖² + loss of the model as given; dual = l(v) − ½ max_m q_m/c_m(β) with
+    v = y∘dual_alpha and β = ``center``, by default that of the ball at θ (see
+    ``kernelweave.learners.radius``). No weights have a g(θ) below the dual value. ``C``, ``loss``
+    and ``ridge`` are those of ``learn``.
+    """
+    given = as_stack(K)
+    kernels, n = centred(given), given.n
+    qp = lower(y, n, C, loss, ridge)
+    ball = _ball(kernels, weights, tol)
+    w = check_vector("coef", coef, n)
+    b = float(check_vector("bias", np.atleast_1d(bias), 1)[0])
+    theta = kernels.weights("weights", weights)
+    f = kernels.values(theta, ball.K @ w, w)
+    rounding = 0.0
+    if qp.is_hard:  # f is known as exactly as its terms: |K_ij| is at most the largest K_ii
+        largest = float((theta @ given.diagonals()).max())
+        rounding = 8.0 * np.finfo(float).eps * largest * float(np.abs(w).sum())
+    primal = qp.primal_value(f, b, ball.radius2 * max(float(w @ f), 0.0), rounding)
+    v = qp.feasible(qp.linear * check_vector("dual_alpha", dual_alpha, n))
+    beta = ball.beta
+    if center is not None:
+        beta = check_nonnegative("center", center, n)
+        if not beta.any():
+            raise ValueError("center must be positive for some point, found zeros")
+        beta = beta / beta.sum()
+    balls = Balls(kernels, np.ones(kernels.stack.m))
+    q = np.maximum(kernels.stack.quad_forms(v), 0.0)
+    return Certificate(primal, balls.lower_bound(qp.dual_linear(v), q, v, balls.slopes(beta)))
+
+
+def estimation_error_bound(
+    n: float, margin: float, radius: float, pseudodimension: float, delta: float
+) -> float:
+    """Bound of the gap between expected and empirical error of an SVM with a learnt kernel.
+
+        √( (8/n) (2 + d log(128en³R²/(γ²d)) + 256 (R²/γ²) log(enγ/(8R)) log(128nR²/γ²) − log δ) )
+
+    [gai2010, §2.2], with probability 1 − δ for kernels of pseudodimension d, among which linear
+    combinations of d kernels, whose margin is γ and whose ball has a radius of at most R. It
+    exceeds 1, and says nothing, unless n is of the order of 10⁶(R/γ)². Where one of the first
+    three logarithms is negative there are fewer points than it is about, and it is refused.
+    """
+    d = pseudodimension
+    for name, x in {"n": n, "margin": margin, "radius": radius, "pseudodimension": d}.items():
+        check_number(name, x)
+    check_number("delta", delta)
+    if not delta < 1.0:
+        raise ValueError(f"delta must be a probability between 0 and 1, found {delta!r}")
+    points, ratio = math.log(n), math.log(radius) - math.log(margin)  # no power overflows
+    logs = [
+        math.log(128.0) + 1.0 + 3.0 * points + 2.0 * ratio - math.log(d),
+        1.0 + points - math.log(8.0) - ratio,
+        math.log(128.0) + points + 2.0 * ratio,
+    ]
+    if min(logs) < 0.0:
+        raise ValueError(
+            f"n={n!r} points are too few for margin {margin!r}, radius {radius!r} and "
+            f"pseudodimension {d!r}: the bound needs enγ ≥ 8R, 128nR² ≥ γ² and 128en³R² ≥ γ²d"
+        )
+    size = 256.0 * (radius / margin) ** 2 * logs[1] * logs[2]
+    inside = 2.0 + d * logs[0] + size - math.log(delta)
+    return math.sqrt(8.0 / n * inside)
+
+
+@dataclass(frozen=True)
+class _Value:
+    value: float
+    gradient: Array
+
+
+def _kernels(K: ArrayLike | KernelStack) -> Centred:
+    return centred(as_stack(K))
+
+
+def _ball(kernels: Centred, weights: ArrayLike, tol: float, ridge: float = 0.0) -> KernelBall:
+    """The combined kernel and its enclosing ball."""
+    check_number("tol", tol)
+    theta = kernels.weights("weights", weights)
+    return Balls(kernels, np.ones(theta.size)).around(theta, tol, ridge)
+
+
+def _machine(K: Array, qp: DualQP, tol: float) -> float:
+    """The primal value of the machine on one kernel; infinite where a hard margin has none.
+
+    A large C makes much of rounding in f: where a multiple of f does without slacks, it counts.
+    """
+    inner = smo.solve(K, qp, None, tol)
+    if not inner.bounded:
+        return math.inf
+    f, quad = inner.f, float(inner.v @ inner.f)
+    value = hinge(qp.linear, np.inf).improve(f, quad)[2]
+    if not qp.is_hard:
+        value = min(value, qp.primal_value(f, qp.best_bias(f), quad))
+    gap = relative_gap(value, qp.dual_value(inner.v, quad))
+    if gap > tol:
+        warn_unconverged(f"the duality gap reached is {gap:.2g}, not tol={tol:g}; raise tol")
+    return value

@@ -1,0 +1,1 @@
+"""Lanckriet et al. (2004): error bound, kernel completion, maximum determinant."""

@@ -1,1 +1,0 @@
-"""What learners solve on the way: machines at given weights, next weights, balls, cones."""

@@ -1,0 +1,1 @@
+"""m kernel matrices over n points, as the solvers see them."""

@@ -1,0 +1,229 @@
+"""The compiled passes over a stack of kernel matrices.
+
+Memory sets their speed, so each walks four streams that lie far apart (the same row of four
+kernels, or four rows of one): the processor then fetches ahead on all of them, which runs about
+twice as fast as one stream. Every pass does the tasks ``start`` to ``stop`` of a fixed list, and a
+task's result does not depend on who runs the others, so the list can be cut between threads and
+the bits stay the same. Matrices may be float32; sums are float64.
+
+A compiled function here calls only compiled functions of this file: the disk cache does not
+notice edits elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from kernelweave._core.jit import jit
+
+BLOCK = 256  # rows in one task; a multiple of 4
+TILE = 32  # side of the squares in which a matrix is compared with its transpose
+WORTH_THREADS = 1 << 22  # numbers read, below which threads cost more than they save
+
+
+def run(work: Callable[..., None], tasks: int, reads: int, threads: int, *args: Any) -> None:
+    """Call ``work(*args, start, stop)`` so that every task is done once, in threads if it pays."""
+    threads = min(threads, tasks)
+    if threads <= 1 or reads < WORTH_THREADS:
+        work(*args, 0, tasks)
+        return
+    pieces = min(tasks, 4 * threads)  # more than threads: tasks are not equally long
+    cuts = [tasks * p // pieces for p in range(pieces + 1)]
+    waiting = _pool(threads, os.getpid()).map(
+        lambda start, stop: work(*args, start, stop), cuts[:-1], cuts[1:]
+    )
+    for _ in waiting:
+        pass
+
+
+@lru_cache
+def _pool(threads: int, process: int) -> ThreadPoolExecutor:
+    """Threads to keep, since starting them takes longer than many a pass; a fork has its own."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="kernelweave")
+
+
+@jit
+def dots(r0: Any, r1: Any, r2: Any, r3: Any, x: Any, size: int) -> Any:
+    """Inner products of x with r0, …, r3; written out below where a call costs a short row."""
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    for j in range(size):
+        s0 += x[j] * r0[j]
+        s1 += x[j] * r1[j]
+        s2 += x[j] * r2[j]
+        s3 += x[j] * r3[j]
+    return s0, s1, s2, s3
+
+
+@jit
+def quad_forms(
+    K: Any, kernels: Any, rows: Any, values: Any, v: Any, out: Any, start: int, stop: int
+) -> None:
+    """out[k, b] = Σ_i v_i (K_k[i, i] v_i + 2 Σ_{j<i} K_k[i, j] v_j), i over block b of the support.
+
+    ``rows`` are the places where v is not zero, ascending and filled up to a multiple of four
+    by repeats; ``values`` are v there, zero for the repeats. A task is one block of rows for
+    four kernels; kernels left over go four rows at a time.
+    """
+    blocks = out.shape[1]
+    for task in range(start, stop):
+        g = 4 * (task // blocks)
+        b = task % blocks
+        first = b * BLOCK
+        last = min(first + BLOCK, rows.shape[0])
+        if g + 4 <= kernels.shape[0]:
+            A, B, C, D = K[kernels[g]], K[kernels[g + 1]], K[kernels[g + 2]], K[kernels[g + 3]]
+            t0 = t1 = t2 = t3 = 0.0
+            for a in range(first, last):
+                i = rows[a]
+                r0, r1, r2, r3 = A[i], B[i], C[i], D[i]
+                s0 = s1 = s2 = s3 = 0.0
+                for j in range(i):
+                    s0 += v[j] * r0[j]
+                    s1 += v[j] * r1[j]
+                    s2 += v[j] * r2[j]
+                    s3 += v[j] * r3[j]
+                x = values[a]
+                t0 += x * (2.0 * s0 + x * r0[i])
+                t1 += x * (2.0 * s1 + x * r1[i])
+                t2 += x * (2.0 * s2 + x * r2[i])
+                t3 += x * (2.0 * s3 + x * r3[i])
+            out[g, b], out[g + 1, b], out[g + 2, b], out[g + 3, b] = t0, t1, t2, t3
+            continue
+        for k in range(g, kernels.shape[0]):
+            A = K[kernels[k]]
+            total = 0.0
+            for a in range(first, last, 4):
+                i = rows[a]
+                s0, s1, s2, s3 = dots(A[i], A[rows[a + 1]], A[rows[a + 2]], A[rows[a + 3]], v, i)
+                s0, s1 = values[a] * s0, values[a + 1] * s1
+                s2, s3 = values[a + 2] * s2, values[a + 3] * s3
+                total += 2.0 * (s0 + s1 + s2 + s3)
+                for p in range(a, a + 4):  # the four rows among themselves
+                    total += values[p] ** 2 * A[rows[p], rows[p]]
+                    for q in range(a, p):
+                        total += 2.0 * values[p] * values[q] * A[rows[p], rows[q]]
+            out[k, b] = total
+
+
+@jit
+def matvecs(K: Any, kernels: Any, rows: Any, v: Any, out: Any, start: int, stop: int) -> None:
+    """out[k, a] = Σ_j K_k[rows[a], j] v_j. A task is one block of rows for four kernels."""
+    blocks = (rows.shape[0] + BLOCK - 1) // BLOCK
+    n = v.shape[0]
+    for task in range(start, stop):
+        g = 4 * (task // blocks)
+        first = task % blocks * BLOCK
+        size = min(BLOCK, rows.shape[0] - first)
+        left = kernels.shape[0] - g
+        fours = (size + 3) // 4
+        for step in range(size if left >= 4 else left * fours):
+            if left >= 4:  # one row of four kernels
+                k0, k1, k2, k3 = g, g + 1, g + 2, g + 3
+                a = b = c = d = first + step
+            else:  # four rows of one kernel; past the end, the last row again
+                k0 = k1 = k2 = k3 = g + step // fours
+                a = first + step % fours * 4
+                end = first + size - 1
+                b, c, d = min(a + 1, end), min(a + 2, end), min(a + 3, end)
+            r0, r1 = K[kernels[k0], rows[a]], K[kernels[k1], rows[b]]
+            r2, r3 = K[kernels[k2], rows[c]], K[kernels[k3], rows[d]]
+            s0 = s1 = s2 = s3 = 0.0
+            for j in range(n):
+                s0 += v[j] * r0[j]
+                s1 += v[j] * r1[j]
+                s2 += v[j] * r2[j]
+                s3 += v[j] * r3[j]
+            out[k0, a], out[k1, b], out[k2, c], out[k3, d] = s0, s1, s2, s3
+
+
+@jit
+def weighted_sums(
+    flat: Any, offsets: Any, weights: Any, pieces: Any, out: Any, start: int, stop: int
+) -> None:
+    """out[to + j] = Σ_a weights[a] · flat[offsets[a] + begin + j] for 0 ≤ j < end − begin.
+
+    A task is one row (begin, end, to) of ``pieces``: a part of the result small enough to stay
+    in cache while the terms stream past. ``offsets`` come in fours, filled up with weight zero.
+    """
+    for t in range(start, stop):
+        begin, end, to = pieces[t, 0], pieces[t, 1], pieces[t, 2]
+        size = end - begin
+        piece = out[to : to + size]
+        for a in range(0, offsets.shape[0], 4):
+            w0, w1, w2, w3 = weights[a], weights[a + 1], weights[a + 2], weights[a + 3]
+            r0 = flat[offsets[a] + begin :][:size]
+            r1 = flat[offsets[a + 1] + begin :][:size]
+            r2 = flat[offsets[a + 2] + begin :][:size]
+            r3 = flat[offsets[a + 3] + begin :][:size]
+            if a == 0:
+                for j in range(size):
+                    piece[j] = w0 * r0[j] + w1 * r1[j] + w2 * r2[j] + w3 * r3[j]
+            else:
+                for j in range(size):
+                    piece[j] += w0 * r0[j] + w1 * r1[j] + w2 * r2[j] + w3 * r3[j]
+
+
+@jit
+def submatrices(K: Any, rows: Any, out: Any, start: int, stop: int) -> None:
+    """out[k, a, b] = K[k, rows[a], rows[b]]. A task is one kernel."""
+    for k in range(start, stop):
+        for a in range(rows.shape[0]):
+            source = K[k, rows[a]]
+            target = out[k, a]
+            for b in range(rows.shape[0]):
+                target[b] = source[rows[b]]
+
+
+@jit
+def survey(K: Any, scales: Any, gaps: Any, start: int, stop: int) -> None:
+    """scales[k] = max |K_k| (infinite when an entry is not finite), gaps[k] = max |K_k − K_kᵀ|."""
+    n = K.shape[1]
+    for k in range(start, stop):
+        A = K[k]
+        scale = gap = 0.0
+        finite = True
+        for row in range(0, n, TILE):
+            for column in range(0, row + 1, TILE):
+                for i in range(row, min(row + TILE, n)):
+                    for j in range(column, min(column + TILE, i + 1)):
+                        x, y = np.float64(A[i, j]), np.float64(A[j, i])
+                        finite &= np.isfinite(x) and np.isfinite(y)
+                        scale = max(scale, abs(x), abs(y))
+                        gap = max(gap, abs(x - y))
+        scales[k] = scale if finite else np.inf
+        gaps[k] = gap
+
+
+@jit
+def factors(K: Any, scales: Any, shifts: Any, out: Any, start: int, stop: int) -> None:
+    """out[k] = whether K_k / scales[k] + shifts[k]·I has a Cholesky factor L: all pivots positive.
+
+    By rows, four entries at a time: L[i, j] L[j, j] = K[i, j] − Σ_{q<j} L[i, q] L[j, q]. The
+    diagonal of L is kept inverted.
+    """
+    L = np.empty(K.shape[1:])
+    for k in range(start, stop):
+        out[k] = True
+        for i in range(len(L)):
+            for first in range(0, i + 1, 4):
+                last = min(first + 3, i)
+                b, c = min(first + 1, last), min(first + 2, last)
+                done = dots(L[first], L[b], L[c], L[last], L[i], first)
+                for j in range(first, last + 1):
+                    x = K[k, i, j] / scales[k] - done[j - first]
+                    for q in range(first, j):
+                        x -= L[i, q] * L[j, q]
+                    if j < i:
+                        L[i, j] = x * L[j, j]
+                    elif x + shifts[k] > 0.0:
+                        L[i, i] = 1.0 / np.sqrt(x + shifts[k])
+                    else:
+                        out[k] = False
+            if not out[k]:
+                break

@@ -1,0 +1,150 @@
+"""K(d) = Σ_k d_k K_k as solvers see it: as an array, from blocks on demand, or plus a ridge.
+
+DenseCombined     one n × n array, made when it is first needed
+BlockCombined     no array: each block is summed from the kernels' blocks
+Shifted           another combined kernel plus τI
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelweave._core.types import Array, Index
+from kernelweave.stacks.protocol import CombinedKernel, NotDense, Stack
+
+
+class DenseCombined:
+    """K(d) as an array, the sum made by the function given and kept."""
+
+    is_dense = True
+
+    def __init__(self, K: Array) -> None:
+        self._K = K
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        return len(self._K)
+
+    def dense(self) -> Array:
+        """The array, read-only."""
+        return self._K
+
+    def diagonal(self) -> Array:
+        """All K(d)_ii."""
+        return np.ascontiguousarray(np.diagonal(self._K))
+
+    def rows(self, index: Index) -> Array:
+        """Whole rows."""
+        return self._K[index]
+
+    def block(self, rows: Index, columns: Index) -> Array:
+        """Some rows and columns, a new array."""
+        return self._K[np.ix_(rows, columns)]
+
+    def __matmul__(self, v: Array) -> Array:
+        return self._K @ v
+
+    def factor(self) -> tuple[Array, float] | None:
+        """None: an array is no factor."""
+        return None
+
+
+class BlockCombined:
+    """K(d) by blocks of the kernels with a weight; nothing is kept."""
+
+    is_dense = False
+
+    def __init__(self, stack: Stack, weights: Array) -> None:
+        self.stack, self.weights = stack, weights
+        self._active = np.flatnonzero(weights)
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        return self.stack.n
+
+    def dense(self) -> Array:
+        """Refused: this stack has no n × n array."""
+        raise NotDense(
+            f"{type(self.stack).__name__} computes its kernels on demand and holds no n × n "
+            "matrix: ask for rows or blocks"
+        )
+
+    def diagonal(self) -> Array:
+        """All K(d)_ii."""
+        return self.weights[self._active] @ self.stack.diagonals()[self._active]
+
+    def rows(self, index: Index) -> Array:
+        """Whole rows."""
+        return self.block(index, np.arange(self.n))
+
+    def block(self, rows: Index, columns: Index) -> Array:
+        """Some rows and columns, a new array."""
+        rows, columns = np.arange(self.n)[rows], np.arange(self.n)[columns]
+        total = np.zeros((rows.size, columns.size))
+        for k in self._active:
+            total += self.weights[k] * self.stack.block(int(k), rows, columns)
+        return total
+
+    def __matmul__(self, v: Array) -> Array:
+        if not self._active.size:
+            return np.zeros(self.n)
+        return self.weights[self._active] @ self.stack.matvecs(v, kernels=self._active)
+
+    def factor(self) -> tuple[Array, float] | None:
+        """None: blocks are no factors."""
+        return None
+
+
+class Shifted:
+    """K(d) + τI."""
+
+    def __init__(self, kernel: CombinedKernel, tau: float) -> None:
+        self.kernel, self.tau = kernel, tau
+        self._dense: Array | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        return self.kernel.n
+
+    @property
+    def is_dense(self) -> bool:
+        """As the kernel that is shifted."""
+        return self.kernel.is_dense
+
+    def dense(self) -> Array:
+        """The array with the ridge on its diagonal, read-only."""
+        if self._dense is None:
+            total = self.kernel.dense()
+            if self.tau != 0.0:
+                total = total.copy()
+                total[np.diag_indices(self.n)] += self.tau
+                total.flags.writeable = False
+            self._dense = total
+        return self._dense
+
+    def diagonal(self) -> Array:
+        """All K(d)_ii + τ."""
+        return self.kernel.diagonal() + self.tau
+
+    def rows(self, index: Index) -> Array:
+        """Whole rows."""
+        places = np.arange(self.n)[index]
+        total = np.array(self.kernel.rows(places))
+        total[np.arange(places.size), places] += self.tau
+        return total
+
+    def block(self, rows: Index, columns: Index) -> Array:
+        """Some rows and columns, a new array."""
+        rows, columns = np.arange(self.n)[rows], np.arange(self.n)[columns]
+        return self.kernel.block(rows, columns) + self.tau * (rows[:, None] == columns)
+
+    def __matmul__(self, v: Array) -> Array:
+        return self.kernel @ v + self.tau * v
+
+    def factor(self) -> tuple[Array, float] | None:
+        """The factor of the kernel that is shifted, and its ridge plus τ."""
+        found = self.kernel.factor()
+        return None if found is None else (found[0], found[1] + self.tau)

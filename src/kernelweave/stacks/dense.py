@@ -1,0 +1,269 @@
+"""m kernel matrices over the same n points, as the solvers see them.
+
+    combine(d) = Σ_k d_k K_k        quad_forms(v)_k = vᵀ K_k v        matvecs(v)_k = K_k v
+
+``KernelStack`` holds the matrices in memory. Whatever else offers these methods is a stack too;
+``tests/stack_contract.py`` says what they promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from kernelweave._core.checks import check_vector
+from kernelweave._core.types import Array, Index
+from kernelweave.stacks import _passes
+from kernelweave.stacks.memory import require_memory
+from kernelweave.stacks.validation import (
+    Voice,
+    as_matrices,
+    as_places,
+    check_definite,
+    check_entries,
+    count_threads,
+    float_type,
+    read_only,
+)
+
+PIECE = 8192  # numbers of a combined matrix that stay in cache while the kernels stream past
+SPARSE = 0.4, 0.7  # share of non-zeros in v below which K v is summed over rows of K, by symmetry
+LONG = 1000  # points from which the second share holds: four of its rows are four streams
+
+
+class KernelStack:
+    """Symmetric positive semidefinite matrices K_1, …, K_m of one size n, dense in memory.
+
+    The numbers are trusted from here on: solvers check nothing quadratic again. They are kept as
+    a read-only view of ``K`` when it is C-contiguous and of the right dtype, as a copy otherwise.
+    Sums are float64 whatever the dtype, and the same to the last bit for every ``n_jobs``.
+
+    Parameters
+    ----------
+    K : array (m, n, n), or a sequence of m arrays (n, n)
+        The kernel matrices. One all zero is allowed.
+    check : bool
+        Whether to make sure that K is finite, symmetric and positive semidefinite, up to rounding
+        (that of float32 where K or ``dtype`` is float32).
+    dtype : float64 (None) or float32
+        How the matrices are kept. float32 takes half the memory and time.
+    indefinite : "raise" or "clip"
+        What the check does about negative eigenvalues: refuse, or set them to zero in a copy.
+    n_jobs : int or None
+        Threads for large stacks; None is 1, −1 is one for each core.
+    """
+
+    __slots__ = ("_K", "_diagonals", "_n_jobs", "_precision", "_traces")
+
+    def __init__(
+        self,
+        K: ArrayLike | Sequence[ArrayLike],
+        check: bool = True,
+        *,
+        dtype: DTypeLike | None = None,
+        indefinite: str = "raise",
+        n_jobs: int | None = None,
+    ) -> None:
+        if indefinite not in ("raise", "clip"):
+            raise ValueError(f"indefinite must be 'raise' or 'clip', found {indefinite!r}")
+        threads = count_threads(n_jobs)
+        data, owned, precision = as_matrices(K, float_type(dtype))
+        if check:
+            voice, clip = Voice(), indefinite == "clip"
+            scales, _ = check_entries(data, precision, threads, voice)
+            data = check_definite(data, scales, precision, threads, clip, owned, voice)
+        self._set(data, n_jobs, precision)
+
+    def _set(self, data: NDArray, n_jobs: int | None, precision: np.dtype) -> None:
+        # One type for every input (read-only, C order), so that each pass compiles once.
+        self._K = read_only(np.require(data, requirements=["C", "A"]))
+        self._diagonals: Array | None = None
+        self._traces: Array | None = None
+        self._n_jobs = n_jobs
+        self._precision = precision
+
+    @classmethod
+    def _trusted(cls, data: NDArray, n_jobs: int | None, precision: np.dtype) -> Self:
+        stack = cls.__new__(cls)
+        stack._set(data, n_jobs, precision)
+        return stack
+
+    @classmethod
+    def allocate(cls, m: int, n: int, dtype: DTypeLike = np.float64) -> NDArray:
+        """An (m, n, n) array to fill and hand to ``KernelStack(K, check=False, dtype=dtype)``."""
+        kind = float_type(dtype)
+        require_memory(m, n, kind)
+        return np.empty((m, n, n), kind)
+
+    @property
+    def m(self) -> int:
+        """Number of kernels."""
+        return int(self._K.shape[0])
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        return int(self._K.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype:
+        """How the matrices are kept."""
+        return self._K.dtype
+
+    @property
+    def precision(self) -> np.dtype:
+        """How precise the numbers are: float32 if they came so, however they are kept."""
+        return self._precision
+
+    @property
+    def n_jobs(self) -> int | None:
+        """Threads for large stacks, as given."""
+        return self._n_jobs
+
+    def diagonals(self) -> Array:
+        """K_k[i, i], shape (m, n), read-only."""
+        if self._diagonals is None:
+            self._diagonals = _frozen(np.einsum("kii->ki", self._K).astype(np.float64))
+        return self._diagonals
+
+    def traces(self) -> Array:
+        """Σ_i K_k[i, i], shape (m,), read-only."""
+        if self._traces is None:
+            self._traces = _frozen(self.diagonals().sum(axis=1))
+        return self._traces
+
+    def combine(self, weights: ArrayLike) -> Array:
+        """Σ_k weights_k K_k, shape (n, n), read-only; kernels of weight zero are not touched.
+
+        One kernel of weight 1 is handed out as it is, without a copy, if it is kept in float64.
+        """
+        w = check_vector("weights", weights, self.m, finite=False)
+        active = np.flatnonzero(w)
+        if len(active) == 1 and w[active[0]] == 1.0 and self.dtype == np.float64:
+            return self._K[active[0]]
+        begins = np.arange(0, self.n**2, PIECE, dtype=np.int64)
+        ends = np.minimum(begins + PIECE, self.n**2)
+        total = self._sums(active * self.n**2, w[active], begins, ends)
+        return _frozen(total.reshape(self.n, self.n))
+
+    def rows(self, weights: ArrayLike, index: Index) -> Array:
+        """Rows ``index`` of Σ_k weights_k K_k, shape (len(index), n)."""
+        w = check_vector("weights", weights, self.m, finite=False)
+        active = np.flatnonzero(w)
+        places = as_places(index, self.n, "index")
+        if len(active) == 1 and w[active[0]] == 1.0:
+            return self._K[active[0]].take(places, axis=0).astype(np.float64, copy=False)
+        begins = places * self.n
+        total = self._sums(active * self.n**2, w[active], begins, begins + self.n)
+        return total.reshape(len(places), self.n)
+
+    def quad_forms(self, v: ArrayLike, kernels: Index | None = None) -> Array:
+        """vᵀ K_k v for each of ``kernels``, shape (m,) or (len(kernels),).
+
+        Reads the lower triangle only, and of that the rows where v is not zero.
+        """
+        x = check_vector("v", v, self.n, finite=False)
+        chosen = as_places(kernels, self.m, "kernels")
+        support = np.flatnonzero(x)
+        rows, values = _in_fours(support, x[support])
+        out = np.empty((len(chosen), -(-len(rows) // _passes.BLOCK)))
+        tasks = -(-len(chosen) // 4) * out.shape[1]
+        reads = len(chosen) * len(rows) * self.n // 2
+        self._share(_passes.quad_forms, tasks, reads, self._K, chosen, rows, values, x, out)
+        return out.sum(axis=1)
+
+    def matvecs(
+        self, v: ArrayLike, rows: Index | None = None, kernels: Index | None = None
+    ) -> Array:
+        """K_k[rows] v for each of ``kernels``, shape (m', n'): (m, n) unless some are chosen."""
+        x = check_vector("v", v, self.n, finite=False)
+        places = as_places(rows, self.n, "rows")
+        chosen = as_places(kernels, self.m, "kernels")
+        support = np.flatnonzero(x)
+        if len(support) < SPARSE[self.n >= LONG] * len(places):  # K v = Σ_j v_j K[j]
+            begins = chosen * self.n**2
+            total = self._sums(support * self.n, x[support], begins, begins + self.n)
+            total = total.reshape(len(chosen), self.n)
+            return total if rows is None else total.take(places, axis=1)
+        out = np.empty((len(chosen), len(places)))
+        tasks = -(-len(chosen) // 4) * -(-len(places) // _passes.BLOCK)
+        reads = out.size * self.n
+        self._share(_passes.matvecs, tasks, reads, self._K, chosen, places, x, out)
+        return out
+
+    def restrict(self, rows: Index) -> Self:
+        """The same kernels on some of the points, in the order of ``rows``."""
+        places = as_places(rows, self.n, "rows", empty=False)
+        if np.array_equal(places, np.arange(self.n)):
+            return self
+        out = self.allocate(self.m, len(places), self.dtype)
+        self._share(_passes.submatrices, self.m, out.size, self._K, places, out)
+        return self._trusted(out, self.n_jobs, self.precision)
+
+    def select(self, kernels: Index) -> Self:
+        """Some of the kernels on the same points; consecutive ones are shared, not copied."""
+        chosen = as_places(kernels, self.m, "kernels", empty=False)
+        if np.all(np.diff(chosen) == 1):
+            return self._trusted(self._K[chosen[0] : chosen[-1] + 1], self.n_jobs, self.precision)
+        out = self.allocate(len(chosen), self.n, self.dtype)
+        np.take(self._K, chosen, axis=0, out=out, mode="clip")
+        return self._trusted(out, self.n_jobs, self.precision)
+
+    def threaded(self, n_jobs: int | None) -> Self:
+        """The same matrices, worked on by ``n_jobs`` threads."""
+        count_threads(n_jobs)
+        return self._trusted(self._K, n_jobs, self.precision)
+
+    def _sums(
+        self,
+        offsets: NDArray[np.int64],
+        weights: Array,
+        begins: NDArray[np.int64],
+        ends: NDArray[np.int64],
+    ) -> Array:
+        """Σ_a weights_a · (the numbers ``begins`` to ``ends`` after offset a), piece by piece."""
+        sizes = ends - begins
+        to = np.cumsum(sizes) - sizes
+        out = np.zeros(sizes.sum()) if not len(offsets) else np.empty(sizes.sum())
+        pieces = np.stack([begins, ends, to], axis=1)
+        offsets, weights = _in_fours(offsets, weights)
+        reads = out.size * len(offsets)
+        flat = self._K.reshape(-1)
+        self._share(_passes.weighted_sums, len(pieces), reads, flat, offsets, weights, pieces, out)
+        return out
+
+    def _share(self, work: Callable[..., None], tasks: int, reads: int, *args: Any) -> None:
+        _passes.run(work, tasks, reads, count_threads(self.n_jobs), *args)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self)._trusted, (self._K, self._n_jobs, self._precision)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(m={self.m}, n={self.n}, dtype={self.dtype})"
+
+
+def as_stack(K: ArrayLike | KernelStack) -> KernelStack:
+    """``K`` itself, or the stack of an array, validated."""
+    return K if isinstance(K, KernelStack) else KernelStack(K)
+
+
+def matrices(stack: KernelStack) -> Iterator[Array]:
+    """Each K_k in turn, float64 and read-only."""
+    return (stack.combine(alone) for alone in np.eye(stack.m))
+
+
+def _in_fours(index: NDArray[np.int64], values: Array) -> tuple[NDArray[np.int64], Array]:
+    """Both filled up to a multiple of four: the last index again, with value zero."""
+    missing = -len(index) % 4
+    if missing:
+        index = np.concatenate([index, np.full(missing, index[-1])])
+        values = np.concatenate([values, np.zeros(missing)])
+    return index, values
+
+
+def _frozen(array: Array) -> Array:
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,146 @@
+"""What solvers ask of m kernels over n points: the stack protocol.
+
+    K(d) = Σ_k d_k K_k        quad_forms(v)_k = vᵀK_k v        matvecs(v)_k = K_k v
+
+A stack is any object with three things:
+
+    n, m                           the number of points, and of kernels (whole numbers)
+    block(kernel, rows, columns)   K_kernel at these rows and columns, as an array of float64 of
+                                   shape (len(rows), len(columns)); ``kernel`` is a number from 0
+                                   to m − 1, ``rows`` and ``columns`` are arrays of row numbers
+
+The kernels must be symmetric and positive semidefinite; nobody checks that again. ``learn(stack,
+y)`` then works. Everything else that ``Stack`` names has a default, computed from ``block``
+(``kernelweave.stacks.defaults``). An object that knows a faster way defines the method itself, and
+is asked instead.
+
+``combined(weights)`` hands out K(d) as a ``CombinedKernel``. It does not promise that an n × n
+array exists: a solver asks ``is_dense`` first, and works on blocks where that is false.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelweave._core.types import Array, Index
+
+
+class CombinedKernel(Protocol):
+    """K(d) = Σ_k d_k K_k, symmetric, over n points."""
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        ...
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether ``dense`` is affordable."""
+        ...
+
+    def diagonal(self) -> Array:
+        """All K(d)_ii, shape (n,)."""
+        ...
+
+    def rows(self, index: Index) -> Array:
+        """Whole rows of K(d), shape (len(index), n)."""
+        ...
+
+    def block(self, rows: Index, columns: Index) -> Array:
+        """K(d) at these rows and columns, a new array."""
+        ...
+
+    def __matmul__(self, v: Array) -> Array:
+        """K(d) v, shape (n,)."""
+        ...
+
+    def dense(self) -> Array:
+        """K(d) as an array (n, n), read-only; raises ``NotDense`` where there is none."""
+        ...
+
+    def factor(self) -> tuple[Array, float] | None:
+        """F (n, R) and τ with K(d) = FFᵀ + τI, where every part has such a factor; else None."""
+        ...
+
+
+class Stack(Protocol):
+    """m kernels over n points. ``n``, ``m`` and ``block`` are required, the rest has defaults."""
+
+    @property
+    def n(self) -> int:
+        """Number of points. Required."""
+        ...
+
+    @property
+    def m(self) -> int:
+        """Number of kernels. Required."""
+        ...
+
+    def block(self, kernel: int, rows: Index, columns: Index) -> Array:
+        """One kernel at some rows and columns, float64. Required."""
+        ...
+
+    @property
+    def precision(self) -> np.dtype:
+        """How precise the numbers are, float64 or float32."""
+        ...
+
+    def diagonals(self) -> Array:
+        """All K_k[i, i], shape (m, n)."""
+        ...
+
+    def traces(self) -> Array:
+        """All tr K_k, shape (m,)."""
+        ...
+
+    def quad_forms(self, v: ArrayLike, kernels: Index | None = None) -> Array:
+        """All vᵀK_k v, or those of some kernels."""
+        ...
+
+    def matvecs(
+        self, v: ArrayLike, rows: Index | None = None, kernels: Index | None = None
+    ) -> Array:
+        """All K_k v, shape (m, n), or some rows of some of them."""
+        ...
+
+    def combined(self, weights: ArrayLike) -> CombinedKernel:
+        """K(d) for these weights; kernels of weight zero are not touched."""
+        ...
+
+    def restrict(self, rows: Index) -> Stack:
+        """The same kernels on some of the points, in the order of ``rows``."""
+        ...
+
+    def select(self, kernels: Index) -> Stack:
+        """Some of the kernels on the same points."""
+        ...
+
+    def threaded(self, n_jobs: int | None) -> Stack:
+        """The same kernels, worked on by ``n_jobs`` threads where the stack has threads."""
+        ...
+
+
+class NotDense(TypeError):
+    """An n × n array was asked for, but this stack never holds one."""
+
+
+REQUIRED = ("n", "m", "block")
+OPTIONAL = (
+    "precision",
+    "diagonals",
+    "traces",
+    "quad_forms",
+    "matvecs",
+    "combined",
+    "restrict",
+    "select",
+    "threaded",
+)
+
+
+def is_stack(K: Any) -> bool:
+    """Whether ``K`` keeps the required part of the protocol."""
+    return all(hasattr(K, name) for name in REQUIRED)

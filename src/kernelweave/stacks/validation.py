@@ -1,0 +1,220 @@
+"""What may enter a stack: real, finite, symmetric, positive semidefinite matrices of one size.
+
+Every tolerance is relative to the kernel it judges, so kernels of any scale are alike.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from scipy.linalg import eigh, eigvalsh, lapack
+
+from kernelweave._core.checks import is_whole, refuse_masked, refuse_sparse, shown
+from kernelweave._core.types import Array, Index
+from kernelweave.stacks import _passes
+from kernelweave.stacks.memory import require_memory
+
+ASYMMETRY = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-4}  # of the largest entry
+# Of a single kernel's largest eigenvalue; of the trace of a combination of them.
+NEGATIVITY = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-5}
+SMALL = 1000  # points up to which LAPACK, whose threads wait for each other, gains little
+
+
+def float_type(dtype: DTypeLike | None) -> np.dtype:
+    """float64 (the default) or float32."""
+    try:
+        kind = np.dtype(np.float64 if dtype is None else dtype)
+    except TypeError:
+        raise ValueError(f"dtype must be float64 or float32, found {shown(dtype)}") from None
+    if kind not in ASYMMETRY:
+        raise ValueError(f"dtype must be float64 or float32, found {kind}")
+    return kind
+
+
+def count_threads(n_jobs: int | None) -> int:
+    """Threads meant by ``n_jobs``: None is 1, −1 is one for each core this process may use."""
+    if n_jobs is None:
+        return 1
+    if not is_whole(n_jobs):
+        raise TypeError(f"n_jobs must be None or a whole number, found {n_jobs!r}")
+    if n_jobs == -1:
+        cores = getattr(os, "sched_getaffinity", None)
+        return len(cores(0)) if cores else os.cpu_count() or 1
+    if n_jobs < 1:
+        raise ValueError(f"n_jobs must be None, -1 or at least 1, found {n_jobs}")
+    return int(n_jobs)
+
+
+def as_places(index: Index | None, size: int, name: str, empty: bool = True) -> NDArray[np.int64]:
+    """What ``index`` picks from 0, …, size − 1, as NumPy would: numbers, a mask or a slice."""
+    places = np.arange(size, dtype=np.int64)
+    if index is not None and not isinstance(index, slice):
+        index = np.asarray(index)
+        index = index if index.size else index.astype(np.int64)
+        if index.ndim != 1:
+            raise IndexError(f"{name} must be one-dimensional, found shape {index.shape}")
+    if index is not None:
+        try:
+            places = np.ascontiguousarray(places[index])
+        except IndexError as error:
+            raise IndexError(f"{name}: {error}") from None
+    if not (empty or len(places)):
+        raise ValueError(f"{name} picks nothing")
+    return places
+
+
+def as_matrices(
+    K: ArrayLike | Sequence[ArrayLike], dtype: np.dtype
+) -> tuple[NDArray, bool, np.dtype]:
+    """K as one C-contiguous (m, n, n) array, whether that is a copy, and how precise it can be.
+
+    It is K itself where that will do. float32 numbers stay as rough as they were in float64.
+    """
+    listed = isinstance(K, list | tuple)
+    parts = [as_real(A, f"K[{k}]") for k, A in enumerate(K)] if listed else as_real(K, "K")  # type: ignore[arg-type]
+    shape = (len(parts), *parts[0].shape) if listed and parts else np.shape(parts)
+    if len(shape) == 2 and 0 not in shape:
+        raise ValueError(
+            f"K must have shape (m, n, n), found {shape}; for a single kernel pass K[None]"
+        )
+    if 0 in shape:
+        raise ValueError(f"K is empty: found shape {shape}")
+    if len(shape) != 3 or shape[1] != shape[2]:
+        raise ValueError(f"K must have shape (m, n, n), found {shape}")
+    for k, A in enumerate(parts):
+        if A.shape != shape[1:]:
+            raise ValueError(f"K[{k}] has shape {A.shape}, but K[0] has shape {shape[1:]}")
+    rough = any(is_rough(A) for A in parts)
+    precision = np.dtype(np.float32) if rough else dtype
+    if isinstance(parts, np.ndarray) and parts.dtype == dtype:
+        if parts.flags.c_contiguous and parts.flags.aligned:
+            return parts, False, precision
+    require_memory(shape[0], shape[1], dtype)
+    data = np.empty(shape, dtype)
+    for k, A in enumerate(parts):
+        data[k] = A
+    return data, True, precision
+
+
+def is_rough(A: NDArray) -> bool:
+    """Whether the numbers in A are float32 or shorter."""
+    return A.dtype.kind == "f" and A.dtype.itemsize <= 4
+
+
+def as_real(A: Any, name: str) -> NDArray:
+    """A as an array of real numbers."""
+    refuse_masked(name, A)
+    refuse_sparse(name, A)
+    array = np.asarray(A)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(
+            f"{name} must hold real numbers, found {type(A).__name__} of dtype {array.dtype}"
+        )
+    return array
+
+
+@dataclass(frozen=True)
+class Voice:
+    """How errors speak: what the matrices are called, and what to do about their faults."""
+
+    names: Callable[[int], str] = "K[{}]".format
+    symmetrize: str = "(K + K.transpose(0, 2, 1)) / 2"
+    definite: str = (
+        "KernelStack(K, indefinite='clip') sets negative eigenvalues to zero, or leave this kernel "
+        "out"
+    )
+
+
+def check_entries(
+    K: NDArray, precision: np.dtype, threads: int, voice: Voice
+) -> tuple[Array, Array]:
+    """Raise ``ValueError`` unless all is finite and symmetric; max |K_k| and max |K_k − K_kᵀ|."""
+    scales, gaps = np.empty(len(K)), np.empty(len(K))
+    K = read_only(K)
+    _passes.run(_passes.survey, len(K), K.size, threads, K, scales, gaps)
+    bad = np.flatnonzero(np.isinf(scales))
+    if len(bad):
+        A = K[bad[0]]
+        i, j = np.argwhere(~np.isfinite(A))[0]
+        others = f" ({len(bad)} kernels have such)" if len(bad) > 1 else ""
+        raise ValueError(
+            f"{voice.names(bad[0])} has {np.isnan(A).sum()} NaN and {np.isinf(A).sum()} infinite "
+            f"entries, the first at [{i}, {j}]{others}"
+        )
+    bad = np.flatnonzero(gaps > ASYMMETRY[precision] * scales)
+    if len(bad):
+        k = bad[0]
+        difference = np.abs(np.subtract(K[k], K[k].T, dtype=np.float64))
+        i, j = np.unravel_index(difference.argmax(), difference.shape)
+        raise ValueError(
+            f"{voice.names(k)} is not symmetric: entries [{i}, {j}] and [{j}, {i}] differ by "
+            f"{gaps[k]:.3g} (largest entry {scales[k]:.3g}); if that is rounding, pass "
+            f"{voice.symmetrize}"
+        )
+    return scales, gaps
+
+
+def check_definite(
+    K: NDArray,
+    scales: Array,
+    precision: np.dtype,
+    threads: int,
+    clip: bool,
+    owned: bool,
+    voice: Voice,
+) -> NDArray:
+    """Raise ``ValueError`` for negative eigenvalues, or set them to zero in a copy.
+
+    λ_min ≥ −tol·max|λ| counts as rounding. A Cholesky factor of K_k + tol·mean(diag)·I proves
+    that much, because the mean of the diagonal, which is that of the eigenvalues, is at most
+    the largest; only where there is none are eigenvalues computed.
+    """
+    tolerance = NEGATIVITY[precision]
+    require_memory(1, K.shape[1], np.float64)
+    for k in map(int, np.flatnonzero(~_have_factors(K, scales, tolerance, threads))):
+        A = np.divide(K[k], scales[k], dtype=np.float64)
+        values = eigvalsh(A)
+        if values[0] >= -tolerance * np.abs(values).max():
+            continue
+        if not clip:
+            raise ValueError(
+                f"{voice.names(k)} is not positive semidefinite: smallest eigenvalue "
+                f"{values[0] * scales[k]:.3g} (largest {values[-1] * scales[k]:.3g})"
+                + (voice.definite and f"; {voice.definite}")
+            )
+        if not owned:
+            require_memory(K.shape[0], K.shape[1], K.dtype)
+            K, owned = K.copy(), True
+        values, V = eigh(A)
+        A = (V * np.maximum(values, 0.0)) @ V.T
+        K[k] = (A + A.T) * (scales[k] / 2)
+    return K
+
+
+def _have_factors(K: NDArray, scales: Array, tolerance: float, threads: int) -> NDArray[np.bool_]:
+    """Whether each K_k + tolerance·mean(diag)·I has a Cholesky factor; zero matrices pass."""
+    m, n, _ = K.shape
+    zero = scales == 0
+    scales = np.where(zero, 1.0, scales)
+    shifts = tolerance * np.einsum("kii->k", K, dtype=np.float64) / n / scales + zero
+    found = np.zeros(m, dtype=np.bool_)
+    if n <= SMALL:
+        _passes.run(_passes.factors, m, m * n**3 // 8, threads, read_only(K), scales, shifts, found)
+        return found
+    for k in np.flatnonzero(shifts > 0):
+        A = np.divide(K[k], scales[k], dtype=np.float64)
+        A.flat[:: n + 1] += shifts[k]
+        found[k] = lapack.dpotrf(A.T, lower=1, clean=0, overwrite_a=1)[1] == 0
+    return found
+
+
+def read_only(array: NDArray) -> NDArray:
+    """A view that cannot be written to: the one type of array the compiled passes see."""
+    view = array.view(np.ndarray)
+    view.flags.writeable = False
+    return view

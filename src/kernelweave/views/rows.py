@@ -1,0 +1,240 @@
+"""Rows of X as one view sees them, and what all kernels of a view share: products, distances."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._core.types import Array
+from kernelweave.views import triangle
+from kernelweave.views.columns import View
+from kernelweave.views.distances import from_half_products, sq_distances, sq_norms
+from kernelweave.views.table import Table
+
+_ENOUGH = 1000  # rows from which a median distance is taken
+_STEP = 256  # rows of a matrix computed at a time
+
+
+class Rows:
+    """Rows of X in one view, converted to what a kernel asks for when it first asks."""
+
+    def __init__(self, table: Table, view: View) -> None:
+        self.table = table
+        self.view = view
+        self._memory: dict[Hashable, Array] = {}
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @cached_property
+    def raw(self) -> NDArray[Any]:
+        """The columns as they came, floats if all of them are numbers."""
+        return self.table.raw(self.view.columns)
+
+    def only_column(self, who: str, what: str, advice: str = "") -> NDArray[Any]:
+        """The one column of the view, as it came; ``who`` asks for it as ``what``."""
+        if self.raw.shape[1] != 1:
+            raise ValueError(
+                f"{who} takes one column of {what}; view {self.view.name!r} has "
+                f"{self.raw.shape[1]} columns. {advice}Use (name, kernel, column)."
+            )
+        return self.raw[:, 0]
+
+    @cached_property
+    def values(self) -> Array:
+        """The columns as finite floats, standardised if the view says so."""
+        values: Array = self.table.floats(self.view.columns)
+        if self.view.shift is not None and self.view.factor is not None:
+            values -= self.view.shift
+            values *= self.view.factor
+        return values
+
+    @cached_property
+    def sq_norms(self) -> Array:
+        """|x|² of every row."""
+        return sq_norms(self.values)
+
+    @cached_property
+    def median_distance(self) -> float:
+        """Median of |x − z| over pairs of rows that differ (1 if none do)."""
+        return _median(np.sqrt(_apart(self._sample().sq_distances)))
+
+    @cached_property
+    def median_l1_distance(self) -> float:
+        """Median of |x − z|₁ over pairs of rows that differ (1 if none do)."""
+        return _median(_apart(self._sample().l1_distances))
+
+    def _sample(self) -> Gram:
+        rows = self
+        if len(self) > _ENOUGH:
+            spread = np.linspace(0, len(self) - 1, _ENOUGH).astype(int)
+            rows = Rows(self.table.take(spread), self.view)
+        return Gram(rows)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"table": self.table, "view": self.view, "_memory": {}}
+
+    def remember(self, key: Hashable, compute: Callable[[], Array]) -> Array:
+        """``compute()``, once for each key: features several kernels read off these rows."""
+        if key not in self._memory:
+            self._memory[key] = compute()
+        return self._memory[key]
+
+
+class Scratch:
+    """Arrays that one view's pair hands on to the next.
+
+    Fresh memory costs more than the arithmetic done in it: the system clears every page.
+    """
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Array] = {}
+
+    def __call__(self, use: str, shape: tuple[int, ...]) -> Array:
+        """An uninitialised array of this shape, the same memory for the same use."""
+        size = math.prod(shape)
+        flat = self._arrays.get(use)
+        if flat is None or flat.size < size:
+            flat = self._arrays[use] = np.empty(size)
+        return flat[:size].reshape(shape)
+
+
+class Pair:
+    """Products and distances between the rows ``a`` and ``b`` of one view, each computed once.
+
+    They live in ``scratch``: a pair is done with when the next one begins.
+    """
+
+    def __init__(self, a: Rows, b: Rows, scratch: Scratch | None = None) -> None:
+        self.a = a
+        self.b = b
+        self._scratch = Scratch() if scratch is None else scratch
+
+    @property
+    def same(self) -> bool:
+        """Whether these are rows and themselves."""
+        return self.a is self.b
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of all arrays about this pair: the number of rows on either side."""
+        return len(self.a), len(self.b)
+
+    def scratch(self, use: str) -> Array:
+        """Room for an array about this pair, until the next asks for the same use."""
+        return self._scratch(use, self.shape)
+
+    @cached_property
+    def products(self) -> Array:
+        """xᵀz for every pair."""
+        a, b, out = self.a.values, self.b.values, self.scratch("products")
+        if a.shape[1] == 1:
+            self.outer(a[:, 0], b[:, 0], out)
+        else:
+            np.matmul(a, b.T, out=out)
+        return out
+
+    @cached_property
+    def sq_distances(self) -> Array:
+        """|x − z|² for every pair."""
+        return sq_distances(self.a.values, self.b.values, self.scratch("distances"))
+
+    @cached_property
+    def l1_distances(self) -> Array:
+        """Σ_j |x_j − z_j| for every pair."""
+        from scipy.spatial.distance import cdist
+
+        a, b, out = self.a.values, self.b.values, self.scratch("l1 distances")
+        for rows, columns in self.blocks():
+            self.put(rows, cdist(a[rows], b[columns], "cityblock"), out)
+        return out
+
+    def blocks(self) -> Iterator[tuple[slice, slice]]:
+        """Rows of ``a``, some at a time, and the rows of ``b`` that they are compared with."""
+        for start in range(0, len(self.a), _STEP):
+            yield slice(start, start + _STEP), slice(None)
+
+    def put(self, rows: slice, block: Array, out: Array) -> None:
+        """Write what was computed for one of the ``blocks`` into its place."""
+        out[rows] = block
+
+    def outer(self, u: Array, v: Array, out: Array) -> None:
+        """Write u_i v_j for every pair, u_i of row i of ``a`` and v_j of row j of ``b``."""
+        np.multiply.outer(u, v, out=out)
+
+
+class Gram(Pair):
+    """Rows and themselves: all arrays are lower triangles (``kernelweave.views.triangle``).
+
+    Distances are exactly zero on the diagonal.
+    """
+
+    def __init__(self, rows: Rows, scratch: Scratch | None = None) -> None:
+        super().__init__(rows, rows, scratch)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of pairs."""
+        return (triangle.size(len(self.a)),)
+
+    @cached_property
+    def products(self) -> Array:
+        """xᵀz for every pair."""
+        return self._products(self.a.values, self.scratch("products"))
+
+    @cached_property
+    def sq_distances(self) -> Array:
+        """|x − z|² for every pair."""
+        x, out = self.a.values, self.scratch("distances")
+        if x.shape[1] == 1:
+            triangle.sq_differences(x[:, 0], out)
+        else:
+            centred = x - x.mean(axis=0)
+            norms = sq_norms(centred)
+            if not np.isfinite(norms).all():
+                raise ValueError(
+                    f"X: columns of view {self.a.view.name!r} reach {np.abs(x).max():.3g}, too "
+                    "large to square. Scale them, or let scale='standard' of KernelBank do it."
+                )
+            self._products(centred, out)
+            from_half_products(x, norms, out)
+        return out
+
+    def blocks(self) -> Iterator[tuple[slice, slice]]:
+        """Some rows at a time, and those up to the last of them."""
+        for start in range(0, len(self.a), _STEP):
+            yield slice(start, start + _STEP), slice(start + _STEP)
+
+    def put(self, rows: slice, block: Array, out: Array) -> None:
+        """Write a block, which reaches as far as the diagonal or farther, into its place."""
+        triangle.pack(np.ascontiguousarray(block), rows.start, out)
+
+    def outer(self, u: Array, v: Array, out: Array) -> None:
+        """Write u_i u_j for every pair; ``v`` equals ``u``."""
+        triangle.products(np.ascontiguousarray(u), out)
+
+    def whole(self) -> Pair:
+        """The same rows, arrays about them as whole matrices."""
+        return Pair(self.a, self.b, self._scratch)
+
+    def _products(self, x: Array, out: Array) -> Array:
+        if x.shape[1] == 1:
+            triangle.products(x[:, 0], out)
+        else:
+            for rows, columns in self.blocks():
+                self.put(rows, x[rows] @ x[columns].T, out)
+        return out
+
+
+def _apart(distances: Array) -> Array:
+    """Distances between rows that differ: those that are not zero up to rounding."""
+    return distances[distances > 1e-12 * distances.max(initial=0.0)]
+
+
+def _median(distances: Array) -> float:
+    return float(np.median(distances)) if distances.size else 1.0

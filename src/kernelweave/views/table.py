@@ -1,0 +1,237 @@
+"""What X holds: one reading of arrays, lists and data frames, column by column.
+
+Columns of numbers become floats once. Columns of anything else (strings, dates, objects) stay as
+they came, for the kernels that ask for them; a kernel that needs numbers says which column stands
+in its way.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._core.checks import is_sparse, refuse_masked, shown, some
+
+Array = NDArray[np.floating[Any]]
+
+_NUMBERS = "biuf"  # NumPy's kinds of real numbers
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of X: ``numbers`` (n, d), and ``objects`` (n, d) as given if some column has none."""
+
+    numbers: Array
+    objects: NDArray[Any] | None
+    numeric: NDArray[np.bool_]
+    names: tuple[Any, ...] | None
+
+    @classmethod
+    def read(cls, X: Any) -> Table:
+        """Read a 2-D array, a list of rows or a data frame; refuse what no kernel could use."""
+        if isinstance(X, cls):
+            return X
+        if is_sparse(X):
+            raise TypeError(
+                "Sparse data was passed for X, but dense data is required. "
+                "Use '.toarray()' to convert to a dense numpy array."
+            )
+        refuse_masked("X", X)
+        names = tuple(X.columns) if hasattr(X, "columns") else None
+        data = _as_array(X)
+        if data.dtype.kind == "c":
+            raise ValueError(f"Complex data not supported; found {shown(data)}.")
+        _check_shape(data)
+        n_columns = data.shape[1]
+        if data.dtype.kind in _NUMBERS:
+            numbers = np.ascontiguousarray(data, dtype=np.float64)
+            return cls(numbers, None, np.ones(n_columns, dtype=bool), names)
+        columns = [_as_numbers(data[:, j]) for j in range(n_columns)]
+        numeric = np.array([column is not None for column in columns])
+        blank = np.full(len(data), np.nan)
+        numbers = np.column_stack([blank if column is None else column for column in columns])
+        return cls(np.ascontiguousarray(numbers), None if numeric.all() else data, numeric, names)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of X."""
+        return self.numbers.shape[1]
+
+    def take(self, rows: Any) -> Table:
+        """Some of the rows, as a table of its own that shares no memory."""
+        objects = None if self.objects is None else self.objects[rows].copy()
+        return Table(self.numbers[rows].copy(), objects, self.numeric, self.names)
+
+    def block(self, rows: slice) -> Table:
+        """Consecutive rows, sharing memory."""
+        objects = None if self.objects is None else self.objects[rows]
+        return Table(self.numbers[rows], objects, self.numeric, self.names)
+
+    def join(self, other: Table) -> Table:
+        """These rows, and after them those of ``other``."""
+        other.check_like(self)
+        numeric = self.numeric & other.numeric
+        objects = None if numeric.all() else np.vstack([self._objects, other._objects])
+        numbers = np.vstack([self.numbers, other.numbers])
+        return Table(numbers, objects, numeric, self.names)
+
+    def find(self, other: Table) -> NDArray[np.intp]:
+        """For each row of ``other`` the number of one here that equals it, −1 if there is none."""
+        other.check_like(self)
+        numbers = {key: number for number, key in enumerate(self._keys())}
+        return np.array([numbers.get(key, -1) for key in other._keys()], dtype=np.intp)
+
+    @property
+    def _objects(self) -> NDArray[Any]:
+        return self.numbers.astype(object) if self.objects is None else self.objects
+
+    def _keys(self) -> Iterator[tuple[Any, ...]]:
+        """What tells rows apart, one for each; NaN counts as one value."""
+        numbers = np.where(np.isnan(self.numbers), np.nan, self.numbers + 0.0)  # −0 is 0
+        for row in range(len(self)):
+            words = () if self.objects is None else self.objects[row, ~self.numeric]
+            yield numbers[row].tobytes(), *(_token(word) for word in words)
+
+    def label(self, column: int) -> str:
+        """Name of a column, ``x3`` for the fourth of an array."""
+        return f"x{column}" if self.names is None else str(self.names[column])
+
+    def raw(self, columns: Sequence[int]) -> NDArray[Any]:
+        """Columns as they came: floats where all of them hold numbers, else objects."""
+        index = list(columns)
+        if self.objects is None or self.numeric[index].all():
+            return self.numbers[:, index]
+        return self.objects[:, index]
+
+    def floats(self, columns: Sequence[int]) -> Array:
+        """Columns as finite floats; an error names the columns that are not."""
+        for column in columns:
+            if not self.numeric[column]:
+                self._refuse(column)
+        values = np.take(self.numbers, columns, axis=1)
+        if not np.isfinite(values.sum()):  # one cheap pass; a sum of finite numbers may overflow
+            bad = ~np.isfinite(values)
+            if bad.any():
+                raise ValueError(self._describe_gaps(columns, values, bad))
+        return values
+
+    def constant(self, columns: Sequence[int]) -> bool:
+        """Whether every one of these columns has the same value in all rows."""
+        return all(_is_constant(self.raw([column])[:, 0]) for column in columns)
+
+    def check_like(self, other: Table) -> None:
+        """Raise ValueError unless this table has the columns of ``other``, seen at fit."""
+        if self.n_columns != other.n_columns:
+            raise ValueError(
+                f"X has {self.n_columns} features, but KernelBank is expecting "
+                f"{other.n_columns} features as input."
+            )
+        if self.names is None or other.names is None or self.names == other.names:
+            return
+        unseen = [name for name in self.names if name not in other.names]
+        missing = [name for name in other.names if name not in self.names]
+        told = "The feature names should match those that were passed during fit.\n"
+        if unseen:
+            told += f"Feature names unseen at fit time: {some(map(repr, unseen))}\n"
+        if missing:
+            told += f"Feature names seen at fit time, yet now missing: {some(map(repr, missing))}\n"
+        if not unseen and not missing:
+            told += "Feature names must be in the same order as they were in fit.\n"
+        raise ValueError(told)
+
+    def _refuse(self, column: int) -> None:
+        assert self.objects is not None
+        name = self.label(column)
+        advice = "give it a kernel of its own, (name, kernel, columns), or encode it as numbers"
+        for value in self.objects[:, column]:
+            try:
+                float(value.item() if isinstance(value, np.str_) else value)
+            except (TypeError, ValueError) as error:
+                told = f"Column {name!r} of X does not hold numbers: {error}; {advice}."
+                raise type(error)(told) from error
+        raise ValueError(
+            f"Column {name!r} of X does not hold numbers but strings, found "
+            f"{shown(self.objects[0, column])}; all of them convert: use pd.to_numeric, or "
+            "astype(float) for an array."
+        )
+
+    def _describe_gaps(self, columns: Sequence[int], values: Array, bad: NDArray[np.bool_]) -> str:
+        told = []
+        for j in map(int, np.flatnonzero(bad.any(axis=0))):
+            missing = int(np.isnan(values[:, j]).sum())
+            infinite = int(bad[:, j].sum()) - missing
+            counts = [f"{missing} NaN"] * bool(missing) + [f"{infinite} infinity"] * bool(infinite)
+            told.append(f"{self.label(columns[j])!r} ({' and '.join(counts)})")
+        return (
+            f"Input X contains NaN or infinity in column {some(told)} among "
+            f"{len(self)} rows. Kernels on numbers need finite values: impute or drop them first."
+        )
+
+
+def _as_array(X: Any) -> NDArray[Any]:
+    if hasattr(X, "iloc") and hasattr(X, "dtypes") and hasattr(X, "columns"):
+        kinds = {getattr(dtype, "kind", "O") for dtype in X.dtypes}
+        if "c" in kinds:
+            raise ValueError("Complex data not supported")
+        plain = kinds <= set(_NUMBERS)
+        return X.to_numpy(dtype=np.float64 if plain else object, na_value=np.nan)
+    data = np.asarray(X)
+    if data.dtype.kind in "US" and not hasattr(X, "dtype"):
+        data = np.asarray(X, dtype=object)  # else NumPy spells the numbers of mixed rows as text
+    return data
+
+
+def _check_shape(data: NDArray[Any]) -> None:
+    if data.ndim < 2:
+        raise ValueError(
+            f"Expected 2D array, got {'1D' if data.ndim else 'scalar'} array instead: "
+            f"{shown(data)}.\n"
+            "Reshape your data either using array.reshape(-1, 1) if your data has a single "
+            "feature or array.reshape(1, -1) if it contains a single sample."
+        )
+    if data.ndim > 2:
+        raise ValueError(f"Found array with dim {data.ndim}, while dim <= 2 is required for X.")
+    for length, what in zip(data.shape, ("sample(s)", "feature(s)"), strict=True):
+        if length == 0:
+            raise ValueError(
+                f"Found array with 0 {what} (shape={data.shape}) while a minimum of 1 is required."
+            )
+
+
+def _as_numbers(column: NDArray[Any]) -> Array | None:
+    if column.dtype.kind != "O" or any(isinstance(value, str | bytes) for value in column):
+        return None
+    try:
+        return column.astype(np.float64)
+    except (TypeError, ValueError):
+        return None
+
+
+def _token(value: Any) -> Any:
+    """``value``, or what stands for it where it has no hash."""
+    try:
+        hash(value)
+    except TypeError:
+        return pickle.dumps(value)
+    return value
+
+
+def _is_constant(column: NDArray[Any]) -> bool:
+    if column.dtype.kind in _NUMBERS:
+        return bool(column.min() == column.max())
+    return all(_same(value, column[0]) for value in column)
+
+
+def _same(a: Any, b: Any) -> bool:
+    try:
+        return bool(np.all(a == b))
+    except ValueError:  # arrays of other shapes
+        return False

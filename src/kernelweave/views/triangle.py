@@ -1,0 +1,137 @@
+"""Lower triangles of symmetric matrices, row by row: (i, j) with j ≤ i stands at i(i + 1)/2 + j.
+
+A kernel of rows and themselves is computed once for each pair of rows, in half the memory, and
+written out by one pass that normalises it on the way.
+
+Entries are computed in the order written, as NumPy computes those against new rows: the bits are
+the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernelweave._core.jit import jit, ordered_jit
+
+PART = 128  # rows added up by themselves, so that rounding does not grow with their number
+
+
+def size(n: int) -> int:
+    """Entries in the triangle of an n × n matrix."""
+    return n * (n + 1) // 2
+
+
+@ordered_jit
+def pack(rows: Any, first: int, out: Any) -> None:
+    """Put the rows ``first``, … of a matrix, as far as its diagonal, into their places."""
+    for i in range(rows.shape[0]):
+        width = first + i + 1
+        source, target = rows[i], out[width * (width - 1) // 2 :]
+        for j in range(width):
+            target[j] = source[j]
+
+
+@ordered_jit
+def products(x: Any, out: Any) -> None:
+    """x_i x_j."""
+    for i in range(x.shape[0]):
+        target = out[i * (i + 1) // 2 :]
+        for j in range(i + 1):
+            target[j] = x[i] * x[j]
+
+
+@ordered_jit
+def sq_differences(x: Any, out: Any) -> None:
+    """(x_i − x_j)²."""
+    for i in range(x.shape[0]):
+        target = out[i * (i + 1) // 2 :]
+        for j in range(i + 1):
+            target[j] = (x[i] - x[j]) * (x[i] - x[j])
+
+
+@ordered_jit
+def diagonal(triangle: Any, n: int) -> Any:
+    """The n entries (i, i)."""
+    out = np.empty(n)
+    for i in range(n):
+        out[i] = triangle[i * (i + 3) // 2]
+    return out
+
+
+@jit
+def trace(triangle: Any, n: int) -> float:
+    """Σ_i k_ii."""
+    total = 0.0
+    for i in range(n):
+        total += triangle[i * (i + 3) // 2]
+    return total
+
+
+@jit
+def signature(triangle: Any, p: Any, q: Any) -> float:
+    """Σ_i (p_i k_i0 + q_i k_ii) / Σ_i k_ii."""
+    total = trace = 0.0
+    for i in range(p.shape[0]):
+        k = triangle[i * (i + 3) // 2]
+        trace += k
+        total += p[i] * triangle[i * (i + 1) // 2] + q[i] * k
+    return total / trace
+
+
+@jit
+def means(triangle: Any, n: int) -> Any:
+    """The mean of each row of the whole matrix."""
+    total, part = np.zeros(n), np.zeros(n)
+    for first in range(0, n, PART):
+        last = min(first + PART, n)
+        part[:last] = 0.0
+        for i in range(first, last):
+            row = triangle[i * (i + 1) // 2 :]
+            for j in range(i):
+                part[j] += row[j]
+            part[i] += row[: i + 1].sum()
+        total += part
+    return total / n
+
+
+@ordered_jit
+def center(triangle: Any, shift: Any) -> None:
+    """Write k_ij − shift_i − shift_j in place of k_ij."""
+    for i in range(shift.shape[0]):
+        row = triangle[i * (i + 1) // 2 :]
+        for j in range(i + 1):
+            row[j] -= shift[i] + shift[j]
+
+
+@ordered_jit
+def rescale(triangle: Any, factor: Any) -> None:
+    """Write factor_i factor_j k_ij in place of k_ij."""
+    for i in range(factor.shape[0]):
+        row = triangle[i * (i + 1) // 2 :]
+        for j in range(i + 1):
+            row[j] *= factor[i] * factor[j]
+
+
+@ordered_jit
+def unpack(triangle: Any, scale: float, out: Any) -> None:
+    """The whole matrix times ``scale``, row by row: memory not in cache is slow elsewhere.
+
+    Four rows at a time, so that right of the diagonal four neighbours in a row of the triangle are
+    read at once. ``out`` may be float32.
+    """
+    n = out.shape[0]
+    for i in range(n):
+        source, target = triangle[i * (i + 1) // 2 :], out[i]
+        for j in range(i + 1):
+            target[j] = scale * source[j]
+        for j in range(i - i % 4, i):
+            out[j, i] = target[j]
+        if i % 4 < 3:
+            continue
+        r0, r1, r2, r3 = out[i - 3], out[i - 2], out[i - 1], out[i]
+        for j in range(i + 1, n):
+            source = triangle[j * (j + 1) // 2 + i - 3 :]
+            r0[j], r1[j] = scale * source[0], scale * source[1]
+            r2[j], r3[j] = scale * source[2], scale * source[3]

@@ -1,0 +1,114 @@
+"""The command line: the demo's output, versions, pipes that close and terminals without UTF-8."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import kernelweave
+from kernelweave._cli import demo
+from kernelweave._cli import main as cli
+from kernelweave.io.datasets import breast_cancer
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as done:
+        cli.main(["--version"])
+    assert done.value.code == 0
+    assert capsys.readouterr().out == f"kernelweave {kernelweave.__version__}\n"
+
+
+def test_help_names_the_commands(capsys):
+    with pytest.raises(SystemExit) as done:
+        cli.main(["--help"])
+    assert done.value.code == 0
+    assert re.search(r"^\s+demo\s+\w+", capsys.readouterr().out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("argv", [[], ["dance"], ["demo", "--sed", "x"], ["demo", "--seed", "x"]])
+def test_bad_arguments(argv, capsys):
+    with pytest.raises(SystemExit) as done:
+        cli.main(argv)
+    assert done.value.code == 2
+    assert "usage: kernelweave" in capsys.readouterr().err
+
+
+def test_demo(capsys):
+    demo.run(splits=2)
+    out = capsys.readouterr().out
+    by_kernel = re.findall(r"^  (0\.\d{3})  #+ +\S+ on \w+$", out, re.MULTILINE)
+    by_view = re.findall(r"^  (0\.\d{3})  #+ +(\w+)$", out, re.MULTILINE)
+    assert sum(map(float, by_kernel)) == pytest.approx(1.0, abs=0.005)
+    assert sorted(view for _, view in by_view) == ["shape", "size"]
+    assert sum(float(weight) for weight, _ in by_view) == pytest.approx(1.0, abs=0.005)
+    (gap,) = re.findall(r"duality gap +(\S+):", out)
+    assert float(gap) <= 1e-3
+    accuracy = dict(
+        (name, float(percent)) for percent, name in re.findall(r"(\d+\.\d) % \(.*\)  (\w+)", out)
+    )
+    assert accuracy.keys() == {"learnt", "equal", "best"}
+    assert min(accuracy.values()) > 90.0
+    assert max(map(len, out.splitlines())) <= 90
+
+
+def test_demo_command_hands_on_its_options(monkeypatch):
+    seen = []
+    monkeypatch.setattr(demo, "run", lambda **options: seen.append(options))
+    assert cli.main(["demo"]) == cli.main(["demo", "--seed", "3"]) == 0
+    assert seen == [{"seed": 0}, {"seed": 3}]
+
+
+def test_folds_are_stratified_and_seeded():
+    y = np.repeat(["a", "b"], [20, 10])
+    folds = list(demo._folds(y, 5, np.random.default_rng(1)))
+    assert sorted(np.concatenate([test for _, test in folds])) == list(range(30))
+    for train, test in folds:
+        assert sorted([*train, *test]) == list(range(30))
+        assert np.unique(y[test], return_counts=True)[1].tolist() == [4, 2]
+    again = list(demo._folds(y, 5, np.random.default_rng(1)))
+    assert all(np.array_equal(a[1], b[1]) for a, b in zip(folds, again, strict=True))
+
+
+def test_views_of_the_demo_cover_all_columns():
+    data = breast_cancer()
+    assert sorted(data.views["size"] + data.views["shape"]) == list(range(30))
+    assert len(data.views["size"]) == 9
+    assert set(data.y) == {"benign", "malignant"}
+
+
+def test_a_terminal_without_utf8(monkeypatch):
+    screen = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(screen, encoding="ascii"))
+    monkeypatch.setattr(demo, "run", lambda seed: print("width=2×median"))
+    assert cli.main(["demo"]) == 0
+    assert screen.getvalue().split() == [b"width=2?median"]
+
+
+def test_a_reader_that_leaves(monkeypatch, tmp_path):
+    def leave(seed):
+        raise BrokenPipeError
+
+    monkeypatch.setattr(demo, "run", leave)
+    with open(tmp_path / "out", "w") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        assert cli.main(["demo"]) == 1
+
+
+def test_interrupted(monkeypatch):
+    def interrupt(seed):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "run", interrupt)
+    assert cli.main(["demo"]) == 130
+
+
+def test_as_a_module():
+    found = subprocess.run(
+        [sys.executable, "-m", "kernelweave", "--version"], capture_output=True, text=True
+    )
+    assert found.stdout == f"kernelweave {kernelweave.__version__}\n"

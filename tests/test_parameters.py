@@ -1,0 +1,316 @@
+"""Kernels with parameters: derivatives by finite differences, descent, relevance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+
+from kernelweave import GaussianWidths, learn_parameters
+from kernelweave.parameters import _Task
+
+KERNELS = {
+    "one width": GaussianWidths(2.0),
+    "ARD": GaussianWidths(2.0, per_feature=True),
+    "given": GaussianWidths([1.0, 2.0, 3.0, 4.0]),
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, target = load_breast_cancer(return_X_y=True)
+    X, y = X[::6, :4], 2.0 * target[::6] - 1.0
+    return (X - X.mean(axis=0)) / X.std(axis=0), y
+
+
+def differences(f, t, step):
+    moves = step * np.eye(t.size)
+    return np.array([(f(t + h) - f(t - h)) / (2 * step) for h in moves])
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=list(KERNELS))
+def test_derivatives_of_the_kernel(data, kernel):
+    X = data[0][:12]
+    t = kernel.parameters(X)
+    at = kernel.expand(X)
+    np.testing.assert_allclose(at.matrix, kernel.cross(X, X), atol=1e-12)
+    first = differences(lambda s: kernel.with_parameters(s).expand(X).matrix, t, 1e-5)
+    for i in range(t.size):
+        np.testing.assert_allclose(at.first(i), first[i], atol=1e-8)
+        second = differences(lambda s, i=i: kernel.with_parameters(s).expand(X).first(i), t, 1e-5)
+        for j in range(t.size):
+            np.testing.assert_allclose(at.second(i, j), second[j], atol=1e-8)
+
+
+def test_distances_far_from_zero_lose_no_digits(data):
+    X = data[0][:12]
+    near, far = (GaussianWidths(2.0).expand(rows).matrix for rows in (X, X + 1e6))
+    np.testing.assert_allclose(near, far, atol=1e-9)
+    np.testing.assert_allclose(GaussianWidths(2.0).cross(X + 1e6, X + 1e6), near, atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("criterion", ["margin", "radius"])
+@pytest.mark.parametrize("kernel", list(KERNELS))
+def test_gradient_and_hessian_of_the_criterion(data, kernel, criterion, loss):
+    """One kernel, so that no weight moves: both are those of F itself."""
+    task = _Task(*data, [KERNELS[kernel]], 3.0, criterion, loss, 1, 1e-9)
+    t = KERNELS[kernel].parameters(data[0])
+    state = task.evaluate(t, None)
+    by_hand = differences(lambda s: task.evaluate(s, None).value, t, 1e-4)
+    np.testing.assert_allclose(state.gradient, by_hand, atol=1e-5 * np.abs(by_hand).max())
+    bends = differences(lambda s: task.evaluate(s, None).gradient, t, 2e-4)
+    np.testing.assert_allclose(state.hessian(), bends, atol=1e-2 * np.abs(bends).max())
+
+
+@pytest.mark.parametrize(("criterion", "norm"), [("margin", 1), ("margin", 2), ("radius", 1)])
+def test_gradient_with_several_kernels(data, criterion, norm):
+    """The weights follow, but to first order they do not matter."""
+    kernels = [GaussianWidths(1.0), GaussianWidths(4.0, per_feature=True)]
+    task = _Task(*data, kernels, 3.0, criterion, "hinge", norm, 1e-8)
+    t = np.concatenate([kernel.parameters(data[0]) for kernel in kernels])
+    state = task.evaluate(t, None)
+    by_hand = differences(lambda s: task.evaluate(s, None).value, t, 1e-4)
+    np.testing.assert_allclose(state.gradient, by_hand, atol=1e-4 * np.abs(by_hand).max())
+
+
+@pytest.mark.parametrize("method", ["newton", "gradient"])
+@pytest.mark.parametrize("criterion", ["margin", "radius"])
+@pytest.mark.parametrize("per_feature", [False, True])
+def test_descent(data, per_feature, criterion, method):
+    X, y = data
+    kernels = [GaussianWidths(0.5, per_feature), GaussianWidths(5.0, per_feature)]
+    options = {"C": 10.0, "criterion": criterion, "method": method}
+    found = learn_parameters(X, y, kernels, n_starts=2, random_state=0, **options)
+    assert np.all(np.diff(found.history) <= 0.0)
+    assert found.objective == found.history[-1] == min(found.runs)
+    assert found.history[-1] < found.history[0]
+    assert found.solution.gap <= 1e-5
+    values = found.decision_function(X)
+    f = sum(
+        d * kernel.cross(X, X) @ found.solution.coef
+        for d, kernel in zip(found.solution.weights, found.kernels, strict=True)
+    )
+    np.testing.assert_allclose(values, f + found.solution.bias)
+    assert np.mean(np.sign(values) == y) > 0.85
+
+
+@pytest.mark.parametrize("criterion", ["margin", "radius"])
+def test_newton_and_gradient_agree_on_one_width(data, criterion):
+    """No width nearby is better."""
+    X, y = data
+    options = {"C": 1.0, "criterion": criterion, "tol": 1e-6, "max_iter": 100}
+    newton, gradient = (
+        learn_parameters(X, y, GaussianWidths(3.0), method=m, **options)
+        for m in ("newton", "gradient")
+    )
+    assert newton.status == gradient.status == "optimal"
+    assert newton.objective == pytest.approx(gradient.objective, rel=1e-4)
+    assert newton.history.size <= 10
+    near = newton.kernels[0].width * np.linspace(0.8, 1.25, 10)
+    task = _Task(X, y, [GaussianWidths()], 1.0, criterion, "hinge", 1, 1e-6)
+    values = [task.evaluate(np.log([width]), None).value for width in near]
+    assert min(values) >= newton.objective * (1 - 1e-4)
+
+
+@pytest.mark.parametrize("criterion", ["margin", "radius"])
+def test_features_that_do_not_matter_get_wide(criterion):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 4))
+    y = np.where(X[:, 0] ** 2 > 0.5, 1.0, -1.0)
+    kernel = GaussianWidths(1.5, per_feature=True)
+    found = learn_parameters(X, y, kernel, C=10.0, criterion=criterion)
+    widths = found.kernels[0].width
+    assert widths[0] < 0.3 * widths[1:].min()
+
+
+def test_a_kernel_of_ones_own(data):
+    """x·z scaled by exp(t): under the radius criterion its parameter cannot matter."""
+
+    class Scaled:
+        def __init__(self, t=0.0):
+            self.t = t
+
+        def parameters(self, X):
+            return np.array([self.t])
+
+        def with_parameters(self, t):
+            return Scaled(float(t[0]))
+
+        def cross(self, Z, X):
+            return np.exp(self.t) * (Z @ X.T)
+
+        def expand(self, X):
+            K = self.cross(X, X)
+            K = (K + K.T) / 2
+
+            class Expansion:
+                matrix = K
+
+                def first(self, i):
+                    return K
+
+                def second(self, i, j):
+                    return K
+
+            return Expansion()
+
+    found = learn_parameters(*data, Scaled(1.0), criterion="radius")
+    assert found.status == "optimal" and found.history.size == 1
+    wider = learn_parameters(*data, Scaled(-3.0), criterion="margin", max_iter=3)
+    assert wider.kernels[0].t > -3.0  # the scaling problem: larger is always better
+
+
+def test_a_step_too_far_is_shortened(data):
+    """1 + e^(−40t) times a Gaussian: after a step of 1 no digit of the Gaussian is left."""
+
+    class Fading:
+        def __init__(self, t):
+            self.t = t
+
+        def parameters(self, X):
+            return np.array([self.t])
+
+        def with_parameters(self, t):
+            return Fading(float(t[0]))
+
+        def cross(self, Z, X):
+            return 1.0 + np.exp(-40.0 * self.t) * GaussianWidths(np.exp(self.t)).cross(Z, X)
+
+        def expand(self, X):
+            inner, size = GaussianWidths(np.exp(self.t)).expand(X), np.exp(-40.0 * self.t)
+
+            class Expansion:
+                matrix = 1.0 + size * inner.matrix
+
+                def first(self, i):
+                    return size * (inner.first(0) - 40.0 * inner.matrix)
+
+                def second(self, i, j):
+                    return size * (
+                        inner.second(0, 0) - 80.0 * inner.first(0) + 1600.0 * inner.matrix
+                    )
+
+            return Expansion()
+
+    found = learn_parameters(*data, Fading(-2.0), C=1.0)
+    assert found.history.size > 1 and np.all(np.diff(found.history) <= 0.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "word"),
+    [
+        ({"criterion": "beauty"}, ValueError, "criterion must be"),
+        ({"criterion": ["radius"]}, ValueError, "criterion must be"),
+        ({"method": "magic"}, ValueError, "method must be"),
+        ({"n_starts": 0}, ValueError, "n_starts must be positive"),
+        ({"n_starts": 1.5}, TypeError, "n_starts must be a positive int"),
+        ({"max_iter": 0}, ValueError, "max_iter must be positive"),
+        ({"tol": 0}, ValueError, "tol must be positive"),
+        ({"tol": np.nan}, ValueError, "tol must be positive"),
+        ({"tol": "tight"}, TypeError, "tol must be a positive float"),
+        ({"C": "learn"}, TypeError, "C must be a positive number"),
+        ({"C": np.nan}, ValueError, "C must be positive"),
+        ({"weight_norm": None, "criterion": "margin"}, ValueError, "needs criterion='radius'"),
+        ({"random_state": "seed", "n_starts": 2}, TypeError, "random_state must be"),
+        ({"random_state": -1}, ValueError, "random_state must be"),
+        ({"kernels": []}, ValueError, "kernels must hold at least one"),
+        ({"kernels": None}, TypeError, "kernels must be a kernel that knows its derivatives"),
+        ({"kernels": GaussianWidths}, TypeError, "kernels must be a kernel"),
+        ({"kernels": [GaussianWidths(), "rbf"]}, TypeError, r"kernels\[1\] must be a kernel"),
+        ({"kernels": GaussianWidths(-1.0)}, ValueError, "width must be positive"),
+        ({"kernels": GaussianWidths("wide")}, TypeError, "width must hold real numbers"),
+        ({"kernels": GaussianWidths([1.0, 2.0])}, ValueError, "2 widths"),
+        ({"kernels": GaussianWidths(1e12)}, ValueError, r"coincide under K\[0\]"),
+        ({"X": np.zeros((0, 4))}, ValueError, r"X must be a table .* \(0, 4\)"),
+        ({"X": np.zeros(95)}, ValueError, r"X must be a table .* \(95,\)"),
+        ({"X": [["a"]] * 95}, TypeError, "X must hold real numbers"),
+        ({"X": np.full((95, 4), 1j)}, TypeError, "X must hold real numbers"),
+    ],
+)
+def test_refusals(data, options, error, word):
+    given = {"X": data[0], "y": data[1], "kernels": GaussianWidths(), **options}
+    with pytest.raises(error, match=word):
+        learn_parameters(**given)
+
+
+def test_a_kernel_that_is_none(data):
+    class Wrong(GaussianWidths):
+        def with_parameters(self, t):
+            return Wrong(np.exp(t))
+
+        def expand(self, X):
+            inner = super().expand(X)
+            inner.matrix = inner.matrix - 2.0 * np.eye(len(X))
+            return inner
+
+    with pytest.raises(ValueError, match="not positive semidefinite"):
+        learn_parameters(*data, Wrong(2.0))
+
+
+class Odd(GaussianWidths):
+    """A Gaussian of one width, parts of which are replaced."""
+
+    def __init__(self, told=None, **parts):
+        super().__init__(1.0)
+        self.told, self.parts = np.zeros(1) if told is None else told, parts
+
+    def parameters(self, X):
+        return self.told
+
+    def with_parameters(self, t):
+        return Odd(t, **self.parts)
+
+    def expand(self, X):
+        inner = GaussianWidths(float(np.exp(np.sum(self.told)))).expand(X)
+        vars(inner).update({name: part(inner, len(X)) for name, part in self.parts.items()})
+        return inner
+
+
+@pytest.mark.parametrize("method", ["newton", "gradient"])
+@pytest.mark.parametrize(
+    ("kernel", "error", "word"),
+    [
+        (Odd(0.3), ValueError, r"kernels\[0\].parameters must be a vector"),
+        (Odd(np.zeros((1, 1))), ValueError, r"kernels\[0\].parameters must be a vector"),
+        (Odd([np.nan]), ValueError, "finite"),
+        (Odd("wide"), TypeError, r"kernels\[0\].parameters must hold real numbers"),
+        (Odd(matrix=lambda inner, n: inner.matrix[1:, 1:]), ValueError, "94 rows"),
+        (Odd(matrix=lambda inner, n: np.nan * inner.matrix), ValueError, "NaN"),
+        (Odd(first=lambda inner, n: lambda i: np.eye(3)), ValueError, r"must be \(95, 95\)"),
+        (Odd(first=lambda inner, n: lambda i: np.full((n, n), np.nan)), ValueError, "finite"),
+    ],
+)
+def test_kernels_that_break_their_promise(data, kernel, error, word, method):
+    with pytest.raises(error, match=word):
+        learn_parameters(*data, kernel, method=method)
+
+
+@pytest.mark.parametrize("method", ["newton", "gradient"])
+def test_kernels_without_parameters(data, method):
+    """Alone nothing is left to learn but weights; beside others they take part in these."""
+    fixed = Odd(np.zeros(0))
+    alone = learn_parameters(*data, [fixed, Odd([0.0])], method=method, max_iter=1)
+    none = learn_parameters(*data, fixed, method=method)
+    assert none.status == "optimal" and none.history.size == 1
+    both = learn_parameters(*data, [fixed, GaussianWidths(3.0)], method=method)
+    assert both.objective <= none.objective and alone.objective <= none.objective * (1 + 1e-6)
+
+
+def test_a_step_out_of_a_kernels_domain_is_shortened(data):
+    """Matrices of NaN away from where it began are no place to go."""
+    found = learn_parameters(*data, Odd(matrix=nan_beyond), C=1.0)
+    free = learn_parameters(*data, GaussianWidths(1.0), C=1.0)
+    assert np.isfinite(found.history).all() and np.all(np.diff(found.history) <= 0.0)
+    assert free.objective <= found.objective < found.history[0]
+
+
+def nan_beyond(inner, n):
+    return inner.matrix if inner.matrix.mean() < 0.27 else np.nan * inner.matrix
+
+
+def test_predictions_look_at_their_rows(data):
+    found = learn_parameters(*data, GaussianWidths(2.0), max_iter=1)
+    for X, word in ((np.zeros((2, 3)), "3 features"), (np.full((2, 4), np.nan), "finite")):
+        with pytest.raises(ValueError, match=f"X .*{word}"):
+            found.decision_function(X)
