@@ -19,10 +19,10 @@ demo: $(VENV)/.core
 
 # Both go on where they were interrupted; ARGS="--fresh" starts over, ARGS="NAME ..." picks some.
 bench: $(VENV)/.dev
-	@$(BIN)/python benchmarks/run.py --quick $(ARGS)
+	@$(BIN)/python -m benchmarks.run --quick $(ARGS)
 
 bench-full: $(VENV)/.dev
-	@$(BIN)/python benchmarks/run.py $(ARGS)
+	@$(BIN)/python -m benchmarks.run $(ARGS)
 
 clean:
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,14 +1,14 @@
 """Run experiments one after another, and write their pages.
 
-    python benchmarks/run.py                  all of them, then docs/results/
-    python benchmarks/run.py --quick          small runs, pages to build/results/
-    python benchmarks/run.py NAME ...         some of them
-    python benchmarks/run.py --pages          only the pages, from what is known
-    python benchmarks/run.py --list           what there is
+    python -m benchmarks.run                  all of them, then docs/results/
+    python -m benchmarks.run --quick          small runs, pages to build/results/
+    python -m benchmarks.run NAME ...         some of them
+    python -m benchmarks.run --pages          only the pages, from what is known
+    python -m benchmarks.run --list           what there is
 
-Every file of this folder that has a ``main`` is an experiment. Each runs in a process of its own,
-keeps its cells as they come, and goes on where it was interrupted; one that fails does not stop
-the others.
+Every file of papers/, speed/ and accuracy/ that has a ``main`` is an experiment. Each runs in a
+process of its own, keeps its cells as they come, and goes on where it was interrupted. One that
+fails does not stop the others.
 """
 
 import argparse
@@ -17,11 +17,13 @@ import subprocess
 import sys
 import time
 
-import report
+from benchmarks.harness import pages
+from benchmarks.harness.folders import ROOT
+from benchmarks.harness.tables import table
 
 
 def parse():
-    known = report.experiments()
+    known = pages.experiments()
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -40,7 +42,7 @@ def parse():
 def main():
     args, chosen = parse()
     if args.list:
-        print(report.overview(args.quick))
+        print(pages.overview(args.quick))
         return
     if args.data:
         os.environ["KERNELWEAVE_DATA"] = args.data
@@ -52,21 +54,21 @@ def main():
             began = time.perf_counter()
             flags = ["--quick"] * args.quick + ["--fresh"] * args.fresh
             try:
-                code = subprocess.run([sys.executable, str(experiment.path), *flags]).returncode
+                code = subprocess.run([sys.executable, "-m", experiment.module, *flags]).returncode
             except KeyboardInterrupt:
                 print("interrupted; the same command goes on from here", file=sys.stderr)
                 sys.exit(130)
             outcome = "ran" if code == 0 else f"FAILED ({code})"
             seconds = time.perf_counter() - began
         try:
-            page = report.write_page(experiment, args.quick)
+            page = pages.write_page(experiment, args.quick)
         except subprocess.CalledProcessError:
             page, outcome = None, "FAILED to report"
         failed = failed or str(outcome).startswith("FAILED")
-        rows.append([experiment.name, outcome, seconds, page and page.relative_to(report.ROOT)])
-    report.write_index(args.quick)
+        rows.append([experiment.name, outcome, seconds, page and page.relative_to(ROOT)])
+    pages.write_index(args.quick)
     print()
-    report.table(["experiment", "", "seconds", "page"], rows)
+    table(["experiment", "", "seconds", "page"], rows)
     sys.exit(int(failed))
 
 

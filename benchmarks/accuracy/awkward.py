@@ -5,10 +5,10 @@ parallel; scales up to 1e6 apart; C from 1e-3 to 1e6; down to 2 % of the labels 
 problem follows from its seed: ``awkward.problem(seed)``.
 """
 
-import common
 import numpy as np
 
 import kernelweave as kw
+from benchmarks.harness import common
 
 LEARNERS = ["newton", "simple", "silp"]
 TOL, LIMIT = 1e-6, 120.0

@@ -17,13 +17,12 @@ could be shown; ± after a difference is half of its 95 % interval.
 
 import warnings
 
-import common
-import multiview_data
 import numpy as np
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 import kernelweave as kw
+from benchmarks.harness import common, multiview_data
 
 SPLITS, FOLDS = 20, 3
 COSTS = (0.1, 1.0, 10.0, 100.0)
@@ -148,7 +147,7 @@ def quietly(function, *args, **options):
 
 
 class Found:
-    """What is known of a data set: a number a split for each task, method and field."""
+    """What is known of a data set: one number per split for each task, method and field."""
 
     def __init__(self, cells):
         self.splits = [cell["tasks"] for cell in cells]
@@ -162,7 +161,7 @@ class Found:
             self.columns["all tasks"] = self.tasks
 
     def values(self, method, field, tasks=None):
-        """One number a split, the mean over the tasks."""
+        """One number per split, the mean over the tasks."""
         tasks = tasks or self.tasks
         return np.array([np.mean([s[t][method][field] for t in tasks]) for s in self.splits])
 
@@ -219,7 +218,7 @@ def verdict(found, method, rival, field):
 
 
 def summary(found):
-    """A line a data set, then every method against every rival."""
+    """One line per data set, then every method against every rival."""
     print("## Does MKL help?\n")
     for name, of in found.items():
         told = [

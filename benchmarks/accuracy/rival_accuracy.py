@@ -18,13 +18,15 @@ import importlib
 import warnings
 from functools import cache, lru_cache
 
-import common
 import numpy as np
-import ranking
-from gai_table1 import FOLDS, SETS
-from methods import choose, methods, warm_up
 from sklearn.model_selection import StratifiedKFold
 
+from benchmarks.harness import common, ranking
+from benchmarks.harness.paper_data import GAI_FOLDS as FOLDS
+from benchmarks.harness.paper_data import GAI_SETS
+from benchmarks.harness.rival_methods import choose, methods, warm_up
+
+SETS = list(GAI_SETS)
 LIMIT, LEVEL = 2.0, 0.05
 OURS = "newton"  # the one that others are compared with
 
@@ -60,7 +62,7 @@ def measure(data, name, fold, method, limit):
 
 
 def report(results, names, folds, known):
-    """Accuracy a set, then ranks and tests over the sets that all methods have whole."""
+    """Accuracy on each set, then ranks and tests over the sets that all methods have whole."""
     cells = {
         (name, method): [c for f in range(folds) if (c := results.get(name, f, method))]
         for name in names

@@ -1,22 +1,13 @@
-"""All that an experiment needs, under one name; import it before numpy.
+"""All that most experiments need, under one name: ``from benchmarks.harness import common``."""
+# ruff: noqa: F401
 
-It fixes the number of threads at one, for BLAS and for ours, and gathers the parts: ``datasets``,
-``objective`` (what an answer is worth), ``solvers`` and ``conic`` (ours and rivals), ``runner``
-(timing and results) and ``report`` (tables, comparison with papers).
-"""
-
-import os
-
-os.environ["OMP_NUM_THREADS"] = "1"
-os.environ["OPENBLAS_NUM_THREADS"] = "1"
-os.environ["MKL_NUM_THREADS"] = "1"
-os.environ["NUMBA_NUM_THREADS"] = "1"
-
-from conic import FORMS, LADDER, certified_cone, factors, solve_cone
-from datasets import (
+from benchmarks.harness.comparison import Comparison, corrected_t_test
+from benchmarks.harness.folders import output_folder
+from benchmarks.harness.judging import accuracy, certify, fit, judge, rival_gap, sparsity
+from benchmarks.harness.paper_data import (
     WIDTHS,
-    Skipped,
     Split,
+    breast_cancer,
     fetch,
     fit_bank,
     gai_kernels,
@@ -25,19 +16,13 @@ from datasets import (
     matrices,
     rakoto_bank,
     rakoto_kernels,
+    random_stack,
     sample,
     standardise,
 )
-from objective import accuracy, certify, judge, rival_gap, sparsity
-from report import Comparison, corrected_t_test, mean, ms, short, standard_error, table
-from runner import HERE, Results, arguments, environment, race, spread, warm_up
-from solvers import (
-    TimeUp,
-    certified_loop,
-    cutting_planes,
-    fit,
-    need,
-    svc,
-    svc_coef,
-    time_limit,
-)
+from benchmarks.harness.rival_cones import FORMS, LADDER, certified_cone, factors, solve_cone
+from benchmarks.harness.rival_svc import certified_loop, cutting_planes, svc, svc_coef
+from benchmarks.harness.runner import Results, arguments, warm_up
+from benchmarks.harness.skipped import Skipped, need
+from benchmarks.harness.tables import mean, ms, short, standard_error, table
+from benchmarks.harness.timing import TimeUp, exponent, overhead, race, spread, time_limit

@@ -1,4 +1,4 @@
-"""What lanckriet2004 prints in tables 1–4, a set.
+"""What lanckriet2004 prints in tables 1–4, for each set.
 
 A line has a criterion, then groups of a quantity and its columns, K1, K2, K3, signed, nonnegative
 and the tuned Gaussian. Rows of weights stand in the paper beside the label of the next criterion;
@@ -63,7 +63,7 @@ SETS = list(PAPER)
 
 
 def printed(name: str) -> list[tuple[str, str, dict[str, str]]]:
-    """All (criterion, quantity, word a column) of a set."""
+    """All (criterion, quantity, word per column) of a set."""
     found = []
     for line in PAPER[name].strip().splitlines():
         criterion, groups = line.split(maxsplit=1)

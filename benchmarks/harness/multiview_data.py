@@ -12,13 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-import common
 import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.model_selection import StratifiedShuffleSplit
 
 import kernelweave as kw
-from kernelweave.datasets import DataSet
+from benchmarks.harness.paper_data import fetch
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ ABOUT = {
     "reuters": "Reuters newswire, the 12,902 documents of the ModApte split: words of the title, "
     "words of the body (tf-idf, English stop words left out), and 100 latent concepts of both. The "
     "five most frequent topics, each against the rest. 1,000 rows to train, 2,000 to test. One "
-    "kernel a view, at unit diagonal; concatenated: the words of title and body together.",
+    "kernel per view, at unit diagonal; concatenated: the words of title and body together.",
     "yeast": "Yeast genes, the 2,310 in both of two networks: interactions of BioGRID and "
     "associations of STRING, each restricted to these genes. The five most frequent FunCat "
     "classes of the first level, each against the rest: metabolism (01), proteins that bind (16), "
@@ -79,17 +78,17 @@ BETAS = (0.5, 1.0, 2.0, 4.0, 8.0)
 def load(name: str, data: str | None) -> MultiView:
     """The data set with its tasks and kernels."""
     source, build = SETS[name]
-    return build(common.fetch(source, data))
+    return build(fetch(source, data))
 
 
-def tcga(data: DataSet) -> MultiView:
+def tcga(data: kw.datasets.DataSet) -> MultiView:
     assert data.train is not None  # the other rows have no proteins
     X, y = data.X[data.train], data.y[data.train]
     tasks = {kind: signs(y == kind) for kind in ("Basal", "Her2", "LumA")}
     return MultiView(X, tasks, y, default_banks(data), kw.KernelBank(), 100, 50)
 
 
-def mfeat(data: DataSet) -> MultiView:
+def mfeat(data: kw.datasets.DataSet) -> MultiView:
     digit = data.y
     tasks = {
         "even": signs(digit % 2 == 0),
@@ -100,7 +99,7 @@ def mfeat(data: DataSet) -> MultiView:
     return MultiView(data.X, tasks, digit, default_banks(data), kw.KernelBank(), 400, 600)
 
 
-def webkb(data: DataSet) -> MultiView:
+def webkb(data: kw.datasets.DataSet) -> MultiView:
     widths = (0.5, 1.0, 2.0)
     kernels = [kw.Linear(), *(kw.Gaussian(width, relative=True) for width in widths)]
     banks = {
@@ -111,7 +110,7 @@ def webkb(data: DataSet) -> MultiView:
     return MultiView(data.X, {"course": signs(data.y == 1)}, data.y, banks, joint, 350, 350)
 
 
-def reuters(data: DataSet) -> MultiView:
+def reuters(data: kw.datasets.DataSet) -> MultiView:
     words = kw.BagOfWords(TfidfVectorizer(stop_words="english"))
     counts = CountVectorizer(stop_words="english", min_df=2)
     concepts = kw.LatentConcepts(CONCEPTS, counts)
@@ -125,7 +124,7 @@ def reuters(data: DataSet) -> MultiView:
     return MultiView(data.X, *frequent(data, data.labels), banks, joint, 1000, 2000)
 
 
-def yeast(data: DataSet) -> MultiView:
+def yeast(data: kw.datasets.DataSet) -> MultiView:
     networks = {}
     for name, columns in data.views.items():
         genes = data.X[:, columns[0]].astype(int)
@@ -137,7 +136,7 @@ def yeast(data: DataSet) -> MultiView:
     return MultiView(X, *frequent(data, first_level), banks, diffusion_bank(union), 770, 770)
 
 
-SETS: dict[str, tuple[str, Callable[[DataSet], MultiView]]] = {
+SETS: dict[str, tuple[str, Callable[[kw.datasets.DataSet], MultiView]]] = {
     "tcga": ("tcga_breast_mixomics", tcga),
     "mfeat": ("mfeat", mfeat),
     "webkb": ("mv_webkb", webkb),
@@ -146,7 +145,7 @@ SETS: dict[str, tuple[str, Callable[[DataSet], MultiView]]] = {
 }
 
 
-def default_banks(data: DataSet) -> dict[str, kw.KernelBank]:
+def default_banks(data: kw.datasets.DataSet) -> dict[str, kw.KernelBank]:
     return {name: kw.KernelBank(views={name: columns}) for name, columns in data.views.items()}
 
 
@@ -154,7 +153,9 @@ def diffusion_bank(edges) -> kw.KernelBank:
     return kw.KernelBank(kw.Diffusion(edges, BETAS, normalized=True), normalize="sphere")
 
 
-def frequent(data: DataSet, labels: list[str]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def frequent(
+    data: kw.datasets.DataSet, labels: list[str]
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """The most frequent of these labels as tasks; strata by the rarest of them that a row has."""
     members = {label: data.y[:, data.labels.index(label)] == 1 for label in labels}
     chosen = sorted(labels, key=lambda label: -members[label].sum())[:TOPICS]

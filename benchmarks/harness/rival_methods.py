@@ -19,10 +19,12 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from objective import accuracy
-from solvers import TimeUp, need, svc, time_limit
 
 import kernelweave as kw
+from benchmarks.harness.judging import accuracy
+from benchmarks.harness.rival_svc import svc
+from benchmarks.harness.skipped import need
+from benchmarks.harness.timing import TimeUp, time_limit
 from kernelweave.learners import NAMES
 
 COSTS = (0.01, 0.1, 1.0, 10.0, 100.0)

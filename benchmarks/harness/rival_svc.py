@@ -1,109 +1,22 @@
-"""Ours and others' ways to the same optimum, the others as good as a few lines can make them.
+"""scikit-learn's machine, and a loop around it that learns the weights of kernels.
 
     min_d J(d) = max_α Σα − ½ max_m αᵀY K_m Y α        0 ≤ α ≤ C, yᵀα = 0, d on the simplex
 
-Rivals return weights, coefficients v = y∘α and what it took, for ``objective`` to certify.
+A rival as good as a few lines can make it. It returns weights, coefficients v = y∘α and what it
+took, for ``judging`` to certify.
 """
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
-import signal
 import time
-import warnings
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from datasets import Skipped
-from objective import judge, rival_gap
 from scipy.optimize import linprog
 from sklearn import config_context
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-import kernelweave as kw
-from kernelweave.problems.losses import lower
-
-
-def need(package: str) -> None:
-    """Skip the cell where an optional package is not installed."""
-    if importlib.util.find_spec(package) is None:
-        raise Skipped(f"{package} is not installed")
-
-
-# ---- ours --------------------------------------------------------------------------------------
-
-
-class TimeUp(Exception):
-    """A fit took longer than it may."""
-
-
-@contextlib.contextmanager
-def time_limit(seconds: float | None, cpu: bool = False) -> Iterator[None]:
-    """Raise ``TimeUp`` in the block after so many seconds, where the system has alarms.
-
-    ``cpu``: seconds of the processor, for what must not depend on who else uses the machine.
-    """
-    if seconds is None or not hasattr(signal, "setitimer"):
-        yield
-        return
-
-    def ring(*_: Any) -> None:
-        raise TimeUp(f"more than {seconds:g} s")
-
-    alarm, timer = (
-        (signal.SIGPROF, signal.ITIMER_PROF) if cpu else (signal.SIGALRM, signal.ITIMER_REAL)
-    )
-    before = signal.signal(alarm, ring)
-    signal.setitimer(timer, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(timer, 0.0)
-        signal.signal(alarm, before)
-
-
-def fit(
-    stack: kw.KernelStack,
-    y: np.ndarray,
-    *,
-    C: float,
-    tol: float,
-    limit: float | None = None,
-    **options: Any,
-) -> tuple[kw.Solution | None, dict[str, Any]]:
-    """``learn``, and a record of how it went; no solution where time ran out.
-
-    ``cpu`` seconds are the same as ``seconds`` where nothing else runs: one thread works.
-    """
-    began, worked = time.perf_counter(), time.process_time()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            with time_limit(limit):
-                solution = kw.learn(stack, y, C=C, tol=tol, **options)
-        except TimeUp:
-            return None, {"status": "timeout", "seconds": time.perf_counter() - began, "gap": None}
-    seconds, cpu = time.perf_counter() - began, time.process_time() - worked
-    judged = judge(stack, y, C, solution)
-    return solution, {
-        "status": solution.status,
-        "seconds": seconds,
-        "cpu": cpu,
-        **judged,
-        "own_gap": solution.gap,
-        "reached": judged["gap"] <= tol,
-        "warned": any(issubclass(w.category, ConvergenceWarning) for w in caught),
-        "solves": solution.n_svm_solves,
-        "iterations": solution.n_iter,
-        "m": stack.m,
-        "n": stack.n,
-    }
-
-
-# ---- scikit-learn ------------------------------------------------------------------------------
+from benchmarks.harness.internals import Hinge
+from benchmarks.harness.judging import rival_gap
 
 
 def svc(K: np.ndarray, y: np.ndarray, C: float, tol: float = 1e-3) -> SVC:
@@ -127,13 +40,13 @@ def cutting_planes(K, y, C, tol, svc_tol, patience=np.inf):
     """
     began = time.perf_counter()
     m, n = len(K), len(y)
-    qp = lower(y, n, C, "hinge")
+    machine = Hinge(y, C)
     weights, best, cuts, sums, alphas = np.full(m, 1 / m), (np.inf, None, None), [], [], []
     while time.perf_counter() - began < patience or not cuts:
         combined = np.tensordot(weights, K, 1)
         v = svc_coef(svc(combined, y, C, svc_tol), n)
         f = combined @ v
-        primal = qp.primal_value(f, qp.best_bias(f), v @ f)
+        primal = machine.value(f, machine.best_bias(f), v @ f)
         if primal < best[0]:
             best = primal, weights, v
         cuts.append(0.5 * ((K.reshape(m * n, n) @ v).reshape(m, n) @ v))

@@ -1,35 +1,29 @@
-"""How experiments run: options, times taken in turns, and cells kept as soon as they are known."""
+"""How experiments run: options, and cells kept as soon as they are known."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
-import importlib.metadata
 import json
 import math
 import multiprocessing
 import os
-import pathlib
-import platform
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
-import threadpoolctl
-from datasets import Skipped, matrices, rakoto_bank
-from report import short
-from solvers import fit
 
 import kernelweave as kw
+from benchmarks.harness.environment import environment, telling_options
+from benchmarks.harness.folders import results_file
+from benchmarks.harness.judging import fit
+from benchmarks.harness.paper_data import matrices, rakoto_bank
+from benchmarks.harness.skipped import Skipped
+from benchmarks.harness.tables import short
 
-HERE = pathlib.Path(__file__).resolve().parent
-PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "highspy", "clarabel", "scs")
-PACKAGES += ("MKLpy", "torch", "cvxopt", "himalaya")
 BAR = 20  # characters of a full progress bar
 
 
@@ -51,9 +45,6 @@ def arguments(doc: str | None, **extra: dict[str, Any]) -> argparse.Namespace:
     return parser.parse_args()
 
 
-# ---- timing ------------------------------------------------------------------------------------
-
-
 def warm_up() -> None:
     """Compile, or load from the cache, all that is going to be timed."""
     rng = np.random.default_rng(0)
@@ -64,36 +55,6 @@ def warm_up() -> None:
         for C in (1.0, 100.0):
             fit(stack, y, C=C, tol=1e-4, learner=learner, max_iter=20)
     fit(stack.select([0]), y, C=1.0, tol=1e-3, learner="uniform")
-
-
-def race(
-    runners: dict[str, Callable[[], Any]], seconds: float = 2.0, least: int = 3, most: int = 30
-) -> dict[str, dict[str, float]]:
-    """Median, quartiles and least of the times of each runner.
-
-    They take turns, so that all meet the same disturbances, after a round that does not count:
-    until each ran ``least`` times and all together ``seconds``, at most ``most`` times.
-    """
-    times: dict[str, list[float]] = {name: [] for name in runners}
-    for runner in runners.values():
-        runner()
-    began = time.perf_counter()
-    while True:
-        for name, runner in runners.items():
-            start = time.perf_counter()
-            runner()
-            times[name].append(time.perf_counter() - start)
-        rounds = len(next(iter(times.values())))
-        if rounds >= most or (rounds >= least and time.perf_counter() - began > seconds):
-            break
-    return {name: spread(t) for name, t in times.items()}
-
-
-def spread(times: Iterable[float]) -> dict[str, float]:
-    """Median, quartiles and least of repeated times."""
-    t = np.array(list(times))
-    low, median, high = (float(q) for q in np.quantile(t, (0.25, 0.5, 0.75)))
-    return {"median": median, "low": low, "high": high, "min": float(t.min()), "repeats": t.size}
 
 
 # ---- results -----------------------------------------------------------------------------------
@@ -109,7 +70,7 @@ class Results:
 
     def __init__(self, name: str, args: argparse.Namespace, total: int = 0) -> None:
         self.quick, self.report_only, self.total = args.quick, args.report, total
-        self.path = HERE / "results" / f"{name}{'.quick' if args.quick else ''}.json"
+        self.path = results_file(name, args.quick)
         self.runs: list[dict[str, Any]] = []
         self.cells: dict[str, dict[str, Any]] = {}
         self.skipped: dict[str, str] = {}
@@ -118,7 +79,7 @@ class Results:
             known = json.loads(self.path.read_text(encoding="utf-8"))
             self.runs, self.cells, self.bars = known["runs"], known["cells"], known["bars"]
         self.bars = self.bars if args.report else []
-        self.options = _options(sys.argv[1:])
+        self.options = telling_options(sys.argv[1:])
         self.done, self.computed, self.began = 0, 0, time.perf_counter()
         self.current: dict[str, Any] | None = None
 
@@ -184,7 +145,7 @@ class Results:
         print(f"- {word}: {text} (measured: {short(measured)})")
 
     def save(self) -> None:
-        """Write it all, at once or not at all: a cell a line."""
+        """Write it all, at once or not at all, with one line per cell."""
         parts = {"options": self.options, "runs": self.runs, "bars": self.bars}
         parts |= {"cells": self.cells, "skipped": self.skipped}
         lines = [f"{json.dumps(key)}: {_lines(_plain(part))}" for key, part in parts.items()]
@@ -243,76 +204,6 @@ def _worker() -> None:
     warm_up()
 
 
-# ---- what the figures depend on ----------------------------------------------------------------
-
-
-def environment() -> dict[str, Any]:
-    """Command, versions, processor and threads of this run; also said on stderr."""
-    loads = os.getloadavg() if hasattr(os, "getloadavg") else (0.0,)
-    if loads[0] > 0.5:
-        print(f"others use this machine (load {loads[0]:.1f}): times are noise", file=sys.stderr)
-    found = {
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "options": _options(sys.argv[1:]),
-        "kernelweave": kw.__version__,
-        "commit": _git("rev-parse", "--short=12", "HEAD")
-        + ("+" if _git("status", "--porcelain", "--untracked-files=no", "src") else ""),
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "versions": {name: _version(name) for name in PACKAGES},
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "load": loads[0],
-        "threads": sorted(
-            {
-                f"{p['user_api']} {p['internal_api']}: {p['num_threads']}"
-                for p in threadpoolctl.threadpool_info()
-            }
-            | {f"numba: {os.environ['NUMBA_NUM_THREADS']}"}
-        ),
-    }
-    print(
-        f"kernelweave {found['kernelweave']} ({found['commit']}), {found['processor']}, "
-        f"{found['cores']} cores; threads: {', '.join(found['threads'])}",
-        file=sys.stderr,
-    )
-    return found
-
-
-def _options(words: list[str]) -> list[str]:
-    """The options that decide what is measured: not where the data are, nor --fresh."""
-    kept, previous = [], ""
-    for word in words:
-        if previous != "--data" and word != "--fresh" and not word.startswith("--data"):
-            kept.append(word)
-        previous = word
-    return kept
-
-
-def _git(*command: str) -> str:
-    try:
-        return subprocess.run(
-            ["git", "-C", str(HERE.parent), *command], capture_output=True, text=True, check=True
-        ).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def _processor() -> str:
-    with contextlib.suppress(OSError):
-        for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor()
-
-
 def _plain(x: Any) -> Any:
     """``x`` in types that JSON knows; numbers that are not finite become null."""
     if isinstance(x, dict):
@@ -325,7 +216,7 @@ def _plain(x: Any) -> Any:
 
 
 def _lines(part: Any) -> str:
-    """JSON of a list or a dictionary, an item a line."""
+    """JSON of a list or a dictionary, with one line per item."""
     if isinstance(part, dict):
         items = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in part.items()]
         return "{\n" + ",\n".join(items) + "\n}" if items else "{}"

@@ -18,12 +18,10 @@ that misses the gap.
 import time
 from functools import lru_cache, partial
 
-import child
-import common
 import numpy as np
-from newton_speed import exponent
 
 import kernelweave as kw
+from benchmarks.harness import child_process, common
 
 SHOWS = "bach2004, figure 2"
 GAP, COST = 1e-4, 1.0
@@ -106,14 +104,6 @@ def ours(data, panel, m, n, seconds):
     return record
 
 
-def overhead():
-    """A fit on next to nothing."""
-    y = np.repeat([-1.0, 1.0], 10)
-    X = np.random.default_rng(0).standard_normal((20, 2)) + y[:, None]
-    stack = kw.KernelStack(X.T[:, :, None] * X.T[:, None, :])
-    return common.race({"fit": partial(kw.learn, stack, y, learner="skm")}, 0.5)["fit"]
-
-
 # ---- the rival ---------------------------------------------------------------------------------
 
 
@@ -127,8 +117,8 @@ def rival(data, panel, m, n, limit, before):
     ladder = [x for x in common.LADDER if not slow or x * GAP <= before["tol"]]
     record = {"status": "lost", "forms": {}, "m": m, "n": n, "limit": limit}
     for form in forms:
-        found = child.in_process(clarabel, data, panel, m, n, form, ladder, limit)
-        if found.get("why") == child.TIME:
+        found = child_process.in_process(clarabel, data, panel, m, n, form, ladder, limit)
+        if found.get("why") == child_process.TIME:
             found = {"why": f"more than {limit:g} s", "spent": limit}
         if "seconds" not in found:
             record |= found
@@ -145,7 +135,7 @@ def rival(data, panel, m, n, limit, before):
 def clarabel(data, panel, m, n, form, ladder, limit):
     """Time with factoring, and certified gap; ended after ``limit`` processor seconds."""
     stack, y = problem(data, panel, m, n)
-    child.allow(limit)
+    child_process.allow(limit)
     began = time.process_time()
     L = common.factors(common.matrices(stack))
     factoring = time.process_time() - began
@@ -194,7 +184,7 @@ def main():
         if cell.get("status") == "lost" and cell.get("limit", 0.0) < limit and not args.report:
             del results.cells[name]
     with results.working():
-        results.cell(("overhead",), overhead)
+        results.cell(("overhead",), common.overhead, "skm")
         for panel in args.panels:
             for m, n in sizes_of(panel, args.quick):
                 results.cell(key_of(panel, m, n, "ours"), ours, args.data, panel, m, n, seconds)
@@ -270,7 +260,7 @@ def growth(results, panels, quick):
                 if who != "Clarabel" or solved:
                     at.append(size[axis])
                     taken.append(mine[who]["time"]["median"] if who in mine else cell["seconds"])
-            slope, points = exponent(at, taken, 20.0 * base["median"])
+            slope, points = common.exponent(at, taken, 20.0 * base["median"])
             rows.append([panel, who, "mn"[axis], slope, points, paper and paper[axis]])
             if who == "skm" and slope is not None:
                 found["mn"[axis]].append(slope)

@@ -10,16 +10,14 @@ import pathlib
 import warnings
 from types import SimpleNamespace
 
-import common
 import matplotlib
 import numpy as np
-from path_cost import values_of_C
-from rakoto_gaps import SETS, C, prepare
 
 import kernelweave as kw
+from benchmarks.harness import common
+from benchmarks.harness.internals import Watched
+from benchmarks.harness.rakoto_sets import SETS, C, prepare, values_of_C
 from kernelweave import plotting
-from kernelweave.learners import Learner, make_learner
-from kernelweave.learners.newton import Newton
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -30,37 +28,6 @@ CENTRED, NEWTONS = "center+unit_trace", ("simple", "newton", "mixed")
 FOLLOWED = [("pima", "unit_trace"), ("ionosphere", CENTRED)]  # weights by iteration
 TITLES = {"simple": "SimpleMKL", "silp": "SILP", "newton": "Newton", "mixed": "Newton, mixed"}
 COST = {"seconds": "time (s)", "solves": "SVM solves", "passes": "passes over the kernels"}
-
-
-class Watched(Learner):
-    """A learner, the weights it solves at, and its passes over all kernels.
-
-    A pass gives the gradient, gradient and Hessian together, or the bound that a mixture of
-    solutions proves.
-    """
-
-    def __init__(self, name):
-        self.name = name
-        self.learner = Newton(mixed=True) if name == "mixed" else make_learner(name)
-        self.weights, self.passes = [], 0
-
-    def iterate(self, oracle, e, tol):
-        solve, quads, products = oracle.solve, oracle.quads, oracle.products
-
-        def watched_solve(e, tol):
-            self.weights.append(oracle.weight_set.scale * e)
-            return solve(e, tol)
-
-        def watched_quads(v, kernels=None):
-            self.passes += kernels is None  # else it fills in what an earlier pass left out
-            return quads(v, kernels)
-
-        def watched_products(point, kernels=None):
-            self.passes += 1
-            return products(point, kernels)
-
-        oracle.solve, oracle.quads, oracle.products = watched_solve, watched_quads, watched_products
-        yield from self.learner.iterate(oracle, e, tol)
 
 
 # ---- cells -------------------------------------------------------------------------------------
@@ -298,7 +265,7 @@ def main():
         else:
             plan.append((key, measure, args.data, *key[1:]))
     results.fill(plan)
-    out = args.out or common.HERE.parent / ("build" if args.quick else "docs") / "figures"
+    out = args.out or common.output_folder("figures", args.quick)
     out.mkdir(parents=True, exist_ok=True)
     for draw in FIGURES:
         if draw.__name__ not in args.only:

@@ -13,11 +13,11 @@ or more says nothing: such cells are counted.
 
 from functools import lru_cache
 
-import common
 import numpy as np
 
 import kernelweave as kw
-from kernelweave.bounds import error_bound
+from benchmarks.harness import common
+from kernelweave.papers.lanckriet2004.bounds import error_bound
 
 SHOWS = "lanckriet2004, theorem 24"
 SETS = {  # rows to take at most

@@ -15,12 +15,12 @@ combination is better than both in four topics of five, and that μ is 1.37 and 
 
 from functools import lru_cache
 
-import common
 import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer
 
 import kernelweave as kw
-from kernelweave.kernels.plsa import plsa
+from benchmarks.harness import common
+from benchmarks.harness.internals import plsa
 
 SHOWS = "lanckriet2004, figure 1"
 TOPICS = ("earn", "acq", "money-fx", "grain", "crude")
@@ -112,7 +112,7 @@ def report(results, draws):
     told = cells[0]
     print(
         f"{len(cells)} draws; {told['word_types']} word types, {told['iterations']} iterations of "
-        f"EM, folded in to {told['fold_in_bound']:.0e} nats a word; "
+        f"EM, folded in to {told['fold_in_bound']:.0e} nats per word; "
         f"largest gap {max(cell[t]['gap'] for cell in cells for t in TOPICS):.0e}\n"
     )
     values = {

@@ -11,17 +11,16 @@ the same trace.
 Then 200 rows and three kernels: the program as printed by SCS and Clarabel, at the loosest setting
 that gets value and semidefiniteness right to 1e-4, against a fit with a certified gap of that.
 Their time is that of the solver alone, without cvxpy's; processor seconds, one thread. A rival has
-``--limit`` of them a setting, and nine tenths of the memory that is free.
+``--limit`` of them per setting, and nine tenths of the memory that is free.
 """
 
 import time
 
-import child
-import common
 import numpy as np
 
 import kernelweave as kw
-from kernelweave.solvers.oracle import HardMarginInfeasible
+from benchmarks.harness import child_process, common
+from benchmarks.harness.internals import HardMarginInfeasible
 
 SHOWS = "lanckriet2004, (31), (36), (41), (45)"
 CRITERIA = {
@@ -243,8 +242,8 @@ def rival(criterion, n, solver, value, limit):
     common.need(solver.lower())
     tried = []
     for setting in LADDER[solver]:
-        found = child.in_process(timed, limit, criterion, n, solver, setting)
-        if found.get("why") == child.TIME:
+        found = child_process.in_process(timed, limit, criterion, n, solver, setting)
+        if found.get("why") == child_process.TIME:
             found["seconds"] = limit
         if "value" in found:
             found["error"] = max(abs(found["value"] / value - 1.0), -found["eigenvalue"])
@@ -257,7 +256,7 @@ def rival(criterion, n, solver, value, limit):
 def timed(limit, criterion, n, solver, setting):
     """Seconds and answer of one solver; only ``limit`` processor seconds are for solving."""
     program = prepare(criterion, n, solver, setting)
-    child.allow(limit)
+    child_process.allow(limit)
     return solve(*program, criterion, n)
 
 

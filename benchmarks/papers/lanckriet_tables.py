@@ -32,12 +32,12 @@ paper's figures were seen.
 import itertools
 import time
 
-import common
 import numpy as np
-from lanckriet_printed import NO_MARGIN, NOTHING, SETS, printed
 
 import kernelweave as kw
-from kernelweave.solvers.oracle import HardMarginInfeasible
+from benchmarks.harness import common
+from benchmarks.harness.internals import HardMarginInfeasible
+from benchmarks.harness.lanckriet_printed import NO_MARGIN, NOTHING, SETS, printed
 
 SHOWS = "lanckriet2004, tables 1–4"
 SPLITS, PARTS, TOL = 30, 30, 1e-4
@@ -146,7 +146,7 @@ def solve(stack, y, train, column, criterion, total=None):
 
 
 def tuned(X, y, train, split, costs):
-    """Accuracy, σ and C of a Gaussian chosen by random parts of the training rows, a criterion.
+    """Accuracy, σ and C of a Gaussian for each criterion, chosen by parts of the training rows.
 
     Where C is given, HM is that of SM1, too.
     """
@@ -203,7 +203,7 @@ def readings(name, column):
 
 
 def cells_of(results, name, criterion, column, part=PRINTED, splits=range(SPLITS)):
-    """One entry a split, without those that have no hard margin."""
+    """One entry per split, without those that have no hard margin."""
     part = RBF if column == RBF and part != TUNED_AT_ONE else part
     found = [results.get(name, part, split) for split in splits]
     cells = [cell.get(criterion, {}).get(column) for cell in found if cell]
@@ -316,7 +316,7 @@ def chance(results, names):
         if not cells:
             continue
         paper = np.array([pair[0] for pair in cells.values()])
-        ours = np.array([pair[1] for pair in cells.values()])  # a row a cell, a column a split
+        ours = np.array([pair[1] for pair in cells.values()])  # cells by splits
         middle, deviation = ours.mean(axis=1), ours.std(axis=1, ddof=1) / SPLITS**0.5
         off = (paper - middle) / deviation
         draws = np.random.default_rng(0).integers(len(splits), size=(SPLITS, DRAWS))

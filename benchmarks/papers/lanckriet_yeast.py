@@ -15,12 +15,12 @@ other genes and other sources, so that they show the order of size and no more.
 
 from functools import lru_cache
 
-import common
 import numpy as np
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 import kernelweave as kw
+from benchmarks.harness import common
 
 SHOWS = "lanckriet2004, figure 2 (two networks)"
 BETAS = (1.0, 5.0, 20.0)

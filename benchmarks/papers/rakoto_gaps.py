@@ -2,36 +2,16 @@
 
 Random halves of liver, pima, credit, ionosphere and sonar; 10 Gaussians and 3 polynomials on all
 features and on each; unit trace, as they are and centred; C = 100. Learners simple, silp and newton
-to gap 1e-2 and 1e-4, newton to 1e-6 too, at most 10 minutes a fit.
+to gap 1e-2 and 1e-4, newton to 1e-6 too, at most 10 minutes per fit.
 """
 
-from functools import lru_cache
+from benchmarks.harness import common
+from benchmarks.harness.rakoto_sets import SETS, C, measure
 
-import common
-
-SETS = ["liver", "pima", "credit", "ionosphere", "sonar"]
 NORMALIZE = ["unit_trace", "center+unit_trace"]
 RUNS = [("simple", 1e-2), ("silp", 1e-2), ("newton", 1e-2)]
 RUNS += [("simple", 1e-4), ("silp", 1e-4), ("newton", 1e-4), ("newton", 1e-6)]
-C, LIMIT, MAX_ITER, SPLITS = 100.0, 600.0, 100_000, 20
-
-
-@lru_cache(maxsize=1)
-def prepare(name, normalize, seed, data):
-    split = common.half(name, data, seed)
-    return split, common.rakoto_bank(split.X, normalize)
-
-
-def measure(name, normalize, seed, data, learner, tol, limit, C=C):
-    """A fit, its certified gap, and accuracy on the other half."""
-    split, bank = prepare(name, normalize, seed, data)
-    solution, record = common.fit(
-        bank.stack, split.y, C=C, tol=tol, learner=learner, limit=limit, max_iter=MAX_ITER
-    )
-    if solution is not None:
-        values = bank.decision(split.X_test, bank.spread(solution.weights), solution.coef)
-        record["accuracy"] = common.accuracy(values + solution.bias, split.y_test)
-    return record
+LIMIT, SPLITS = 600.0, 20
 
 
 def report(results, names, splits):

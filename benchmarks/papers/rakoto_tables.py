@@ -9,10 +9,10 @@ first 5 splits, measured in one process, the paper's those of a Pentium D at 3 G
 are over 3 runs, not 5, and end after five minutes.
 """
 
-import common
 import numpy as np
-from path_cost import along, bank_of, values_of_C
-from rakoto_gaps import SETS, measure
+
+from benchmarks.harness import common
+from benchmarks.harness.rakoto_sets import SETS, along, measure, prepare, values_of_C
 
 SHOWS = "rakoto2007, tables 1–2"
 COSTS = (0.1, 1.0, 10.0, 100.0)
@@ -65,10 +65,10 @@ def split(name, seed, data):
 
 
 def path(name, learner, seed, data, Cs):
-    stack, y = bank_of(data, seed, name)
+    split, bank = prepare(name, "unit_trace", seed, data)
     try:
         with common.time_limit(PATH_LIMIT):
-            return along(stack, y, Cs, learner)
+            return along(bank.stack, split.y, Cs, learner)
     except common.TimeUp:
         return {"total": PATH_LIMIT, "cpu": None}
 

@@ -6,10 +6,10 @@ into new memory, as np.exp(array) gives it, and into memory that is there alread
 
 import warnings
 
-import common
 import numpy as np
 
 import kernelweave as kw
+from benchmarks.harness import common
 
 
 def exponents(X):

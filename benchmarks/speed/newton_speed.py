@@ -15,11 +15,10 @@ One thread. Rivals may use the loosest setting of their own that certifies the g
 
 import time
 
-import common
 import numpy as np
-from sklearn.datasets import load_breast_cancer
 
 import kernelweave as kw
+from benchmarks.harness import common
 
 PARTS = ["floor", "cutting", "conic", "growth"]
 SETS = ["ionosphere", "sonar", "pima"]
@@ -53,22 +52,15 @@ def floor_paper(data, name, seed, seconds):
 
 
 def floor_wide(data, name, n, m, seconds):
-    stack, y, _ = random_stack(data, name, n, m, 0)
+    stack, y, _ = common.random_stack(name, data, n, m, 0)
     return floor(stack, y, 1.0, 1e-2, seconds)
 
 
 # ---- rivals ------------------------------------------------------------------------------------
 
 
-def breast_cancer(rows=569):
-    """20 kernels of gai2010 on scikit-learn's breast cancer."""
-    X, y = load_breast_cancer(return_X_y=True)
-    X, y = common.standardise(X[:rows])[0], np.where(y[:rows] > 0, 1.0, -1.0)
-    return common.fit_bank(X, common.gai_kernels()).stack, y
-
-
 def cutting(C, rows, seconds):
-    stack, y = breast_cancer(rows)
+    stack, y = common.breast_cancer(rows)
     K = common.matrices(stack)
     _, record = common.fit(stack, y, C=C, tol=CLOSE, learner="newton")
     best = common.certified_loop(stack, K, y, C, CLOSE)
@@ -85,7 +77,7 @@ def cutting(C, rows, seconds):
 
 def conic(data, n, m, kind, C, seconds):
     if kind == "random":
-        stack, y, _ = random_stack(data, "ionosphere", n, m, 0)
+        stack, y, _ = common.random_stack("ionosphere", data, n, m, 0)
     else:
         X, y = common.sample("ionosphere", data, n)
         stack = common.rakoto_bank(X, kind).stack
@@ -110,25 +102,10 @@ def conic(data, n, m, kind, C, seconds):
 # ---- growth ------------------------------------------------------------------------------------
 
 
-def random_stack(data, name, n, m, seed):
-    """``m`` Gaussians of random width on random columns; and the time it took to build."""
-    X, y = common.sample(name, data, n, seed)
-    rng = np.random.default_rng(seed)
-    p = X.shape[1]
-    items = []
-    for k in range(m):
-        columns = rng.choice(p, rng.integers(1, max(p // 4, 2) + 1), replace=False)
-        typical = np.sqrt(2.0 * len(columns))  # distance between rows of variance 1
-        items.append((str(k), kw.Gaussian(typical * 2.0 ** rng.uniform(-2, 2)), columns))
-    began = time.perf_counter()
-    bank = common.fit_bank(X, items)
-    return bank.stack, y, time.perf_counter() - began
-
-
 def growth(data, name, n, m, draws):
     cells = []
     for seed in range(draws):
-        stack, y, built = random_stack(data, name, n, m, seed)
+        stack, y, built = common.random_stack(name, data, n, m, seed)
         repeats = [common.fit(stack, y, C=1.0, tol=1e-3, learner="newton")[1] for _ in range(3)]
         cell = min(repeats, key=lambda r: r["seconds"])
         cells.append({**cell, "bank": built, "total": built + cell["seconds"]})
@@ -137,21 +114,6 @@ def growth(data, name, n, m, draws):
     return {"n": n, "gap": max(c["gap"] for c in cells)} | {
         field: common.mean(cells, field) for field in fields
     }
-
-
-def overhead():
-    y = np.repeat([-1.0, 1.0], 10)
-    X = np.random.default_rng(0).standard_normal((20, 2)) + y[:, None]
-    stack = kw.KernelStack(X.T[:, :, None] * X.T[:, None, :])
-    return common.race({"fit": lambda: kw.learn(stack, y, learner="newton")}, 0.5)["fit"]
-
-
-def exponent(sizes, seconds, least):
-    """Slope of log time over log size, where time is at least ``least``; and the points used."""
-    used = [(s, t) for s, t in zip(sizes, seconds, strict=True) if t >= least]
-    if len(used) < 3:
-        return None, len(used)
-    return float(np.polyfit(*np.log(np.array(used)).T, 1)[0]), len(used)
 
 
 # ---- all of it ---------------------------------------------------------------------------------
@@ -178,7 +140,7 @@ def main():
     plan += [(("floor", "wide", *w), floor_wide, args.data, *w, seconds) for w in wide]
     plan += [(("cutting", C), cutting, C, 100 if quick else 569, seconds) for C in costs]
     plan += [(("conic", *case), conic, args.data, n, m, *case, seconds) for case in cones]
-    plan += [(("growth", "overhead"), overhead)]
+    plan += [(("growth", "overhead"), common.overhead, "newton")]
     plan += [(("growth", "m", k), growth, args.data, "ionosphere", fixed_n, k, draws) for k in many]
     plan += [(("growth", "n", k), growth, args.data, "adult_a6a", k, fixed_m, draws) for k in long]
     plan = [job for job in plan if job[0][0] in args.parts]
@@ -268,7 +230,7 @@ def report_growth(results, many, long):
         common.table(header, [[c[field] for field in fields] for c in cells])
         at = [c[axis] for c in cells]
         for field, what in (("seconds", "learn"), ("total", "bank and learn")):
-            slope, points = exponent(at, [c[field] for c in cells], least)
+            slope, points = common.exponent(at, [c[field] for c in cells], least)
             text = f"{what}: exponent in {axis} over {points} points"
             if axis == "m":
                 met = slope <= 1.1 if slope is not None and len(cells) == len(sizes) else None

@@ -5,59 +5,22 @@ trace, gap 1e-2. The path hands weights and alphas on from the largest C down [r
 the cold fits start from equal weights each time.
 """
 
-import time
-import warnings
-
-import common
-import numpy as np
-
 import kernelweave as kw
+from benchmarks.harness import common
+from benchmarks.harness.rakoto_sets import PATH_TOL, along, follow, prepare, values_of_C
 from kernelweave.learners import NAMES
-
-TOL = 1e-2
-
-
-def values_of_C(count):
-    half = count // 2
-    return np.concatenate([np.linspace(0.1, 10, half), np.linspace(10, 100, half + 1)[1:]])
-
-
-def bank_of(data, seed, name="ionosphere"):
-    split = common.half(name, data, seed)
-    return common.rakoto_bank(split.X).stack, split.y
-
-
-def follow(stack, y, Cs, solve):
-    """Seconds, certified gaps, solves and kernels of ``solve()``, a solution for every C."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        began, worked = time.perf_counter(), time.process_time()
-        solutions = solve()
-        seconds, cpu = time.perf_counter() - began, time.process_time() - worked
-    gaps = [common.certify(stack, y, C, s) for C, s in zip(Cs, solutions, strict=True)]
-    return {
-        "total": seconds,
-        "cpu": cpu,
-        "worst_gap": max(gaps),
-        "solves": sum(s.n_svm_solves for s in solutions),
-        "seconds": [s.seconds for s in solutions],
-        "kernels": [int(np.count_nonzero(s.weights)) for s in solutions],
-    }
-
-
-def along(stack, y, Cs, learner):
-    """The path, from the largest C down."""
-    return follow(
-        stack, y, Cs, lambda: kw.regularization_path(stack, y, Cs, learner=learner, tol=TOL)
-    )
 
 
 def compare(data, learner, seed, Cs):
-    stack, y = bank_of(data, seed)
+    split, bank = prepare("ionosphere", "unit_trace", seed, data)
+    stack, y = bank.stack, split.y
     ways = {
         "path": along(stack, y, Cs, learner),
         "cold": follow(
-            stack, y, Cs, lambda: [kw.learn(stack, y, C=C, learner=learner, tol=TOL) for C in Cs]
+            stack,
+            y,
+            Cs,
+            lambda: [kw.learn(stack, y, C=C, learner=learner, tol=PATH_TOL) for C in Cs],
         ),
     }
     record = {"Cs": Cs, "ratio": ways["path"]["total"] / ways["cold"]["total"]}
@@ -68,7 +31,8 @@ def compare(data, learner, seed, Cs):
 
 
 def refit(data, learner, tol, limit):
-    stack, y = bank_of(data, 0)
+    split, bank = prepare("ionosphere", "unit_trace", 0, data)
+    stack, y = bank.stack, split.y
     options = {"C": 100.0, "tol": tol, "learner": learner, "limit": limit}
     try:
         solution, record = common.fit(stack, y, **options)
@@ -93,7 +57,7 @@ def main():
     results = common.Results("path_cost", args)
     results.fill(plan)
 
-    print(f"path of {len(Cs)} values of C against as many cold fits, gap {TOL:g}\n")
+    print(f"path of {len(Cs)} values of C against as many cold fits, gap {PATH_TOL:g}\n")
     fields = ["path", "cold", "ratio", "path_solves", "cold_solves"]
     fields += ["path_worst_gap", "cold_worst_gap"]
     rows = [

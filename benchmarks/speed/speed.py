@@ -15,11 +15,9 @@ for a smaller one. Where another is faster than newton, the row says why.
 import time
 from functools import lru_cache, partial
 
-import common
-from newton_speed import breast_cancer, random_stack
-from rakoto_gaps import SETS, prepare
-
 import kernelweave as kw
+from benchmarks.harness import common
+from benchmarks.harness.rakoto_sets import SETS, prepare
 from kernelweave.learners import NAMES
 
 GAPS = (1e-2, 1e-4)
@@ -40,9 +38,9 @@ PROBLEMS += [("breast cancer", 10.0), ("random", 1.0)]
 def problem(data, name, quick):
     """Kernels and labels."""
     if name == "random":
-        return random_stack(data, "ionosphere", *((60, 6) if quick else (351, 48)), 0)[:2]
+        return common.random_stack("ionosphere", data, *((60, 6) if quick else (351, 48)), 0)[:2]
     if name == "breast cancer":
-        return breast_cancer(100 if quick else 569)
+        return common.breast_cancer(100 if quick else 569)
     split, bank = prepare(name, "unit_trace", 0, data)
     return bank.stack, split.y
 

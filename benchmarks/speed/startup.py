@@ -10,8 +10,9 @@ import sys
 import tempfile
 import time
 
-import common
 import numpy as np
+
+from benchmarks.harness import common
 
 CORE = "from kernelweave import KernelBank, Gaussian, KernelStack, learn, duality_gap"
 IMPORTS = {

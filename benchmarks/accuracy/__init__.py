@@ -1,0 +1,1 @@
+"""Experiments that ask how right we are: certified gaps, and accuracy on new rows."""

@@ -1,0 +1,1 @@
+"""What experiments share: running, child processes, data sets, rivals, tables, pages, timing."""

@@ -1,0 +1,1 @@
+"""Experiments that ask how fast we are."""
