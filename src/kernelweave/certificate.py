@@ -1,6 +1,6 @@
 """How far a model is from the optimum, computed from the data and from nothing else.
 
-    gap = (primal − dual) / max(|primal|, 1e-12)
+    gap = (primal − dual) / max(|primal|, |dual|)
 
     primal = ½ coefᵀK(d)coef + Σ ℓ_i(c_i − f_i − b),            f = K(d)coef, real slacks
     dual   = cᵀv − ½ρ‖v‖² − ½σ(q),   q_m = vᵀK_m v,             any feasible v
@@ -24,14 +24,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_finite, check_vector
+from kernelweave._core.tolerances import EPS, TRACE_ROUNDING
 from kernelweave._core.types import Array
 from kernelweave._solvers.signed.semidefinite_set import Joint
 from kernelweave._solvers.signed.support import support
-from kernelweave.machines.oracle import cancellation
+from kernelweave.machines.evaluator import cancellation, machine_of
 from kernelweave.problems.dual_qp import DualQP, relative_gap
-from kernelweave.problems.problem import Problem, make_problem
+from kernelweave.problems.problem import Problem, make_formulation
 from kernelweave.problems.weight_sets import WeightSet, norm
-from kernelweave.stacks.dense import KernelStack
+from kernelweave.stacks.defaults import as_stack
+from kernelweave.stacks.protocol import CombinedKernel, Stack
 from kernelweave.stacks.validation import NEGATIVITY
 
 
@@ -44,12 +46,12 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """(primal − dual) / max(|primal|, 1e-12)."""
+        """(primal − dual) / max(|primal|, |dual|)."""
         return relative_gap(self.primal, self.dual)
 
 
 def duality_gap(
-    K: ArrayLike | KernelStack,
+    K: ArrayLike | Stack,
     y: ArrayLike,
     weights: ArrayLike,
     coef: ArrayLike,
@@ -68,7 +70,7 @@ def duality_gap(
 
     Parameters
     ----------
-    K : array (m, n, n) or KernelStack
+    K : array (m, n, n) or stack
         The kernels.
     y : array (n,)
         Labels ±1; 0 for rows without a label.
@@ -92,45 +94,110 @@ def duality_gap(
             "weight_norm=None is for learner='radius', whose objective is another: "
             "kernelweave.papers.gai2010.radius_gap judges it"
         )
-    problem = make_problem(K, y, C, loss, weight_norm, trace, recenter, given, signed)
-    qp, whole, rows = problem.qp, problem.whole, problem.rows
+    formulation = make_formulation(y, C, loss, weight_norm, trace, recenter, given, signed)
+    return certify(formulation.on(as_stack(K)), weights, coef, bias, dual_alpha, learnt)
+
+
+def certify(
+    problem: Problem,
+    weights: ArrayLike,
+    coef: ArrayLike,
+    bias: ArrayLike,
+    dual_alpha: ArrayLike | None = None,
+    learnt_ridge: float = 0.0,
+) -> Certificate:
+    """The same for a problem that was built already; several machines have a row of ``coef`` each.
+
+    ``learnt_ridge`` is 1/C where C is learnt.
+    """
+    whole, signed, count = problem.whole, problem.formulation.signed, len(problem.qps)
     if problem.learns_C:
-        weights = np.append(check_vector("weights", weights, whole.m - 1), learnt)
+        weights = np.append(check_vector("weights", weights, whole.m - 1), learnt_ridge)
     d = check_vector("weights", weights, whole.m)
-    w = check_vector("coef", coef, whole.n)
-    b = check_finite("bias", bias)
     if signed:
         check_signed_weights(d, problem)
     else:
         check_weights(d, problem.weight_set)
-    kernel = whole.combine(d)
-    f = kernel @ w
-    quad, rounding = max(float(w @ f), 0.0), 0.0
-    if qp.is_hard:  # terms of f far larger than f leave it few digits
-        rounding = 8.0 * np.finfo(float).eps * float((np.abs(kernel) @ np.abs(w)).max())
-    if d.min() < 0.0:  # so do weights that cancel
-        error = cancellation(whole, d, w)
-        quad += float(np.abs(w) @ error)
-        f[rows] -= 0.0 if qp.is_hard else qp.linear * error[rows]
-    primal = qp.primal_value(f[rows], b, quad, rounding)
+    coefs = [check_vector("coef", w, whole.n) for w in _machines(coef, count)]
+    biases = [check_finite("bias", b) for b in np.atleast_1d(bias)]
+    K = whole.combined(d)
+    triples = zip(problem.qps, coefs, biases, strict=True)
+    primal = sum(_primal(problem, qp, K, d, w, b) for qp, w, b in triples)
+    machine = machine_of(problem)
     if dual_alpha is None:
-        v = qp.feasible(w[rows])
+        v = machine.feasible(
+            np.concatenate(
+                [qp.tile(w[problem.rows]) for qp, w in zip(problem.qps, coefs, strict=True)]
+            )
+        )
     else:
-        v = qp.feasible(qp.linear * check_vector("dual_alpha", dual_alpha, whole.n)[rows])
-    q = problem.stack.quad_forms(v)
+        alpha = [check_vector("dual_alpha", a, whole.n) for a in _machines(dual_alpha, count)]
+        v = machine.from_alpha(np.stack(alpha)[:, problem.rows].reshape(_shape(count)))
+    q = machine.quad_forms(problem.stack, v)
     most = _signed_support(problem, q, d) if signed else problem.weight_set.support(q)
     if d.min() < 0.0:
         most += float(np.abs(v) @ cancellation(problem.stack, d, v))
-    if dual_alpha is None:
-        v, most = _best_multiple(qp, v, most)
-    return Certificate(primal, qp.dual_value(v, most))
+    linear = machine.dual_linear(v)
+    if dual_alpha is None and count == 1:
+        v, most = _best_multiple(problem.qp, v, most)
+        linear = machine.dual_linear(v)
+    return Certificate(primal, linear - 0.5 * most)
+
+
+def certify_given(
+    problem: Problem, weights: Array, coef: Array, bias: float | Array, dual_alpha: Array
+) -> Certificate:
+    """The machine alone, at weights taken as given."""
+    K, machine = problem.stack.combined(weights), machine_of(problem)
+    count, rows = len(problem.qps), problem.rows
+    v = machine.from_alpha(dual_alpha[..., rows])
+    quad = machine.judge(K, v, None).quad
+    triples = zip(problem.qps, _machines(coef, count), np.atleast_1d(bias), strict=True)
+    whole = problem.whole.combined(weights)
+    primal = sum(_primal(problem, qp, whole, weights, w, float(b)) for qp, w, b in triples)
+    return Certificate(primal, machine.dual_linear(v) - 0.5 * quad)
+
+
+def _shape(count: int) -> tuple[int, ...]:
+    """What a machine takes alpha as: a vector for one, a row each for several."""
+    return (-1,) if count == 1 else (count, -1)
+
+
+def _machines(values: ArrayLike, count: int) -> Array:
+    """One row per machine."""
+    rows = np.asarray(values)
+    return rows[None] if count == 1 else rows
+
+
+def _primal(
+    problem: Problem, qp: DualQP, K: CombinedKernel, d: Array, w: Array, bias: float
+) -> float:
+    """The primal value of one machine, what cancels charged to it."""
+    whole, rows = problem.whole, problem.rows
+    f = K @ w
+    quad, rounding = max(float(w @ f), 0.0), 0.0
+    if qp.is_hard:  # terms of f far larger than f leave it few digits
+        rounding = 8.0 * EPS * _largest_sum(K, w)
+    if d.min() < 0.0:  # so do weights that cancel
+        error = cancellation(whole, d, w)
+        quad += float(np.abs(w) @ error)
+        f[rows] -= 0.0 if qp.is_hard else np.sign(qp.linear) * error[rows]
+    return qp.primal_value(f[rows], bias, quad, rounding)
+
+
+def _largest_sum(K: CombinedKernel, w: Array) -> float:
+    """max_i Σ_j |K_ij w_j|, or a bound of it by |K_ij| ≤ √(K_ii K_jj)."""
+    if K.is_dense:
+        return float((np.abs(K.dense()) @ np.abs(w)).max())
+    s = np.sqrt(np.maximum(K.diagonal(), 0.0))
+    return float(s.max() * (s @ np.abs(w)))
 
 
 def _signed_support(problem: Problem, q: Array, d: Array) -> float:
     """An upper bound of σ(q) over signed weights, d among them."""
     scale = problem.weight_set.scale
     e = np.divide(d, scale, out=np.zeros_like(d), where=scale > 0.0)
-    return support(Joint(problem.whole, scale), scale * q, e)
+    return support(Joint(problem.whole, scale, identity=problem.learns_C), scale * q, e)
 
 
 def _best_multiple(qp: DualQP, v: Array, support: float) -> tuple[Array, float]:
@@ -165,7 +232,7 @@ def check_signed_weights(d: Array, problem: Problem) -> None:
     whole, scale = problem.whole, problem.weight_set.scale
     used = scale > 0.0
     size = float((d[used] / scale[used]).sum())
-    rounding = 1e-14 * float(np.abs(d[used] / scale[used]).sum())
+    rounding = TRACE_ROUNDING * float(np.abs(d[used] / scale[used]).sum())
     if abs(size - 1.0) > max(1e-8, rounding):
         raise ValueError(
             f"signed weights must give the combined kernel its trace, found {size:.10g} times that"
@@ -175,7 +242,7 @@ def check_signed_weights(d: Array, problem: Problem) -> None:
     trace = float(d @ whole.traces())
     if problem.learns_C:
         d = np.append(d[:-1], 0.0)
-    check_semidefinite(whole.combine(d), trace, whole.precision)
+    check_semidefinite(whole.combined(d).dense(), trace, whole.precision)
 
 
 def check_semidefinite(K: Array, trace: float, precision: np.dtype) -> None:

@@ -1,14 +1,13 @@
 """``learn``: kernels and labels in, certified solution out.
 
-A learner moves the weights, an oracle solves the machine at them; the loop here stops on the
-oracle's gap, keeps the history and speaks to the user.
+A learner moves the weights, the evaluator solves the machine at them, the incumbent keeps the best
+bounds. The loop here drives the three, stops on the gap, and speaks to the user.
 """
 
 from __future__ import annotations
 
-import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,13 +16,16 @@ from kernelweave._core.checks import check_number, check_vector
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
 from kernelweave.learners import make_learner
-from kernelweave.learners.base import Learner, check_supported
+from kernelweave.learners.base import Learner, Step, check_able, check_supported
 from kernelweave.learners.uniform import Uniform
-from kernelweave.machines.oracle import Oracle
-from kernelweave.problems.problem import Problem, make_problem
+from kernelweave.machines.evaluator import Evaluator
+from kernelweave.machines.incumbent import Incumbent
+from kernelweave.problems.problem import Problem, make_formulation
 from kernelweave.problems.weight_sets import norm
+from kernelweave.progress import Progress
 from kernelweave.solution import Solution
-from kernelweave.stacks.dense import KernelStack
+from kernelweave.stacks.defaults import as_stack
+from kernelweave.stacks.protocol import Stack
 
 _ADVICE = {
     "max_iter": "raise max_iter, or {}",
@@ -33,7 +35,7 @@ _ADVICE = {
 
 
 def learn(
-    K: ArrayLike | KernelStack,
+    K: ArrayLike | Stack,
     y: ArrayLike,
     C: ArrayLike | str = 1.0,
     learner: str | Learner = "auto",
@@ -53,15 +55,16 @@ def learn(
 
     Parameters
     ----------
-    K : array (m, n, n) or KernelStack
+    K : array (m, n, n), KernelStack or another stack
         Kernel matrices, symmetric and positive semidefinite. An array is validated on every
-        call, a stack was validated when it was built.
+        call, a stack was validated when it was built. Any object that keeps the protocol of
+        ``kernelweave.stacks.protocol`` will do.
     y : array (n,)
         Labels -1 and +1; 0 for rows without a label. The machine is over the labelled rows, trace
         and semidefiniteness over all; ``coef`` is 0 for the others, and K @ coef + bias is the
         transduction [lanckriet2004, eq. 17].
     C : float, array (n,) or "learn"
-        Cost of a slack, one for all or, with the hinge, one a row; ``inf`` is the hard margin.
+        Cost of a slack, one for all or, with the hinge, one per row; ``inf`` is the hard margin.
         "learn", with the squared hinge: 1/C is learnt as the weight of the identity, under a
         trace constraint that counts it in; ``Solution.C`` is what was learnt, infinite where no
         ridge helps.
@@ -91,9 +94,9 @@ def learn(
     max_iter : int
         Iterations of the learner.
     n_jobs : int, optional
-        Threads for passes over the kernels; -1 is one a core. Results do not depend on it.
+        Threads for passes over the kernels; -1 is one per core. Results do not depend on it.
     verbose : int
-        1 prints a line an iteration to standard error.
+        1 prints a line per iteration to standard error.
 
     Returns
     -------
@@ -103,50 +106,10 @@ def learn(
     """
     began = time.perf_counter()
     made = check_options(learner, C, weight_norm, tol, max_iter)
-    stack = K if isinstance(K, KernelStack) else KernelStack(K, n_jobs=n_jobs)
-    stack = stack if n_jobs is None else stack.threaded(n_jobs)
-    problem = make_problem(stack, y, C, loss, weight_norm, trace, recenter, ridge, made.signed)
-
-    e = _starting_weights(start, problem, made)
-    progress = _Progress(problem, began, verbose)
-    whole = problem.whole
-    oracle = Oracle(problem.stack, problem.qp, problem.weight_set, progress.tick, whole)
-    sign, rows = problem.qp.linear, problem.rows
-    if isinstance(start, Solution):
-        if made.objective == "margin" and not made.signed:
-            oracle.resume(e, sign * start.alpha[rows], sign * start.dual_alpha[rows])
-        else:
-            oracle.warm(sign * start.dual_alpha[rows])
-    if problem.stack.m == 1 and made.objective == "margin" and not made.reports:
-        made = Uniform()  # nothing to choose
-    status = _drive(made, oracle, e, float(tol), max_iter, progress)
-
-    best = oracle.finish(tol)
-    coef = best.scale * best.v
-    weights = problem.weight_set.scale * best.e
-    if problem.learns_C:
-        weights, tau = weights[:-1], float(weights[-1])
-        C = 1.0 / tau if tau > 0.0 else np.inf
-    costs = np.array(C, dtype=float)
-    solution = Solution(
-        weights=weights,
-        coef=problem.spread(coef),
-        alpha=problem.spread(sign * coef),
-        dual_alpha=problem.spread(sign * oracle.dual_v),
-        bias=best.bias,
-        primal=best.primal,
-        dual=oracle.dual,
-        gap=oracle.gap,
-        C=float(costs) if costs.ndim == 0 else costs,
-        status="optimal" if oracle.reached(tol) else status,
-        n_iter=len(progress.gaps),
-        n_svm_solves=oracle.n_solves,
-        history=progress.history(),
-        seconds=time.perf_counter() - began,
-        extras=dict(oracle.extras),
-    )
-    _warn_unless_optimal(solution, made, oracle, tol)
-    return solution
+    formulation = make_formulation(y, C, loss, weight_norm, trace, recenter, ridge, made.signed)
+    stack = as_stack(K)
+    problem = formulation.on(stack if n_jobs is None else stack.threaded(n_jobs))
+    return solve(problem, made, tol, start, max_iter, Progress(problem, verbose, began))
 
 
 def check_options(
@@ -160,48 +123,174 @@ def check_options(
     return made
 
 
-def _warn_unless_optimal(solution: Solution, made: Learner, oracle: Oracle, tol: float) -> None:
+def solve(
+    problem: Problem,
+    learner: Learner,
+    tol: float = 1e-3,
+    start: Solution | ArrayLike | None = None,
+    max_iter: int = 1000,
+    progress: Progress | None = None,
+) -> Solution:
+    """Solve a problem whose arguments were checked; what ``learn`` does once it has one."""
+    check_able(learner, problem)
+    e = _starting_weights(start, problem, learner)
+    progress = Progress(problem) if progress is None else progress
+    own = learner.objective != "margin" or learner.signed
+    evaluator, incumbent = _open(problem, progress, own)
+    if isinstance(start, Solution):
+        _resume(evaluator, incumbent, start, e, own)
+    if problem.stack.m == 1 and learner.objective == "margin" and not learner.reports:
+        learner = Uniform()  # nothing to choose
+    status, last = _drive(learner, evaluator, incumbent, e, float(tol), max_iter, progress)
+    if incumbent.gap > tol and not own:
+        _improve(evaluator, incumbent)
+        status = "optimal" if _reached(evaluator, incumbent, last, tol) else status
+    solution = replace(
+        _solution(problem, evaluator, incumbent, status, last, progress),
+        criterion={"none": "given", "alignment": "given"}.get(learner.objective, learner.objective),
+    )
+    _warn_unless_optimal(solution, learner, problem, last, tol)
+    return solution
+
+
+def _open(problem: Problem, progress: Progress, own: bool) -> tuple[Evaluator, Incumbent]:
+    """Evaluator and ledger, which hears of every point unless the objective is a learner's own."""
+    evaluator = Evaluator(problem, progress.tick)
+    incumbent = Incumbent(evaluator.first_bound())
+    if not own:
+        evaluator = Evaluator(problem, progress.tick, incumbent.offer)
+    return evaluator, incumbent
+
+
+def _resume(
+    evaluator: Evaluator, incumbent: Incumbent, start: Solution, e: Array, own: bool
+) -> None:
+    """Take up an earlier solution: its machine, and where J is minimized its dual point too."""
+    problem, machine = evaluator.problem, evaluator.machine
+    rows = problem.rows
+    proof = machine.from_alpha(start.dual_alpha[..., rows])
+    if own:
+        evaluator.remember(proof)
+    else:
+        incumbent.offer_bound(evaluator.bound(proof, by="start"))
+        evaluator.judge(e, machine.from_alpha(start.alpha[..., rows]))
+
+
+def _drive(
+    learner: Learner,
+    evaluator: Evaluator,
+    incumbent: Incumbent,
+    e: Array,
+    tol: float,
+    max_iter: int,
+    progress: Progress,
+) -> tuple[str, Step]:
+    """Run the learner until the certificate, its own rule, or patience ends it."""
+    step = Step("start")
+    if incumbent.gap <= tol and not learner.reports:
+        progress.record(incumbent, evaluator.n_solves, step)
+        return "optimal", step
+    least, since = np.inf, 0
+    for step in learner.iterate(evaluator, incumbent, e, tol):
+        if step.settled is not None:
+            incumbent.settle(*step.settled)
+        reached = _reached(evaluator, incumbent, step, tol)
+        progress.record(incumbent, evaluator.n_solves, step)
+        if step.status == "rule_met":
+            return "rule_met", step
+        if reached:
+            return "optimal", step
+        if len(progress.gaps) >= max_iter:
+            return "max_iter", step
+        gap = incumbent.gap
+        least, since = (gap, 0) if gap < 0.99 * least else (least, since + 1)
+        if since >= learner.patience:
+            return "stopped", step
+    return "stopped", step
+
+
+def _reached(evaluator: Evaluator, incumbent: Incumbent, step: Step, tol: float) -> bool:
+    """Whether gap and stationarity are at most ``tol``, the bound evaluated exactly."""
+    if step.status == "rule_unmet" or incumbent.gap > tol or step.stationarity > tol:
+        return False
+    bound = incumbent.bound
+    if not bound.exact:
+        assert incumbent.best is not None
+        incumbent.settle(incumbent.best, evaluator.bound(bound.v, by=bound.by))
+    return incumbent.gap <= tol
+
+
+def _improve(evaluator: Evaluator, incumbent: Incumbent) -> None:
+    """Scale and bias of f chosen anew, and the bound evaluated exactly, where the gap is open."""
+    best, bound = incumbent.best, incumbent.bound
+    assert best is not None
+    if not bound.exact:
+        bound = evaluator.bound(bound.v, by=bound.by)
+    incumbent.settle(replace(best, answer=evaluator.machine.improved(best.answer)), bound)
+
+
+def _solution(
+    problem: Problem,
+    evaluator: Evaluator,
+    incumbent: Incumbent,
+    status: str,
+    last: Step,
+    progress: Progress,
+) -> Solution:
+    """What the user gets, over all rows and in the user's units."""
+    best, bound, machine = incumbent.best, incumbent.bound, evaluator.machine
+    assert best is not None
+    weights = problem.weight_set.scale * best.e
+    C = problem.formulation.C
+    if problem.learns_C:
+        weights, tau = weights[:-1], float(weights[-1])
+        C = 1.0 / tau if tau > 0.0 else np.inf
+    costs = np.array(C, dtype=float)
+    coef, alpha, bias = machine.model(best.answer)
+    return Solution(
+        weights=weights,
+        coef=problem.to_all_rows(coef),
+        alpha=problem.to_all_rows(alpha),
+        dual_alpha=problem.to_all_rows(machine.alpha(bound.v)),
+        bias=bias,
+        primal=best.primal,
+        dual=bound.value,
+        gap=incumbent.gap,
+        C=float(costs) if costs.ndim == 0 else costs,
+        status=status,
+        n_iter=len(progress.gaps),
+        n_svm_solves=evaluator.n_solves,
+        history=progress.history(),
+        seconds=progress.seconds_so_far(),
+        extras=dict(last.extras),
+        problem=problem,
+    )
+
+
+def _warn_unless_optimal(
+    solution: Solution, learner: Learner, problem: Problem, last: Step, tol: float
+) -> None:
     """Say by how much ``tol`` is missed, or that it asks for more digits than the kernels have."""
-    precision = oracle.stack.precision
-    if solution.status != "optimal":
+    precision = problem.stack.precision
+    if solution.status not in ("optimal", "rule_met"):
         what, reached = "duality gap", solution.gap
         missed, knob = f"not tol={tol:g}", "tol"
-        if oracle.met is not None:
-            missed, knob = f"and the stopping rule of {made!r} is not met", "its tolerances"
+        if last.status == "rule_unmet":
+            missed, knob = f"and the stopping rule of {learner!r} is not met", "its tolerances"
         elif reached <= tol:
-            what, reached = "stationarity", solution.extras["stationarity"]
+            what, reached = "stationarity", last.stationarity
         warn_unconverged(
             f"the {what} reached is {reached:.2g}, {missed} (status "
             f"{solution.status!r} after {solution.n_iter} iterations, {solution.n_svm_solves} SVM "
             f"solves); {_ADVICE[solution.status].format(knob)}"
         )
-    elif oracle.met is None and tol < (rounding := np.finfo(precision).eps):
+    elif solution.status == "optimal" and tol < (rounding := np.finfo(precision).eps):
         warn_unconverged(
             f"tol={tol:g} is below the rounding of {precision} kernels, {rounding:.1g}: "
             "the gap holds for the kernels as rounded; use a larger tol"
             + ", or float64"
             * (precision == np.float32)
         )
-
-
-def _drive(
-    learner: Learner, oracle: Oracle, e: Array, tol: float, max_iter: int, progress: _Progress
-) -> str:
-    """Run the learner until the certificate, its own rule, or patience ends it."""
-    if oracle.gap <= tol and not learner.reports:
-        progress.record(oracle)
-        return "optimal"
-    least, since = np.inf, 0
-    for _ in learner.iterate(oracle, e, tol):
-        progress.record(oracle)
-        if oracle.reached(tol):
-            return "optimal"
-        if len(progress.gaps) >= max_iter:
-            return "max_iter"
-        least, since = (oracle.gap, 0) if oracle.gap < 0.99 * least else (least, since + 1)
-        if since >= learner.patience:
-            return "stopped"
-    return "stopped"
 
 
 def _starting_weights(
@@ -231,51 +320,3 @@ def _starting_weights(
         found = "weights of trace ≤ 0" if e.any() else "only zero weights"
         raise ValueError(f"start holds {found}; leave it out to start uniformly")
     return e / size
-
-
-@dataclass
-class _Progress:
-    """The history of a fit, and what a patient user sees of it."""
-
-    problem: Problem
-    began: float
-    verbose: int
-    weights: list[Array] = field(default_factory=list)
-    objectives: list[float] = field(default_factory=list)
-    gaps: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    solves: list[int] = field(default_factory=list)
-    spoke: float = 0.0
-
-    def record(self, oracle: Oracle) -> None:
-        """One iteration is done."""
-        assert oracle.best is not None
-        weights = oracle.weight_set.scale * oracle.best.e
-        self.weights.append(weights[:-1] if self.problem.learns_C else weights)
-        self.objectives.append(oracle.best.primal)
-        self.gaps.append(oracle.gap)
-        self.seconds.append(time.perf_counter() - self.began)
-        self.solves.append(oracle.n_solves)
-        if self.verbose:
-            self.spoke = self.seconds[-1]
-            sys.stderr.write(
-                f"[kernelweave] iteration {len(self.gaps)}: objective {oracle.best.primal:.6g}, "
-                f"gap {oracle.gap:.2e}, {np.count_nonzero(oracle.best.e)} kernels, "
-                f"{oracle.n_solves} solves, {self.seconds[-1]:.1f} s\n"
-            )
-
-    def tick(self) -> None:
-        """Called often during a long inner solve."""
-        if self.verbose and (now := time.perf_counter() - self.began) - self.spoke > 2.0:
-            self.spoke = now
-            sys.stderr.write(f"[kernelweave] solving an SVM, {now:.0f} s\n")
-
-    def history(self) -> dict[str, Array]:
-        """Arrays by name, one entry an iteration."""
-        return {
-            "weights": np.array(self.weights),
-            "objective": np.array(self.objectives),
-            "gap": np.array(self.gaps),
-            "seconds": np.array(self.seconds),
-            "n_svm_solves": np.array(self.solves),
-        }

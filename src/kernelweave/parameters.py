@@ -27,14 +27,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._core.checks import check_floats, check_number, is_whole, shown
 from kernelweave._core.types import Array
-from kernelweave._solvers.radius.centring import PointsCoincide, centre
-from kernelweave._solvers.radius.enclosing_ball import smallest_ball
+from kernelweave._solvers.radius.centering import PointsCoincide, center
+from kernelweave._solvers.radius.enclosing_ball import ball_qp, smallest_ball
 from kernelweave._solvers.svm.curvature import hessian_factor
 from kernelweave.kernels.differentiable import DifferentiableKernel, Expansion
 from kernelweave.learning import learn
 from kernelweave.problems.dual_qp import DualQP
-from kernelweave.problems.losses import lower
+from kernelweave.problems.losses import make_qp
 from kernelweave.solution import Solution
+from kernelweave.stacks.combined import DenseCombined
 from kernelweave.stacks.dense import KernelStack
 
 LEARNERS = {"margin": "newton", "radius": "radius"}
@@ -214,7 +215,7 @@ class _Task:
         tol: float,
     ) -> None:
         self.X, self.y, self.kernels = X, y, kernels
-        self.criterion, self.qp = criterion, lower(y, len(X), C, loss)
+        self.criterion, self.qp = criterion, make_qp(y, len(X), C, loss)
         self.tol = max(1e-3 * tol, 1e-13)  # of the inner problem: values are compared
         self.options: dict[str, Any] = {
             "C": C,
@@ -242,7 +243,7 @@ class _Task:
             solution = learn(
                 stack, self.y, learner=LEARNERS[self.criterion], start=start, **self.options
             )
-        K, *_ = centre(stack.combine(solution.weights))
+        K, *_ = center(stack.combine(solution.weights))
         return _State(self, t, expansions, solution, K)
 
 
@@ -265,7 +266,7 @@ class _State:
         """β and R² of the combined kernel; for the margin criterion a ball that never changes."""
         if self.task.criterion == "margin":
             return np.zeros(self.K.shape[0]), 1.0
-        ball = smallest_ball(self.K, self.task.tol)
+        ball = smallest_ball(DenseCombined(self.K), self.task.tol)
         return ball.beta, ball.radius2
 
     @cached_property
@@ -321,7 +322,9 @@ class _State:
                     d = self._derivative(weight * expansion.second(i, j))
                     for a, b in ((block[i], block[j]), (block[j], block[i])):
                         bends[a, b], curves[a, b] = d.energy, d.radius2
-        curves += 2.0 * _response(self.K, _ball_qp(n), self.ball[0], [d.centre for d in firsts])
+        curves += 2.0 * _response(
+            self.K, ball_qp(np.zeros(n)), self.ball[0], [d.centre for d in firsts]
+        )
         # ∂_i∂_j of vᵀKv/R² at fixed v
         cross = np.outer(energies, slopes)
         ratio = bends / radius2 - (cross + cross.T) / radius2**2
@@ -345,12 +348,8 @@ def _response(K: Array, qp: DualQP, v: Array, products: list[Array]) -> Array:
     """QᵀĀQ: how the value bends because v follows; zero where no variable is free."""
     slack = 1e-10 * float(np.abs(v).max())  # rounding makes no variable free
     free = np.flatnonzero((v > qp.lower + slack) & (v < qp.upper - slack))
-    B = hessian_factor(K, qp, free, np.reshape(products, (-1, v.size))[:, free])
+    B = hessian_factor(DenseCombined(K), qp, free, np.reshape(products, (-1, v.size))[:, free])
     return np.zeros((len(products), len(products))) if B is None else B.T @ B
-
-
-def _ball_qp(n: int) -> DualQP:
-    return DualQP(np.zeros(n), np.zeros(n), np.ones(n), n, total=1.0)
 
 
 def _descend(

@@ -11,11 +11,12 @@ from kernelweave._core.checks import check_floats
 from kernelweave.learning import learn
 from kernelweave.problems.losses import check_C
 from kernelweave.solution import Solution
-from kernelweave.stacks.dense import KernelStack, as_stack
+from kernelweave.stacks.defaults import as_stack
+from kernelweave.stacks.protocol import Stack
 
 
 def regularization_path(
-    K: ArrayLike | KernelStack, y: ArrayLike, Cs: ArrayLike, **options: Any
+    K: ArrayLike | Stack, y: ArrayLike, Cs: ArrayLike, **options: Any
 ) -> list[Solution]:
     """Solutions for every C in ``Cs``, in their order, each with its own certificate.
 

@@ -11,6 +11,9 @@ from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_floats
 from kernelweave._core.types import Array
+from kernelweave._solvers.radius.judging import radius_bound_bounds, radius_bounds
+from kernelweave.certificate import Certificate, certify, certify_given
+from kernelweave.problems.problem import Problem
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -29,17 +32,18 @@ class Solution:
         The feasible point that proves the lower bound; where J(d) has a kink it is not
         ``alpha`` but a combination of several solutions.
     primal, dual, gap
-        Upper and lower bound of the optimum, and |primal − dual|/max(|primal|, 1e-12): rounding
+        Upper and lower bound of the optimum, and |primal − dual|/max(|primal|, |dual|): rounding
         may put the dual above the primal.
     C : float or array (n,)
         The cost of slacks: as given, or as learnt.
     status : str
-        "optimal" (gap ≤ tol, or by ``Skm(stop="optimality")`` its own rule), "max_iter", or
-        "stopped" (stalled, or by the learner's own rule at a larger gap).
+        "optimal" (gap ≤ tol), "rule_met" (the learner's own stopping rule, such as that of
+        ``Skm(stop="optimality")``), "max_iter", or "stopped" (it could do no more).
     n_iter, n_svm_solves : int
         Iterations of the learner; inner solves at new weights, line searches included.
     history : mapping of arrays
-        By iteration: "weights", "objective", "gap", "seconds", "n_svm_solves".
+        By iteration: "weights", "objective", "gap", "seconds", "n_svm_solves", and "by", the
+        method that made the step.
     seconds : float
         Time spent learning.
     extras : mapping
@@ -49,15 +53,21 @@ class Solution:
         also the "center" β that proves the lower bound together with ``dual_alpha``; under
         ``alignment`` the "alignment" and, as "stationarity", by what share others could exceed it;
         "given_weights" under it and ``uniform``, where the bound is for machines on ``weights``;
-        under ``skm`` the pair "alpha", "eta" of the last regularised machine, its "kappa", and the
-        "eps1" (a point) and "eps2" to which the pair is optimal.
+        under ``skm`` the pair "alpha", "eta" of the last regularized machine, its "kappa", and the
+        "eps1" (per sample) and "eps2" to which the pair is optimal.
+    criterion : str
+        What was minimized: "margin", "radius", "radius_bound", or "given" where the weights were
+        not learnt with the machine.
+    problem : Problem or None
+        What was solved, kernels included; None in pickles and in fitted estimators, which do not
+        keep the kernels.
     """
 
     weights: Array
     coef: Array
     alpha: Array
     dual_alpha: Array
-    bias: float
+    bias: float | Array
     primal: float
     dual: float
     gap: float
@@ -68,6 +78,34 @@ class Solution:
     history: Mapping[str, Array]
     seconds: float
     extras: Mapping[str, Any] = field(default_factory=dict)
+    criterion: str = "margin"
+    problem: Problem | None = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "problem": None}
+
+    def certificate(self) -> Certificate:
+        """Judge the solution anew, from the kernels alone: both bounds of what was minimized.
+
+        It needs the ``problem``.
+        """
+        if self.problem is None:
+            raise ValueError(
+                "this solution does not keep its kernels: pickles and fitted estimators leave them "
+                "out; call duality_gap with the kernels instead"
+            )
+        model: dict[str, Any] = {
+            name: getattr(self, name) for name in ("weights", "coef", "bias", "dual_alpha")
+        }
+        if self.criterion == "margin":
+            learnt = float(1.0 / self.C) if self.problem.learns_C else 0.0
+            return certify(self.problem, **model, learnt_ridge=learnt)
+        if self.criterion == "given":
+            return certify_given(self.problem, **model)
+        if self.criterion == "radius":
+            return Certificate(*radius_bounds(self.problem, **model, center=self.extras["center"]))
+        ridge = self.extras["ridge_in_ball"]
+        return Certificate(*radius_bound_bounds(self.problem, **model, ridge=ridge))
 
     def __repr__(self) -> str:
         """What a reader wants to know first; the arrays are in the attributes."""
@@ -86,15 +124,16 @@ class Solution:
     def decision_function(self, K_cross: ArrayLike) -> Array:
         """Decision values of new points, from their kernels against the training points.
 
-        ``K_cross`` has shape (m, n_new, n).
+        ``K_cross`` has shape (m, n_new, n); the result (n_new,), or with several machines
+        (n_new, n_machines).
         """
         K = check_floats("K_cross", K_cross)
-        m, n = self.weights.size, self.coef.size
+        m, n = self.weights.size, self.coef.shape[-1]
         if K.ndim != 3 or K.shape[0] != m or K.shape[2] != n:
             raise ValueError(f"K_cross must have shape ({m}, n_new, {n}), found {K.shape}")
-        values = np.full(K.shape[1], self.bias)
+        values = np.zeros((K.shape[1], *self.coef.shape[:-1]))
         for k in np.flatnonzero(self.weights):
-            values += self.weights[k] * (K[k] @ self.coef)
+            values += self.weights[k] * (K[k] @ self.coef.T)
         if not np.isfinite(values).all():
             raise ValueError("K_cross must be finite, found NaN or infinity")
-        return values
+        return values + self.bias

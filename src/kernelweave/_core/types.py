@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 """Numbers, in double precision."""
@@ -14,5 +16,5 @@ Places = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 """One truth value per row or kernel."""
 
-Index = ArrayLike | slice
+Index = Any
 """What picks rows or kernels, as NumPy understands it: numbers, a mask or a slice."""

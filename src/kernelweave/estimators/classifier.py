@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from copy import copy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -27,9 +28,9 @@ from kernelweave.kernels.adapters import as_kernel
 from kernelweave.kernels.precomputed import Precomputed
 from kernelweave.learners import make_learner
 from kernelweave.learners.base import Learner
-from kernelweave.learning import check_options, learn
-from kernelweave.problems.problem import make_dual_qp
-from kernelweave.problems.weight_sets import make_weight_set
+from kernelweave.learning import check_options, solve
+from kernelweave.problems.problem import Formulation, make_formulation
+from kernelweave.progress import Progress
 from kernelweave.solution import Solution
 from kernelweave.views.table import Table
 
@@ -69,13 +70,13 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
     max_iter : int, default=1000
         Iterations of the learner.
     n_jobs : int, default=None
-        Threads that compute and pass over kernels; None is one, -1 is one a core. Results do not
+        Threads that compute and pass over kernels; None is one, -1 is one per core. Results do not
         depend on it.
     random_state : int, RandomState or None, default=None
         Checked, but used by nothing: no learner draws random numbers, and equal data give equal
         results.
     verbose : int, default=0
-        1 prints to standard error: a line for the kernels, and one an iteration.
+        1 prints to standard error: a line for the kernels, and one per iteration.
 
     Attributes
     ----------
@@ -210,25 +211,17 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
                 "Found input variables with inconsistent numbers of samples: "
                 f"X has {n} rows, but y has {len(signs)} labels."
             )
-        learner = self._check_parameters(signs[signs != 0.0])
+        learner, formulation = self._check_parameters(signs)
         began = time.perf_counter()
         bank = as_bank(self.kernels).fit(X, n_jobs=self.n_jobs)
         if self.verbose:
             seconds = time.perf_counter() - began
             sys.stderr.write(f"[kernelweave] {bank.m_all} kernels on {n} rows, {seconds:.1f} s\n")
-        solution = learn(
-            bank.stack,
-            signs,
-            C=self.C,
-            learner=learner,
-            loss=self.loss,
-            weight_norm=self.weight_norm,
-            tol=self.tol,
-            start=start.weights if start and start.weights.size == bank.stack.m else None,
-            max_iter=self.max_iter,
-            n_jobs=self.n_jobs,
-            verbose=self.verbose,
-        )
+        stack = bank.stack if self.n_jobs is None else bank.stack.threaded(self.n_jobs)
+        problem = formulation.on(stack)
+        first = start.weights if start and start.weights.size == stack.m else None
+        progress = Progress(problem, self.verbose)
+        solution = solve(problem, learner, self.tol, first, self.max_iter, progress)
         if not solution.weights.any():
             warn(
                 "No kernel has a weight: C='learn' gave all of it to the identity, so no kernel "
@@ -243,8 +236,8 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
             )
         return bank, solution
 
-    def _check_parameters(self, signs: Array) -> Learner:
-        """Complain before kernels are computed; returns the learner."""
+    def _check_parameters(self, signs: Array) -> tuple[Learner, Formulation]:
+        """Complain before kernels are computed; the learner, and the problem but for kernels."""
         if np.ndim(self.C):
             raise ValueError(f"C must be one number, found {shown(np.asarray(self.C))}")
         if self.C != "learn" and np.asarray(self.C).dtype.kind not in "iuf":
@@ -257,9 +250,10 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
                 "rows it is learnt on, and perhaps not beside new ones. Use another learner, or "
                 "TransductiveMKLClassifier with the rows to predict among those given to fit."
             )
-        make_dual_qp(signs, len(signs), self.C, self.loss, self.weight_norm)
-        make_weight_set(1, self.weight_norm)
-        return learner
+        formulation = make_formulation(
+            signs, self.C, self.loss, self.weight_norm, signed=learner.signed
+        )
+        return learner, formulation
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``kernels__normalize`` and the like make a bank of ``kernels`` first.
@@ -278,7 +272,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
 
     def _keep(self, bank: FittedBank, solution: Solution) -> None:
         """What prediction and reports need, without the kernel matrices."""
-        self.solution_ = solution
+        self.solution_ = replace(solution, problem=None)  # which holds all kernels
         self.n_features_in_ = bank.n_features
         self.weights_ = bank.spread(solution.weights)
         self.raw_weights_ = self.weights_ * bank.scales

@@ -149,7 +149,7 @@ class TransductiveMKLClassifier(MKLClassifier):
         everywhere[known] = signs
         bank, solution = self._learn(X, everywhere)
         self._keep(bank, solution)
-        K = bank.stack.combine(solution.weights)
+        K = bank.stack.combined(solution.weights)
         self._rows, self._signs = bank.table, everywhere
         self._values = K @ solution.coef + solution.bias
         self.transduction_ = self._classes(np.where(known, everywhere, self._values))

@@ -2,43 +2,45 @@
 
     A(K, L) = ⟨K, L⟩ / (‖K‖‖L‖),     ⟨K, L⟩ = tr KᵀL,      L = yyᵀ for labels y     (eq. 7)
 
-The cosine of the angle between two matrices. Centred, it is that of HKH and HLH, H = I − 11ᵀ/n:
+The cosine of the angle between two matrices. Centered, it is that of HKH and HLH, H = I − 11ᵀ/n:
 what a kernel says of all rows alike then does not count.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_floats
 from kernelweave._core.types import Array
-from kernelweave.stacks.dense import KernelStack, matrices
+from kernelweave.stacks.defaults import as_stack, matrices
+from kernelweave.stacks.protocol import is_stack
 
 _NOTHING = 1e-13  # share of ‖K‖ at which ‖HKH‖ is rounding
 
 
-def alignment(
-    K: ArrayLike | KernelStack, target: ArrayLike, *, centered: bool = False
-) -> float | Array:
+def alignment(K: Any, target: ArrayLike, *, centered: bool = False) -> float | Array:
     """The alignment of one kernel matrix, or of each of several, with labels or another matrix.
 
     Parameters
     ----------
-    K : array (n, n), array (m, n, n) or KernelStack
+    K : array (n, n), array (m, n, n) or stack
     target : array (n,) or (n, n)
         Labels y, for yyᵀ, or a kernel matrix. Two classes are -1 and +1 (or any two numbers, if
-        centred), rows without a label 0; more values are numbers to predict.
+        centered), rows without a label 0; more values are numbers to predict.
     centered : bool
-        Whether both are centred first.
+        Whether both are centered first.
 
     Returns
     -------
     float or array (m,)
         Between −1 and 1, and not negative for kernels; 0 where either matrix is zero.
     """
-    if isinstance(K, KernelStack):
-        each, n, one = matrices(K), K.n, False
+    if is_stack(K):
+        stack = as_stack(K)
+        each, n, one = matrices(stack), stack.n, False
     else:
         array = _numbers("K", K)
         one = array.ndim == 2
@@ -72,8 +74,8 @@ def _cosine(K: Array, L: Array, centered: bool) -> float:
 
 def _centered(K: Array) -> Array:
     means = K.mean(axis=0)
-    centred = K - means - K.mean(axis=1)[:, None] + means.mean()
-    return centred if np.linalg.norm(centred) > _NOTHING * np.linalg.norm(K) else 0.0 * K
+    centered = K - means - K.mean(axis=1)[:, None] + means.mean()
+    return centered if np.linalg.norm(centered) > _NOTHING * np.linalg.norm(K) else 0.0 * K
 
 
 def _numbers(name: str, x: ArrayLike) -> Array:

@@ -28,9 +28,11 @@ from kernelweave._solvers.signed.semidefinite_set import (
     nested_sets,
     triangle,
 )
-from kernelweave.learners.base import Learner
-from kernelweave.machines.oracle import HardMarginInfeasible, Oracle, Stack
+from kernelweave.learners.base import Learner, Step, at_given_weights
+from kernelweave.machines.evaluator import Evaluator, HardMarginInfeasible
+from kernelweave.machines.incumbent import Incumbent
 from kernelweave.problems.weight_sets import norm
+from kernelweave.stacks.protocol import Stack
 
 _CHUNK = 1 << 22  # numbers, of all kernels together, that are multiplied with each other at a time
 _NOTHING = 1e-13  # share of tr K at which ‖HKH‖ is rounding
@@ -65,12 +67,15 @@ class Alignment(Learner):
         self.centered = centered
         self.signed = signed
 
-    def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
+    def iterate(
+        self, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float
+    ) -> Iterator[Step]:
         """Weights first, then one solve, as tight as asked; ``e`` does not matter."""
-        scale, kernels = oracle.weight_set.scale, oracle.whole
-        y = np.sign(oracle.qp.linear)
+        problem = evaluator.problem
+        scale, kernels = problem.weight_set.scale, problem.whole
+        y = np.sign(problem.qp.linear)
         target = y - y.mean() if self.centered else y
-        a = scale * oracle.stack.quad_forms(target)
+        a = scale * problem.stack.quad_forms(target)
         a[a <= _NOTHING * scale * kernels.traces() * float(target @ target)] = 0.0
         if self.signed:
             R = frobenius_root(kernels, self.centered) * scale
@@ -84,18 +89,21 @@ class Alignment(Learner):
         else:
             S = frobenius_products(kernels, self.centered) * np.outer(scale, scale)
             e, excess = most_aligned(S, a)
-            e = e / norm(e, oracle.weight_set.norm)
+            e = e / norm(e, problem.weight_set.norm)
             size = float(np.sqrt(e @ S @ e))
         score = float(a @ e) / (size * float(target @ target)) if size > 0.0 else 0.0
-        oracle.extras |= {"alignment": score, "stationarity": excess, "given_weights": True}
-        point = oracle.solve(e, 0.99 * tol)
-        if point.e is not e:
+        point = evaluator.solve(e, 0.99 * tol)
+        if not point.answer.bounded:
             raise HardMarginInfeasible(
                 "C=inf asks for a hard margin, but the most aligned kernel does not separate the "
                 "two classes; use a finite C"
             )
-        oracle.settle(point)
-        yield
+        yield Step(
+            "alignment",
+            settled=(point, at_given_weights(point)),
+            stationarity=excess,
+            extras={"alignment": score, "stationarity": excess, "given_weights": True},
+        )
 
 
 def frobenius_products(kernels: Stack, centered: bool = False) -> Array:
@@ -126,7 +134,7 @@ def _chunks(kernels: Stack, centered: bool) -> Iterator[Array]:
     height = max(1, _CHUNK // (m * n))
     for start in range(0, n, height):
         index = np.arange(start, min(start + height, n))
-        part = np.stack([kernels.rows(alone, index) for alone in np.eye(m)])
+        part = np.stack([kernels.block(k, index, np.arange(n)) for k in range(m)])
         if centered:
             part -= means[:, None, :]
             part -= (means[:, index] - means.mean(axis=1)[:, None])[:, :, None]

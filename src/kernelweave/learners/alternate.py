@@ -10,13 +10,15 @@ ever, so that weights are kept above a floor.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.cuts import inner_tol
-from kernelweave.learners.base import Learner
-from kernelweave.machines.oracle import Oracle
+from kernelweave.learners.base import Learner, Step, first_point
+from kernelweave.machines.evaluator import Evaluator
+from kernelweave.machines.incumbent import Incumbent
 from kernelweave.problems.weight_sets import norm
 
 
@@ -37,23 +39,30 @@ class Alternate(Learner):
         1 is the plain scheme; up to 1.5 the steps, on a logarithmic scale, are longer by it.
     """
 
+    sums = True
+
     def __init__(self, floor: float = 1e-6, relax: float = 1.0) -> None:
         self.floor = floor
         self.relax = relax
 
-    def iterate(self, oracle: Oracle, e: NDArray[np.float64], tol: float) -> Iterator[None]:
-        """Alternate from unit weights ``e``, one SVM an iteration."""
-        p = oracle.weight_set.norm
-        least = self.floor * oracle.weight_set.uniform()
+    def iterate(
+        self, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float
+    ) -> Iterator[Step]:
+        """Alternate from unit weights ``e``, one SVM per step."""
+        p = evaluator.weight_set.norm
+        least = self.floor * evaluator.weight_set.uniform()
         power = self.relax / (p + 1.0)  # of q; that of e must not become negative
         power = min(power, 1.0 / (p - 1.0)) if p > 1.0 else power
         if np.isinf(p):
             e = np.ones(e.size)
+        point = None
         while True:
             e = np.maximum(e, least)
-            point = oracle.solve(e / norm(e, p), inner_tol(oracle.gap, tol))
-            oracle.offer_dual(point.v, point.q)
-            yield
+            close = inner_tol(incumbent.gap, tol)
+            solve = evaluator.solve if point is not None else partial(first_point, evaluator)
+            point = solve(e / norm(e, p), close)
+            incumbent.offer_bound(evaluator.bound(point.v, point.q))
+            yield Step("alternate")
             if np.isinf(p) or not point.q.any():
                 continue  # every weight at its bound, or all as good: only the machine is left
             e = point.e ** (1.0 - power * (p - 1.0)) * point.q**power

@@ -1,35 +1,73 @@
-"""What a learner is: an object that moves kernel weights downhill, one iteration at a time."""
+"""What a learner is: an object that moves kernel weights downhill, one step at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelweave._core.params import Params
-from kernelweave.machines.oracle import Oracle
+from kernelweave._core.types import Array
+from kernelweave.machines.evaluator import (
+    NOT_SEPARABLE,
+    Evaluator,
+    HardMarginInfeasible,
+    Point,
+)
+from kernelweave.machines.incumbent import Bound, Incumbent
+from kernelweave.problems.problem import Problem
+
+
+@dataclass(frozen=True)
+class Step:
+    """One iteration of a learner, as it tells whoever drives it.
+
+    Attributes
+    ----------
+    by : str
+        The method that made it, as ``Solution.history`` shows it.
+    status : str
+        "running": the duality gap decides whether this is the end. "rule_met" and "rule_unmet": the
+        learner's own stopping rule decides, whatever the gap.
+    settled : pair of a point and a bound, or None
+        What replaces the best so far where weights are given, or where the objective is the
+        learner's own.
+    stationarity : float
+        Must not exceed the tolerance either.
+    extras : mapping
+        Further results, for ``Solution.extras``.
+    """
+
+    by: str
+    status: str = "running"
+    settled: tuple[Point, Bound] | None = None
+    stationarity: float = 0.0
+    extras: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Learner(Params):
-    """Algorithm knobs only; the problem is in the oracle.
+    """Algorithm knobs only; the problem is in the evaluator.
 
     Attributes
     ----------
     objective : str
-        What it minimises: "margin" is J. A learner of another objective settles its points with
-        bounds of its own, and reports a "stationarity" in the oracle's ``extras``. "radius" does
-        not depend on the scale of weights and kernels: it starts from kernels of equal trace, and
-        takes ``weight_norm=None``. "none": the weights are given.
+        What it minimizes: "margin" is J. Other objectives settle their points with bounds of their
+        own. "radius" does not depend on the scale of weights and kernels: it starts from kernels
+        of equal trace, and takes ``weight_norm=None``. "none": the weights are given.
     weight_norms : tuple or None
         The norms it can do; None for all.
     signed : bool
         Whether weights may be negative, in the set of K ⪰ 0 on all rows under a trace constraint;
-        it then brings its own lower bounds, as the oracle's are for weights ≥ 0.
+        it then brings its own lower bounds, as the evaluator's are for weights ≥ 0.
+    sums : bool
+        Whether it can learn one set of weights for several machines.
+    needs_dense : bool
+        Whether it needs the combined kernel as an n × n array.
     reports : bool
-        Whether it has something for the oracle's ``extras`` whatever the problem: it then runs for
-        one kernel, too, and from a start that needs no more work.
+        Whether its steps have extras whatever the problem: it then runs for one kernel, too, and
+        from a start that needs no more work.
     patience : int
         The number of iterations without a smaller gap after which it is stopped.
     """
@@ -37,17 +75,36 @@ class Learner(Params):
     objective: ClassVar[str] = "margin"
     weight_norms: ClassVar[tuple[float, ...] | None] = None
     signed: bool = False
+    sums: ClassVar[bool] = False
+    needs_dense: ClassVar[bool] = False
     reports: ClassVar[bool] = False
     patience: ClassVar[int] = 200
 
-    def iterate(self, oracle: Oracle, e: NDArray[np.float64], tol: float) -> Iterator[None]:
-        """Descend from unit weights ``e``, one iteration at a time.
+    def iterate(
+        self, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float
+    ) -> Iterator[Step]:
+        """Descend from unit weights ``e``, one step at a time.
 
-        It asks the oracle for inner solutions and offers it dual points, and returns when it can do
-        no more. Whoever drives it stops on the oracle's gap or, where a learner with a stopping
-        rule of its own sets that, on ``oracle.met``.
+        It asks the evaluator for the machine at weights, offers the incumbent bounds, and returns
+        when it can do no more. It changes neither in any other way. Whoever drives it stops on the
+        incumbent's gap or on the status of a step.
         """
         raise NotImplementedError(f"{type(self).__name__} has no iterate")
+
+
+def first_point(evaluator: Evaluator, e: Array, tol: float) -> Point:
+    """The machine at weights to start from; at equal ones where these do not separate classes."""
+    point = evaluator.solve(e, tol)
+    if not point.answer.bounded and not (e > 0.0).all():
+        point = evaluator.solve(evaluator.weight_set.uniform(), tol)
+    if not point.answer.bounded:
+        raise HardMarginInfeasible(NOT_SEPARABLE)
+    return point
+
+
+def at_given_weights(point: Point) -> Bound:
+    """What a machine proves where its weights are taken as given: its own dual value."""
+    return Bound(point.value, point.v, "machine")
 
 
 def check_supported(learner: Learner, C: Any, weight_norm: float | None) -> None:
@@ -64,4 +121,19 @@ def check_supported(learner: Learner, C: Any, weight_norm: float | None) -> None
     if isinstance(C, str) and C == "learn" and learner.objective != "margin":
         raise ValueError(
             f"C={C!r} goes with the margin criterion, not with {learner!r}: give C as a number"
+        )
+
+
+def check_able(learner: Learner, problem: Problem) -> None:
+    """The same about what only the kernels show: how they are kept, and how many machines."""
+    if len(problem.qps) > 1 and not learner.sums:
+        raise ValueError(
+            f"{learner!r} learns the weights of one machine, found {len(problem.qps)}; use "
+            "'newton', 'simple', 'silp', 'alternate' or 'uniform'"
+        )
+    stack = problem.whole
+    if learner.needs_dense and not stack.combined(np.zeros(stack.m)).is_dense:
+        raise ValueError(
+            f"{learner!r} needs the combined kernel as an n × n matrix, which "
+            f"{type(stack).__name__} does not hold: use a KernelStack, or another learner"
         )

@@ -10,17 +10,20 @@ lower J enough adds a cut, which takes the place of backtracking.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelweave._core.tolerances import LEAST_PROXIMAL, SOFT
 from kernelweave._core.types import Array
-from kernelweave._solvers.bundle.cuts import Cuts, inner_tol, says_little
-from kernelweave._solvers.svm.curvature import hessian_factor
+from kernelweave._solvers.bundle.cuts import Cuts, inner_tol
+from kernelweave._solvers.bundle.descent import Descent
 from kernelweave.learners.alternate import Alternate
-from kernelweave.learners.base import Learner
+from kernelweave.learners.base import Learner, Step, first_point
 from kernelweave.learners.simple import descent_step
-from kernelweave.machines.oracle import Oracle, Point
+from kernelweave.machines.evaluator import Evaluator, Point
+from kernelweave.machines.incumbent import Incumbent
+from kernelweave.machines.machine import Look
 
 
 class Newton(Learner):
@@ -41,87 +44,131 @@ class Newton(Learner):
         before stopping. The certificate does not depend on it.
     """
 
+    sums = True
+
     def __init__(self, warm_up: int = 8, mixed: bool = False, screen: bool = True) -> None:
         self.warm_up = warm_up
         self.mixed = mixed
         self.screen = screen
 
-    def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
-        """One SVM and at most one pass over the kernels an iteration, from unit weights ``e``."""
-        if oracle.weight_set.norm > 1.0:
-            yield from Alternate(relax=1.5).iterate(oracle, e, tol)
+    def iterate(
+        self, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float
+    ) -> Iterator[Step]:
+        """One SVM and at most one pass over the kernels per step, from unit weights ``e``."""
+        if evaluator.weight_set.norm > 1.0:
+            yield from Alternate(relax=1.5).iterate(evaluator, incumbent, e, tol)
             return
-        cuts = Cuts(oracle, tol)
-        center = oracle.solve(e, inner_tol(1.0, tol))
-        look = _look(cuts, center)
-        yield
+        first = first_point(evaluator, e, inner_tol(1.0, tol))
+        state = _Descent(Cuts(evaluator, incumbent, tol), first, self.screen)
+        yield Step("newton")
         for _ in range(1 if self.mixed else self.warm_up):
-            if oracle.gap < 0.2 or not center.q.any():
+            if incumbent.gap < 0.2 or not state.center.look.q.any():
                 break
-            point = self._first_step(oracle, center, tol)
-            if point is center:
+            point = self._first_step(evaluator, state.center, inner_tol(incumbent.gap, tol))
+            if point is state.center.point:
                 break
-            next_look = _look(cuts, point)
-            yield
-            if point.primal >= center.primal:
+            falls = state.try_first(point)
+            yield Step("simple" if self.mixed else "multiplicative")
+            if not falls:
                 break
-            center, look = point, next_look
-
-        damping, soft, stale, partial = 0.1, 1e-10, 0, False
         while True:
-            if partial and cuts.among is None:  # kernels are back whose curvature is not known
-                look, partial = oracle.products(center), False
-            gap = oracle.gap
-            factor = hessian_factor(center.K, oracle.qp, *look, soft)
-            e, multipliers = cuts.minimise(center.e, _proximal(center, damping), factor)
-            cuts.offer(multipliers)
-            promise = max(center.primal - cuts.model(e), 1e-300)
-            cuts.thin(multipliers)
-            point = oracle.solve(e, cuts.step_tol(promise))
-            next_look = _look(cuts, point)
-            fit = (center.primal - point.primal) / promise
-            if fit >= 0.05:
-                center, look, partial = point, next_look, cuts.among is not None
-                damping *= 0.25 if fit > 0.3 else 1.0
-                if cuts.nearly_done(point):
-                    cuts.complete()
-                elif self.screen and fit > 0.3:
-                    cuts.narrow(point.e)
-            else:
-                cuts.complete()
-                cuts.bound()
-                cuts.disappointed(promise)
-                if says_little(point, center, promise):
-                    damping = max(4.0 * damping, 1e-3)
-            yield
-            stale = stale + 1 if oracle.gap > 0.8 * gap else 0
-            if stale == 0:
-                soft = max(0.1 * soft, 1e-10)
-            elif stale % 3 == 0:
-                soft = min(100.0 * soft, 1.0)
+            gap = incumbent.gap
+            state.step()
+            yield Step("newton")
+            state.adapt(incumbent.gap <= 0.8 * gap)
 
-    def _first_step(self, oracle: Oracle, center: Point, tol: float) -> Point:
-        close = inner_tol(oracle.gap, tol)
+    def _first_step(self, evaluator: Evaluator, center: _Seen, close: float) -> Point:
         if self.mixed:
-            return descent_step(oracle, center, close)
-        e = center.e * center.q
+            return descent_step(evaluator, center.point, center.look.q, close)
+        e = center.point.e * center.look.q
         e[e < 1e-2 * e.mean()] = 0.0
-        return oracle.solve(e / e.sum(), close)
+        return evaluator.solve(e / e.sum(), close)
 
 
-def _proximal(center: Point, damping: float) -> Array:
-    """Proximal weights: a share of max q/e_m, the curvature of the bound of J at fixed f_m.
+@dataclass(frozen=True)
+class _Seen:
+    """A point, and one pass over the kernels there."""
 
-    J(e) ≤ ½ Σ ē_m² q_m/e_m + const bends by q_m/ē_m: kernels with small weights are the ones that a
-    quadratic model would drop, or bring back, too soon.
+    point: Point
+    look: Look
+
+    @property
+    def primal(self) -> float:
+        return self.point.primal
+
+
+class _Descent(Descent[_Seen]):
+    """Newton steps on J.
+
+    ``soft`` is the ridge that keeps the Hessian finite at kinks, ``stale`` the number of steps
+    without a smaller gap.
     """
-    top = float(np.nanmax(center.q))
-    weights = np.maximum(center.e, 1.0 / np.count_nonzero(center.e))
-    return top * np.maximum(damping / weights, 1e-9)
 
+    def __init__(self, cuts: Cuts, first: Point, screen: bool) -> None:
+        self.cuts, self.screen = cuts, screen
+        super().__init__(self.see(first), damping=0.1)
+        self.soft, self.stale = SOFT, 0
 
-def _look(cuts: Cuts, point: Point) -> tuple[NDArray[np.intp], Array]:
-    """One pass over the kernels: the gradient as a cut, and what the Hessian is made of."""
-    look = cuts.oracle.products(point, cuts.among)
-    cuts.add(point)
-    return look
+    def see(self, point: Point) -> _Seen:
+        """One pass over the kernels: the gradient as a cut, and what the Hessian is made of."""
+        look = self.cuts.evaluator.look(point, self.cuts.among)
+        self.cuts.add(point, look.q)
+        return _Seen(point, look)
+
+    def try_first(self, point: Point) -> bool:
+        """Take a step before the model is trusted; whether J fell."""
+        seen = self.see(point)
+        falls = seen.primal < self.center.primal
+        self.center = seen if falls else self.center
+        return falls
+
+    def propose(self) -> tuple[Array, float]:
+        """Minimize the cuts, the curvature and the proximal term."""
+        cuts, point = self.cuts, self.center.point
+        if cuts.among is None and np.isnan(self.center.look.q).any():  # kernels are back
+            self.center = _Seen(point, cuts.evaluator.look(point))
+        factor = self.center.look.curvature(self.soft)
+        e, multipliers = cuts.minimize(point.e, self._proximal(), factor, cuts.among)
+        cuts.offer(multipliers)
+        model = cuts.model(e)
+        cuts.thin(multipliers)
+        return e, model
+
+    def look(self, e: Array, share: float) -> _Seen:
+        """The machine at ``e``, and a pass over the kernels."""
+        cuts = self.cuts
+        return self.see(cuts.evaluator.solve(e, cuts.step_tol(share, cuts.incumbent.gap)))
+
+    def accept(self, seen: _Seen, good: bool) -> None:
+        """Go there; leave kernels aside where the model is good, unless the end is near."""
+        super().accept(seen, good)
+        if self.cuts.nearly_done(seen.point):
+            self.cuts.complete()
+        elif self.screen and good:
+            self.cuts.narrow(seen.point.e)
+
+    def reject(self, seen: _Seen, promise: float, share: float) -> None:
+        """Stay, look at all kernels again, and shorten steps where the cut taught little."""
+        self.cuts.complete()
+        self.cuts.bound()
+        self.cuts.disappointed(share)
+        if self.cuts.says_little(seen.point, self.center.point, promise):
+            super().reject(seen, promise, share)
+
+    def adapt(self, closer: bool) -> None:
+        """Where the gap does not fall for long, soften the Hessian: J has a kink."""
+        self.stale = 0 if closer else self.stale + 1
+        if self.stale == 0:
+            self.soft = max(0.1 * self.soft, SOFT)
+        elif self.stale % 3 == 0:
+            self.soft = min(100.0 * self.soft, 1.0)
+
+    def _proximal(self) -> Array:
+        """Proximal weights: a share of max q/e_m, the curvature of the bound of J at fixed f_m.
+
+        J(e) ≤ ½ Σ ē_m² q_m/e_m + const bends by q_m/ē_m: kernels with small weights are the ones
+        that a quadratic model would drop, or bring back, too soon.
+        """
+        e, top = self.center.point.e, float(np.nanmax(self.center.look.q))
+        weights = np.maximum(e, 1.0 / np.count_nonzero(e))
+        return top * np.maximum(self.damping / weights, LEAST_PROXIMAL)

@@ -19,8 +19,9 @@ from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
 from kernelweave._solvers.conic.clarabel import load_clarabel
 from kernelweave._solvers.conic.programs import FORMS, in_units
-from kernelweave.learners.base import Learner
-from kernelweave.machines.oracle import Oracle, Point
+from kernelweave.learners.base import Learner, Step, first_point
+from kernelweave.machines.evaluator import Evaluator, Point
+from kernelweave.machines.incumbent import Incumbent
 from kernelweave.stacks.cholesky import factor
 
 
@@ -44,45 +45,49 @@ class Qcqp(Learner):
         self.form = form
         self.batch = batch
 
-    def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
-        """One program and one SVM an iteration; unit weights ``e`` are for the first SVM alone."""
+    def iterate(
+        self, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float
+    ) -> Iterator[Step]:
+        """One program and one SVM per step; unit weights ``e`` are for the first SVM alone."""
         if self.form not in FORMS:
             raise ValueError(f"form must be one of {sorted(FORMS)}, found {self.form!r}")
         check_number("batch", self.batch, int)
         load_clarabel()
-        cuts = Cuts(oracle, tol)
-        point = oracle.solve(e, inner_tol(1.0, tol))
+        cuts = Cuts(evaluator, incumbent, tol)
+        point = first_point(evaluator, e, inner_tol(1.0, tol))
         cuts.add(point)
-        yield
-        program = _Program(oracle, point, tol, self.form)
+        yield Step("machine")
+        program = _Program(evaluator, point, tol, self.form)
         q, top = point.q, -1.0
         while program.enter(q, top, self.batch):
             e, v = program.solve()
             if v is None:  # a hard margin that these kernels alone do not have
                 continue
-            q = oracle.quads(v)
+            q = evaluator.quads(v)
             top = float(q[program.kernels].max())
-            cuts.keep(v, oracle.qp.dual_linear(v), q)
-            oracle.warm(v)
-            cuts.add(oracle.solve(_clean(e, q, top), 0.1 * tol))
-            yield
+            cuts.keep(v, program.qp.dual_linear(v), q)
+            cuts.add(evaluator.solve(_clean(e, q, top), 0.1 * tol, start=v))
+            yield Step("qcqp")
             top *= 1.0 + 0.1 * tol
-        yield from descend(oracle, cuts, tol)
+        for _ in descend(cuts):
+            yield Step("bundle")
 
 
 class _Program:
     """The program of some of the kernels, in units that a first machine suggests."""
 
-    def __init__(self, oracle: Oracle, first: Point, tol: float, form: str) -> None:
-        self.oracle, self.tol, self.form = oracle, tol, FORMS[form]
+    def __init__(self, evaluator: Evaluator, first: Point, tol: float, form: str) -> None:
+        self.stack, self.scale = evaluator.stack, evaluator.weight_set.scale
+        self.qp, self.tol, self.form = evaluator.problem.qp, tol, FORMS[form]
         self.kernels: list[int] = []
         self.factors: list[Array] = []
-        sizes = oracle.weight_set.scale * oracle.stack.traces() / oracle.stack.n
+        n = self.stack.n
+        sizes = self.scale * self.stack.traces() / n
         self.outside = sizes > 0.0
         largest = float(np.abs(first.v).max()) or np.inf
         self.unit = min(largest, 1.0 / max(float(sizes.max()), 1e-300))
         # what the factors leave out may change ½vᵀKv by a hundredth of tol, at the first v
-        whole = oracle.stack.n * max(float(first.v @ first.v), 1e-300)
+        whole = n * max(float(first.v @ first.v), 1e-300)
         self.least = 0.02 * tol * abs(first.primal) / whole
 
     def enter(self, q: Array, top: float, batch: int) -> bool:
@@ -91,8 +96,9 @@ class _Program:
         largest = np.argsort(-price, kind="stable")[:batch]
         entering = largest[price[largest] > top]
         for k in entering:
-            K = self.oracle.stack.combine(np.eye(1, q.size, k)[0])
-            s = self.oracle.weight_set.scale[k]
+            every = np.arange(self.stack.n)
+            K = self.stack.block(int(k), every, every)
+            s = self.scale[k]
             size = float(np.diagonal(K).max())
             drop = np.clip(self.least / s, 1e-14 * len(K) * size, 1e-5 * size)
             self.kernels.append(int(k))
@@ -102,7 +108,7 @@ class _Program:
 
     def solve(self) -> tuple[Array, Array | None]:
         """Unit weights of all kernels, and a feasible v; none where the program has no solution."""
-        qp = self.oracle.qp
+        qp = self.qp
         accuracy = float(np.clip(1e-3 * self.tol, 1e-10, 1e-6))
         program, read = self.form(*in_units(self.factors, qp, self.unit))
         found = program.solve(accuracy)

@@ -13,15 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from kernelweave._core.tolerances import ROUNDING, SQUARED_TOL
 from kernelweave._core.types import Array
 from kernelweave._solvers.radius.balls import Balls
-from kernelweave._solvers.radius.centring import centred
+from kernelweave._solvers.radius.centering import centered
 from kernelweave._solvers.radius.projected_gradient import projected_gradient
-from kernelweave.learners.base import Learner
-from kernelweave.machines.oracle import Oracle, Point
+from kernelweave.learners.base import Learner, Step, first_point
+from kernelweave.machines.evaluator import Evaluator, Point
+from kernelweave.machines.incumbent import Bound, Incumbent
 
 
 class RadiusBound(Learner):
@@ -47,11 +50,13 @@ class RadiusBound(Learner):
     def __init__(self, ridge_in_ball: bool = False) -> None:
         self.ridge_in_ball = ridge_in_ball
 
-    def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
-        """One SVM and one enclosing ball an evaluation, from unit weights ``e``."""
-        norm = oracle.weight_set.norm
-        kernels = centred(oracle.stack)
-        ridge = oracle.qp.ridge if self.ridge_in_ball else 0.0
+    def iterate(
+        self, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float
+    ) -> Iterator[Step]:
+        """One SVM and one enclosing ball per evaluation, from unit weights ``e``."""
+        weight_set, machine = evaluator.weight_set, evaluator.machine
+        kernels = centered(evaluator.stack)
+        ridge = evaluator.problem.qp.ridge if self.ridge_in_ball else 0.0
         if ridge > 0.0:
             kernels.weights("start", e)  # complains where no kernel tells points apart
         else:
@@ -59,32 +64,40 @@ class RadiusBound(Learner):
                 "under 'radius_bound' the objective falls to zero with all weight on such kernels; "
                 "leave them out"
             )
-        oracle.stack = kernels.stack
-        scale = oracle.weight_set.scale
-        balls = Balls(kernels, scale)
-        close = max(0.1 * min(tol, 0.1) ** 2, 1e-13)  # the gradient errs by the root of it
-        project = oracle.weight_set.project
+        evaluator = evaluator.on(kernels.stack)
+        balls = Balls(kernels, weight_set.scale)
+        close = max(0.1 * min(tol, 0.1) ** 2, SQUARED_TOL)  # the gradient errs by the root of it
 
         def evaluate(e: Array) -> _State:
             ball = balls.around(e, close, ridge)
-            point = oracle.solve(e, close, ball.K)
+            point = evaluator.solve(e, close, K=ball.K)
             gradient = balls.slopes(ball.beta) * point.value - 0.5 * ball.radius2 * point.q
-            if norm == 2.0:
+            if weight_set.norm == 2.0:
                 gradient -= float(gradient @ e) * e  # along the sphere
             return _State(point, ball.radius2, ball.lower, gradient)
 
-        if oracle.qp.is_hard:  # other weights, where these do not separate the classes
-            e = oracle.solve(e, 0.1).e
-        for weights, state in projected_gradient(evaluate, project, e, 1e-15):
+        if machine.is_hard:  # other weights, where these do not separate the classes
+            e = first_point(evaluator, e, 0.1).e
+        for weights, state in projected_gradient(evaluate, weight_set.project, e, ROUNDING):
             point = state.point
-            bias = kernels.bias(scale * point.e, point)
-            best = replace(point, primal=state.value, bias=bias)
-            oracle.settle(best, state.lower * point.value, point.v)
-            oracle.extras.update(
-                radius=state.radius2**0.5,
-                stationarity=_first_order_fall(weights, state.gradient, norm) / state.value,
+            answer: Any = point.answer
+            d = weight_set.scale * point.e
+            bias = kernels.bias(d, answer.bias, answer.scale * answer.v)
+            same = replace(answer, primal=state.value, bias=bias)
+            fall = _first_order_fall(weights, state.gradient, weight_set.norm) / state.value
+            yield Step(
+                "projected gradient",
+                settled=(
+                    replace(point, answer=same),
+                    Bound(state.lower * point.value, point.v, "machine and ball"),
+                ),
+                stationarity=fall,
+                extras={
+                    "radius": state.radius2**0.5,
+                    "stationarity": fall,
+                    "ridge_in_ball": ridge,
+                },
             )
-            yield
 
 
 @dataclass(frozen=True)

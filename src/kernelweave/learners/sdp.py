@@ -18,22 +18,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
+from kernelweave._core.tolerances import SOFT_EXACT
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave._solvers.signed.interior_point import follow_sets
 from kernelweave._solvers.signed.semidefinite_set import Joint, SemidefiniteSet, nested_sets
 from kernelweave._solvers.signed.support import support
-from kernelweave._solvers.svm.curvature import hessian_factor
-from kernelweave.learners.base import Learner
-from kernelweave.machines.oracle import NOT_SEPARABLE, HardMarginInfeasible, Oracle, Point
+from kernelweave.learners.base import Learner, Step
+from kernelweave.machines.evaluator import (
+    NOT_SEPARABLE,
+    Evaluator,
+    HardMarginInfeasible,
+    Point,
+)
+from kernelweave.machines.incumbent import Bound, Incumbent
+from kernelweave.machines.machine import Look
+from kernelweave.problems.dual_qp import relative_gap
 
 
 class Sdp(Learner):
-    """Signed weights: a primal-dual interior point method in weight space, one SVM a step.
+    """Signed weights: a primal-dual interior point method in weight space, one SVM per step.
 
     The least of all criteria that weights can reach under the trace constraint: never above that
     of nonnegative weights, which in turn is never above that of one kernel. A signed combination
@@ -49,48 +57,57 @@ class Sdp(Learner):
     """
 
     signed = True
+    needs_dense = True
     weight_norms = (1,)
     patience = 50  # what rounding stops it does not take up again
 
-    def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
-        """One SVM an iteration, from unit weights ``e`` or as near to them as K ⪰ 0 allows."""
-        scale = oracle.weight_set.scale
-        first = dual, dual_v = oracle.dual, oracle.dual_v
+    def iterate(
+        self, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float
+    ) -> Iterator[Step]:
+        """One SVM per step, from unit weights ``e`` or as near to them as K ⪰ 0 allows."""
+        problem = evaluator.problem
+        scale = problem.weight_set.scale
+        first = bound = incumbent.bound
         best: Point | None = None
+        best_q = np.zeros(e.size)
         seen: SemidefiniteSet | None = None
 
         def starts(region: SemidefiniteSet) -> Iterable[Array]:
             nearest = e if best is None else best.e
             return map(region.inside, (nearest, region.center, *np.eye(e.size)[scale > 0.0]))
 
-        joint = Joint(oracle.whole, scale)
-        for region, center in follow_sets(nested_sets(joint), partial(_look, oracle), starts, tol):
+        joint = Joint(problem.whole, scale, identity=problem.learns_C)
+        path = follow_sets(nested_sets(joint), partial(_look, evaluator), starts, tol)
+        for region, center in path:
             if region is not seen:
                 seen = region
                 if region.lenient:  # bounds of the sets before it need not hold for it
-                    dual, dual_v = first
+                    bound = first
                 if best is not None and not region.contains(best.e):
                     best = None
-            point = center.look.point
+            point, q = center.look.point, center.look.kernels.q
             if best is None or point.primal < best.primal:
-                best = point
-            bound = min(center.bound, point.linear - 0.5 * float(point.q.max()))
-            bound -= 0.5 * point.doubt  # the q_m err as their combination does
-            if bound > dual:
-                dual, dual_v = bound, point.v
-            oracle.settle(best, dual, dual_v)
-            if oracle.reached(tol):
+                best, best_q = point, q
+            bound = _better(bound, point, q, center.bound)
+            if relative_gap(best.primal, bound.value) <= tol:
                 _warn_at_limit(best.e, region.least)
-            yield
+            yield Step("sdp", settled=(best, bound))
         if best is None or seen is None:
             raise HardMarginInfeasible(NOT_SEPARABLE)
         # no step helped: the bound that Z falls short of has a problem of its own
-        bound = best.linear - 0.5 * (support(joint, best.q, best.e) + best.doubt)
-        if bound > dual:
-            oracle.settle(best, bound, best.v)
-            if oracle.reached(tol):
+        most = support(joint, best_q, best.e) + best.answer.doubt
+        proven = Bound(best.linear - 0.5 * most, best.v, "support function")
+        if proven.value > bound.value:
+            if relative_gap(best.primal, proven.value) <= tol:
                 _warn_at_limit(best.e, seen.least)
-            yield
+            yield Step("sdp", settled=(best, proven))
+
+
+def _better(bound: Bound, point: Point, q: Array, proven: float) -> Bound:
+    """The greater of two bounds, the second by the multiplier Z at ``point``."""
+    value = min(proven, point.linear - 0.5 * float(q.max()))
+    value -= 0.5 * point.answer.doubt  # the q_m err as their combination does
+    return Bound(value, point.v, "multiplier Z") if value > bound.value else bound
 
 
 def _warn_at_limit(e: Array, least: Array) -> None:
@@ -104,26 +121,31 @@ def _warn_at_limit(e: Array, least: Array) -> None:
         )
 
 
-def _look(oracle: Oracle, e: Array, close: float) -> _Look | None:
-    point = oracle.solve(e, close, exact=True)
+def _look(evaluator: Evaluator, e: Array, close: float) -> _Look | None:
+    point = evaluator.solve(e, close, exact=True)
     # where rounding alone keeps f from separating the classes, the next point may do better
-    least = point.primal if point.primal < np.inf else oracle.qp.improve(point.f, point.quad)[2]
-    return _Look(oracle, point) if point.e is e and least < np.inf else None
+    if not point.answer.bounded:
+        return None
+    met = point.primal < np.inf or evaluator.machine.improved(point.answer).primal < np.inf
+    return _Look(evaluator, point) if met else None
 
 
 @dataclass(frozen=True)
 class _Look:
     """J at one point: its tangent l(v) − ½q·e lies below J everywhere."""
 
-    oracle: Oracle
+    evaluator: Evaluator
     point: Point
 
     @property
     def value(self) -> float:
         return self.point.value
 
+    @cached_property
+    def kernels(self) -> Look:
+        """One pass over the kernels."""
+        return self.evaluator.look(self.point)
+
     def expand(self) -> tuple[float, Array, Array | None]:
-        point = self.point
-        free, products = self.oracle.products(point)
-        factor = hessian_factor(point.K, self.oracle.qp, free, products, soft=1e-14)
-        return point.linear, -0.5 * point.q, factor
+        look = self.kernels
+        return self.point.linear, -0.5 * look.q, look.curvature(SOFT_EXACT)

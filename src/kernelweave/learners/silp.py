@@ -16,9 +16,10 @@ import numpy as np
 
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.cuts import Cuts, inner_tol
-from kernelweave.learners.base import Learner
+from kernelweave.learners.base import Learner, Step, first_point
 from kernelweave.learners.simple import Simple
-from kernelweave.machines.oracle import Oracle
+from kernelweave.machines.evaluator import Evaluator
+from kernelweave.machines.incumbent import Incumbent
 
 
 class Silp(Learner):
@@ -30,33 +31,37 @@ class Silp(Learner):
         Run SimpleMKL to a gap of 1e-2 first and start the cuts from there [rakoto2007, §4].
     """
 
+    sums = True
     weight_norms = (1,)  # linear programming over the simplex
     patience = sys.maxsize  # cutting planes gain nothing for hundreds of iterations, and then do
 
     def __init__(self, warm_start: bool = False) -> None:
         self.warm_start = warm_start
 
-    def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
-        """One LP and one SVM an iteration, from unit weights ``e``."""
+    def iterate(
+        self, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float
+    ) -> Iterator[Step]:
+        """One LP and one SVM per step, from unit weights ``e``."""
         if self.warm_start:
-            for _ in Simple(finish=False).iterate(oracle, e, max(tol, 1e-2)):
-                yield
-                if oracle.gap <= 1e-2:
+            for step in Simple(finish=False).iterate(evaluator, incumbent, e, max(tol, 1e-2)):
+                yield step
+                if incumbent.gap <= 1e-2:
                     break
-            assert oracle.best is not None
-            e = oracle.best.e
+            assert incumbent.best is not None
+            e = incumbent.best.e
         program = _Program(e.size)
-        cuts = Cuts(oracle, tol)
+        cuts = Cuts(evaluator, incumbent, tol)
+        point = first_point(evaluator, e, inner_tol(incumbent.gap, tol))
         while True:
-            point = oracle.solve(e, inner_tol(oracle.gap, tol))
             cuts.add(point)
             program.add(point.linear, 0.5 * point.q)
             if (answer := program.solve()) is None:
-                yield  # what the solve above gave still counts
+                yield Step("silp")  # what the solve above gave still counts
                 return
             e, multipliers = answer
             cuts.offer(multipliers)
-            yield
+            yield Step("silp")
+            point = evaluator.solve(e, inner_tol(incumbent.gap, tol))
 
 
 class _Program:

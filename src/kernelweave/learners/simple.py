@@ -17,8 +17,9 @@ import numpy as np
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
 from kernelweave.learners.alternate import Alternate
-from kernelweave.learners.base import Learner
-from kernelweave.machines.oracle import Oracle, Point
+from kernelweave.learners.base import Learner, Step, first_point
+from kernelweave.machines.evaluator import Evaluator, Point
+from kernelweave.machines.incumbent import Incumbent
 
 
 class Simple(Learner):
@@ -35,37 +36,47 @@ class Simple(Learner):
         Whether the bundle of past solutions takes over where the line search stalls.
     """
 
+    sums = True
+
     def __init__(self, small: float = 1e-8, min_change: float = 0.0, finish: bool = True) -> None:
         self.small = small
         self.min_change = min_change
         self.finish = finish
 
-    def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
-        """Descend from unit weights ``e``, one yield an iteration."""
-        if oracle.weight_set.norm > 1.0:  # no simplex to walk on, and the closed form is faster
-            yield from Alternate(relax=1.5).iterate(oracle, e, tol)
+    def iterate(
+        self, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float
+    ) -> Iterator[Step]:
+        """Descend from unit weights ``e``, one step per iteration."""
+        if evaluator.weight_set.norm > 1.0:  # no simplex to walk on; the closed form is faster
+            yield from Alternate(relax=1.5).iterate(evaluator, incumbent, e, tol)
             return
-        cuts = Cuts(oracle, tol)
-        point = oracle.solve(e, inner_tol(1.0, tol))
+        cuts = Cuts(evaluator, incumbent, tol)
+        point = first_point(evaluator, e, inner_tol(1.0, tol))
         stalls = 0
         while True:
             cuts.add(point)
-            yield
-            before, gap = point, oracle.gap
-            point = descent_step(oracle, point, inner_tol(gap, tol), self.small)
+            yield Step("simple")
+            before, gap = point, incumbent.gap
+            point = descent_step(evaluator, point, point.q, inner_tol(gap, tol), self.small)
             change = float(np.abs(point.e - before.e).max())
             if 0.0 < change < self.min_change:
                 return
-            stalls = stalls + 1 if oracle.gap > 0.9 * gap else 0
+            stalls = stalls + 1 if incumbent.gap > 0.9 * gap else 0
             if point is before or stalls > 5:
                 break
         if self.finish:
-            yield from descend(oracle, cuts, tol)
+            for _ in descend(cuts):
+                yield Step("bundle")
 
 
-def descent_step(oracle: Oracle, point: Point, tol: float, small: float = 1e-8) -> Point:
-    """One iteration: the point after the line search, ``point`` itself if J did not fall."""
-    gradient = -0.5 * point.q
+def descent_step(
+    evaluator: Evaluator, point: Point, q: Array, tol: float, small: float = 1e-8
+) -> Point:
+    """One iteration: the point after the line search, ``point`` itself if J did not fall.
+
+    ``q`` is that of ``point``.
+    """
+    gradient = -0.5 * q
     largest = int(np.argmax(point.e))
     direction = gradient[largest] - gradient
     direction[(point.e <= 0.0) & (direction < 0.0)] = 0.0
@@ -79,9 +90,9 @@ def descent_step(oracle: Oracle, point: Point, tol: float, small: float = 1e-8) 
         longest = float(reach.min())
         e = point.e + longest * direction
         e[first] = 0.0
-        trial = oracle.solve(_clean(e, small), tol)
+        trial = evaluator.solve(_clean(e, small), tol)
         if not trial.value < point.value:
-            return _armijo(oracle, point, direction, longest, trial.value, tol, small)
+            return _armijo(evaluator, point, direction, longest, trial.value, tol, small)
         point = trial
         direction[largest] += direction[first]
         direction[first] = 0.0
@@ -90,7 +101,7 @@ def descent_step(oracle: Oracle, point: Point, tol: float, small: float = 1e-8) 
 
 
 def _armijo(
-    oracle: Oracle,
+    evaluator: Evaluator,
     point: Point,
     direction: Array,
     step: float,
@@ -106,7 +117,7 @@ def _armijo(
         bend = value - point.value - slope * step
         shorter = -0.5 * slope * step * step / bend if bend > 0.0 else 0.5 * step
         step = float(np.clip(shorter, 0.05 * step, 0.5 * step))
-        trial = oracle.solve(_clean(point.e + step * direction, small), tol)
+        trial = evaluator.solve(_clean(point.e + step * direction, small), tol)
         value = trial.value
         if value <= point.value + 1e-4 * step * slope:
             return trial

@@ -15,6 +15,7 @@ The weights of the package are the η of the paper, the unit weights e_j = d_j²
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,8 +26,10 @@ from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
 from kernelweave._solvers.skm import smo as skm_smo
 from kernelweave._solvers.skm.moreau_yosida import regularise
 from kernelweave._solvers.skm.optimality import attained
-from kernelweave.learners.base import Learner
-from kernelweave.machines.oracle import Oracle
+from kernelweave._solvers.skm.pairs import Target
+from kernelweave.learners.base import Learner, Step, first_point
+from kernelweave.machines.evaluator import Evaluator
+from kernelweave.machines.incumbent import Incumbent
 
 
 class Skm(Learner):
@@ -37,7 +40,7 @@ class Skm(Learner):
     mu : float
         What κ is multiplied by from one machine to the next.
     eps1, eps2 : float
-        Tolerances of (ε₁, ε₂)-optimality, ε₁ a point (``skm_theory`` has the whole, n times this):
+        Tolerances of (ε₁, ε₂)-optimality, ε₁ per sample; ``papers.bach2004.theory`` uses nε₁:
         the kernels in use are within nε₁ of the greatest ½vᵀK_j v/d_j², and no pair violates the
         conditions of their SVM by more than 2ε₂ [bach2004, (OPT_4)].
     stop : "gap" or "optimality"
@@ -70,37 +73,41 @@ class Skm(Learner):
         self.stop = stop
         self.a = a
 
-    def iterate(self, oracle: Oracle, e: Array, tol: float) -> Iterator[None]:
-        """One regularised machine and one SVM at its weights an iteration, from weights ``e``."""
+    def iterate(
+        self, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float
+    ) -> Iterator[Step]:
+        """One regularized machine and one SVM at its weights per step, from weights ``e``."""
         self._check()
         by_gap = self.stop == "gap"
-        d = oracle.weight_set.scale**-0.5
+        d = evaluator.weight_set.scale**-0.5
         shape = d if self.a is None else check_positive("a", self.a, d.size)
-        path = _Path(oracle, e, tol, d, shape)
-        self._judge(oracle)
-        yield
+        path = _Path(evaluator, incumbent, e, tol, d, shape)
+        yield self._step("machine", path)
         excess, stale = np.inf, 0
-        kappa = min(self.mu, max(float(np.sqrt(oracle.gap)), 1e-6))
+        kappa = min(self.mu, max(float(np.sqrt(incumbent.gap)), 1e-6))
         while stale < 3 and path.sizes.any():
-            gap, last = oracle.gap, excess
+            gap, last = incumbent.gap, excess
             close = max(0.05 * kappa * kappa, 0.05 * tol)
             path.follow(kappa, close, 0.0 if by_gap else self.eps2)
-            excess = self._judge(oracle)
-            yield
+            excess = self._excess(path)
+            yield self._step("skm", path)
             kappa *= self.mu
-            nearer = oracle.gap <= 0.9 * gap if by_gap else excess < last
+            nearer = incumbent.gap <= 0.9 * gap if by_gap else excess < last
             stale = 0 if nearer else stale + 1
-        for _ in descend(oracle, path.cuts, tol):
-            yield
-            if oracle.gap <= tol:
+        for _ in descend(path.cuts):
+            yield self._step("bundle", path)
+            if incumbent.gap <= tol:
                 return
 
-    def _judge(self, oracle: Oracle) -> float:
-        """By how many times the pair misses (ε₁, ε₂)-optimality; whether it does ends the fit."""
-        excess = max(oracle.extras["eps1"] / self.eps1, oracle.extras["eps2"] / self.eps2)
+    def _excess(self, path: _Path) -> float:
+        """By how many times the pair misses (ε₁, ε₂)-optimality."""
+        return float(max(path.pair["eps1"] / self.eps1, path.pair["eps2"] / self.eps2))
+
+    def _step(self, by: str, path: _Path) -> Step:
+        status = "running"
         if self.stop == "optimality":
-            oracle.met = excess <= 1.0
-        return float(excess)
+            status = "rule_met" if self._excess(path) <= 1.0 else "rule_unmet"
+        return Step(by, status, extras=path.pair)
 
     def _check(self) -> None:
         check_number("eps1", self.eps1)
@@ -117,33 +124,46 @@ class _Path:
     ``used`` holds the kernels with a weight, ``track`` κ and v, both of the last two.
     """
 
-    def __init__(self, oracle: Oracle, e: Array, tol: float, d: Array, shape: Array) -> None:
-        self.oracle, self.rows = oracle, skm_smo.Rows(oracle.stack)
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        incumbent: Incumbent,
+        e: Array,
+        tol: float,
+        d: Array,
+        shape: Array,
+    ) -> None:
+        self.evaluator, self.qp = evaluator, evaluator.problem.qp
+        self.rows = skm_smo.Rows(evaluator.stack)
         self.d, self.shape = d, shape
+        self.pair: dict[str, Any] = {}
         self.used: list[Places] = []
         self.track: list[tuple[float, Array]] = []
-        self.cuts = Cuts(oracle, tol)
-        point = oracle.best if oracle.gap <= tol else None  # the start was good enough
+        self.cuts = Cuts(evaluator, incumbent, tol)
+        point = incumbent.best if incumbent.gap <= tol else None  # the start was good enough
         if point is None:  # of one kernel there is no other machine to come
-            point = oracle.solve(e, inner_tol(1.0, tol) if d.size > 1 else 0.99 * tol)
+            close = inner_tol(1.0, tol) if d.size > 1 else 0.99 * tol
+            point = first_point(evaluator, e, close)
         self._keep(point.v, point.q)
-        self._report(point.v, point.f, oracle.weight_set.scale * point.e, 1.0)
+        f = point.K @ self.qp.fold(point.v)
+        self._report(point.v, f, evaluator.weight_set.scale * point.e, 1.0)
 
     def follow(self, kappa: float, close: float, kkt_tol: float) -> None:
-        """The machine at κ, and the SVM at its weights; what the two attain goes to the extras.
+        """The machine at κ, and the SVM at its weights; ``pair`` is what the two attain.
 
         The machine is solved to a relative gap of ``close``, or to ``kkt_tol`` where that is given.
         Kernels that had no weight at the last two κ are left out, and looked at afterwards.
         """
-        oracle, d = self.oracle, self.d
+        d = self.d
         a = kappa / (1.0 - kappa) * self.shape
         likely = np.flatnonzero(regularise(self.sizes, a, d).eta)
         kernels = np.unique(np.concatenate([likely, *self.used]))
         start = self._extrapolate(kappa)
         while True:
+            target = Target(kernels, a[kernels], d[kernels])
             inner = skm_smo.solve(
-                self.rows, kernels, oracle.qp, a[kernels], d[kernels], start,
-                0.0 if kkt_tol else close, kkt_tol, oracle.tick,
+                self.rows, target, self.qp, start,
+                0.0 if kkt_tol else close, kkt_tol, self.evaluator.tick,
             )  # fmt: skip
             late = self._look(inner, kernels)
             if not late.size:
@@ -154,17 +174,16 @@ class _Path:
         eta = np.zeros(d.size)
         eta[kernels] = inner.parts.eta_tilde
         self.used = [*self.used[-1:], np.flatnonzero(eta)]
-        oracle.warm(inner.v)
-        oracle.solve(d * d * eta / (d * d @ eta), close)
+        self.evaluator.solve(d * d * eta / (d * d @ eta), close, start=inner.v)
         self._report(inner.v, inner.parts.eta_tilde @ inner.products, eta, kappa)
 
     def _report(self, v: Array, f: Array, eta: Array, kappa: float) -> None:
         """The pair (v, η), with f = K(η)v, and what it attains."""
-        qp, levels = self.oracle.qp, 0.5 * (self.sizes / self.d) ** 2
+        qp, levels = self.qp, 0.5 * (self.sizes / self.d) ** 2
         eps1, eps2 = attained(qp, v, f, levels, eta > 0.0)
-        self.oracle.extras.update(
-            alpha=qp.linear * v, eta=eta, eps1=eps1 / qp.n, eps2=eps2, kappa=kappa
-        )
+        self.pair = {
+            "alpha": qp.alpha(v), "eta": eta, "eps1": eps1 / qp.n, "eps2": eps2, "kappa": kappa,
+        }  # fmt: skip
 
     def _extrapolate(self, kappa: float) -> Array:
         """Where to start the machine at κ: v is nearly linear in a² along the path."""
@@ -181,10 +200,10 @@ class _Path:
         if not inner.bounded:
             return left
         q[kernels] = inner.q / self.d[kernels] ** 2
-        q[left] = self.oracle.quads(inner.v, left)
+        q[left] = self.evaluator.quads(inner.v, left)
         self._keep(inner.v, q)
         return left[self.sizes[left] > inner.parts.gamma * self.d[left]]
 
     def _keep(self, v: Array, q: Array) -> None:
         self.v, self.sizes = v, np.sqrt(q) * self.d
-        self.cuts.keep(v, self.oracle.qp.dual_linear(v), q)
+        self.cuts.keep(v, self.qp.dual_linear(v), q)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-from numpy.typing import NDArray
-
-from kernelweave.learners.base import Learner
-from kernelweave.machines.oracle import Oracle
+from kernelweave._core.types import Array
+from kernelweave.learners.base import Learner, Step, at_given_weights, first_point
+from kernelweave.machines.evaluator import Evaluator
+from kernelweave.machines.incumbent import Incumbent
 
 
 class Uniform(Learner):
@@ -22,10 +21,12 @@ class Uniform(Learner):
     """
 
     objective = "none"
+    sums = True
 
-    def iterate(self, oracle: Oracle, e: NDArray[np.float64], tol: float) -> Iterator[None]:
+    def iterate(
+        self, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float
+    ) -> Iterator[Step]:
         """One solve, as tight as asked."""
-        if e.size > 1:
-            oracle.extras["given_weights"] = True
-        oracle.settle(oracle.solve(oracle.weight_set.uniform(), 0.99 * tol))
-        yield
+        point = first_point(evaluator, evaluator.weight_set.uniform(), 0.99 * tol)
+        extras = {"given_weights": True} if e.size > 1 else {}
+        yield Step("uniform", settled=(point, at_given_weights(point)), extras=extras)

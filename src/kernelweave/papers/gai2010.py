@@ -3,7 +3,7 @@
     rkl                 min  ½R²(θ)‖w‖² + CΣξ                           [gai2010, eq. 9, 16]
     kl_c                min  ½R²(θ)‖w‖² + (C/2)R²(θ)Σξ²                 [eq. 10]
     margin_and_radius   min  ½Σ_j‖w_j‖²/θ_j + C/(Σ_j θ_j R²(k_j)) Σξ²   [eq. 11]
-    penalised_radius    min  ½Σ_j‖w_j‖² + C₁R²(θ) + C₂Σξ                [eq. 23]
+    penalized_radius    min  ½Σ_j‖w_j‖² + C₁R²(θ) + C₂Σξ                [eq. 23]
 
 all subject to y_i(f(x_i) + b) ≥ 1 − ξ_i, ξ ≥ 0, f in the space of K_θ = Σ_m θ_m K_m. They are
 written for reference and comparison, one machine and one ball a call; the learners ``radius`` and
@@ -19,22 +19,25 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelweave._core.checks import check_nonnegative, check_number, check_vector
+from kernelweave._core.checks import check_finite, check_nonnegative, check_number, check_vector
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
 from kernelweave._solvers.radius.balls import Balls, KernelBall
-from kernelweave._solvers.radius.centring import Centred, centred
+from kernelweave._solvers.radius.centering import Centered, centered
+from kernelweave._solvers.radius.judging import radius_bounds
 from kernelweave._solvers.radius.projected_gradient import projected_gradient
-from kernelweave._solvers.svm import smo
 from kernelweave.certificate import Certificate
+from kernelweave.machines.machine import QPAnswer, QPMachine
 from kernelweave.problems.dual_qp import DualQP, relative_gap
-from kernelweave.problems.losses import hinge, lower
+from kernelweave.problems.losses import hinge, make_qp
+from kernelweave.problems.problem import make_formulation
 from kernelweave.problems.weight_sets import WeightSet
-from kernelweave.stacks.dense import KernelStack, as_stack
+from kernelweave.stacks.defaults import as_stack
+from kernelweave.stacks.protocol import CombinedKernel, Stack
 
 
 def rkl(
-    K: ArrayLike | KernelStack,
+    K: ArrayLike | Stack,
     y: ArrayLike,
     weights: ArrayLike,
     *,
@@ -44,16 +47,16 @@ def rkl(
 ) -> float:
     """g(θ) of [gai2010, eq. 16]: the SVM objective of K_θ/R²(θ), to relative gap ``tol``."""
     kernels = _kernels(K)
-    qp = lower(y, kernels.stack.n, C, loss)
+    qp = make_qp(y, kernels.stack.n, C, loss)
     theta = kernels.weights("weights", weights)
     ball = _ball(
-        kernels, theta / float(theta @ kernels.spreads), tol
+        kernels, theta / float(theta @ kernels.traces), tol
     )  # far from under- and overflow
     return _machine(ball.unit_kernel, qp, tol)
 
 
 def kl_c(
-    K: ArrayLike | KernelStack,
+    K: ArrayLike | Stack,
     y: ArrayLike,
     weights: ArrayLike,
     *,
@@ -66,13 +69,13 @@ def kl_c(
     R² is that of K_θ, or with ``ridge_in_ball`` that of K_θ + I/C, whose hard margin this is.
     """
     kernels = _kernels(K)
-    qp = lower(y, kernels.stack.n, C, "squared_hinge")
+    qp = make_qp(y, kernels.stack.n, C, "squared_hinge")
     ball = _ball(kernels, weights, tol, qp.ridge if ridge_in_ball else 0.0)
     return ball.radius2 * _machine(ball.K, qp, tol)
 
 
 def margin_and_radius(
-    K: ArrayLike | KernelStack, y: ArrayLike, weights: ArrayLike, *, C: float, tol: float = 1e-8
+    K: ArrayLike | Stack, y: ArrayLike, weights: ArrayLike, *, C: float, tol: float = 1e-8
 ) -> float:
     """The objective of [gai2010, eq. 11], every kernel with the radius of its own ball.
 
@@ -84,14 +87,14 @@ def margin_and_radius(
     theta = kernels.weights("weights", weights)
     used = np.flatnonzero(theta)
     radii = [_ball(kernels, row, tol).radius2 for row in np.eye(theta.size)[used]]
-    lower(y, kernels.stack.n, C, "squared_hinge")  # a look at y and C
+    make_qp(y, kernels.stack.n, C, "squared_hinge")  # a look at y and C
     cost = 2.0 * C / float(theta[used] @ np.array(radii))
-    qp = lower(y, kernels.stack.n, cost, "squared_hinge")
-    return _machine(kernels.stack.combine(theta), qp, tol)
+    qp = make_qp(y, kernels.stack.n, cost, "squared_hinge")
+    return _machine(kernels.stack.combined(theta), qp, tol)
 
 
-def penalised_radius(
-    K: ArrayLike | KernelStack,
+def penalized_radius(
+    K: ArrayLike | Stack,
     y: ArrayLike,
     weights: ArrayLike,
     *,
@@ -106,25 +109,25 @@ def penalised_radius(
     kernels = _kernels(K)
     check_number("C1", C1)
     check_number("C2", C2)
-    qp = lower(y, kernels.stack.n, C2, "hinge")
+    qp = make_qp(y, kernels.stack.n, C2, "hinge")
     ball = _ball(kernels, weights, tol)
     return _machine(ball.K, qp, tol) + C1 * ball.radius2
 
 
-def penalised_radius_constants(
-    K: ArrayLike | KernelStack, y: ArrayLike, weights: ArrayLike, *, C: float, tol: float = 1e-8
+def penalized_radius_constants(
+    K: ArrayLike | Stack, y: ArrayLike, weights: ArrayLike, *, C: float, tol: float = 1e-8
 ) -> tuple[float, float]:
     """C₁ = ‖w‖²/(2R²) and C₂ = C/R²: the θ that solves (9) solves (23) too [proposition 4]."""
     kernels = _kernels(K)
     check_number("C", C)
     ball = _ball(kernels, weights, tol)
-    qp = lower(y, kernels.stack.n, C / ball.radius2, "hinge")
-    inner = smo.solve(ball.K, qp, None, tol)
+    qp = make_qp(y, kernels.stack.n, C / ball.radius2, "hinge")
+    inner = _solve(ball.K, qp, None, tol)
     return 0.5 * float(inner.v @ inner.f) / ball.radius2, C / ball.radius2
 
 
-def minimise_penalised_radius(
-    K: ArrayLike | KernelStack,
+def minimize_penalized_radius(
+    K: ArrayLike | Stack,
     y: ArrayLike,
     *,
     C1: float,
@@ -142,24 +145,24 @@ def minimise_penalised_radius(
     for name, number in {"C1": C1, "C2": C2, "tol": tol}.items():
         check_number(name, number)
     check_number("max_iter", max_iter, int)
-    qp = lower(y, stack.n, C2, "hinge")
+    qp = make_qp(y, stack.n, C2, "hinge")
     cone = WeightSet(np.ones(stack.m), bounded=False)
     balls = Balls(kernels, cone.scale)
-    seen = kernels.spreads > 0.0
-    units = np.divide(1.0, kernels.spreads, out=np.zeros(stack.m), where=seen)
+    seen = kernels.traces > 0.0
+    units = np.divide(1.0, kernels.traces, out=np.zeros(stack.m), where=seen)
     theta = kernels.weights("start", units if start is None else start)
     last: list[Array | None] = [None]
 
     def evaluate(x: Array) -> _Value:
         ball = balls.around(units * x, 1e-2 * tol)
-        inner = smo.solve(ball.K, qp, last[0], 1e-2 * tol)
+        inner = _solve(ball.K, qp, last[0], 1e-2 * tol)
         last[0] = inner.v
         quad = float(inner.v @ inner.f)
         value = qp.primal_value(inner.f, qp.best_bias(inner.f), quad) + C1 * ball.radius2
         slope = C1 * balls.slopes(ball.beta) - 0.5 * stack.quad_forms(inner.v)
         return _Value(value, units * slope)
 
-    steps = projected_gradient(evaluate, cone.project, theta * kernels.spreads, 1e-15)
+    steps = projected_gradient(evaluate, cone.project, theta * kernels.traces, 1e-15)
     for count, (x, now) in enumerate(steps):
         theta = units * x
         outside = float(np.minimum(now.gradient, 0.0).min()) * max(float(x.max()), 1.0)
@@ -170,7 +173,7 @@ def minimise_penalised_radius(
 
 
 def radius_gap(
-    K: ArrayLike | KernelStack,
+    K: ArrayLike | Stack,
     y: ArrayLike,
     weights: ArrayLike,
     coef: ArrayLike,
@@ -190,29 +193,15 @@ def radius_gap(
     ``kernelweave.learners.radius``). No weights have a g(θ) below the dual value. ``C``, ``loss``
     and ``ridge`` are those of ``learn``.
     """
-    given = as_stack(K)
-    kernels, n = centred(given), given.n
-    qp = lower(y, n, C, loss, ridge)
-    ball = _ball(kernels, weights, tol)
-    w = check_vector("coef", coef, n)
-    b = float(check_vector("bias", np.atleast_1d(bias), 1)[0])
-    theta = kernels.weights("weights", weights)
-    f = kernels.values(theta, ball.K @ w, w)
-    rounding = 0.0
-    if qp.is_hard:  # f is known as exactly as its terms: |K_ij| is at most the largest K_ii
-        largest = float((theta @ given.diagonals()).max())
-        rounding = 8.0 * np.finfo(float).eps * largest * float(np.abs(w).sum())
-    primal = qp.primal_value(f, b, ball.radius2 * max(float(w @ f), 0.0), rounding)
-    v = qp.feasible(qp.linear * check_vector("dual_alpha", dual_alpha, n))
-    beta = ball.beta
-    if center is not None:
-        beta = check_nonnegative("center", center, n)
-        if not beta.any():
-            raise ValueError("center must be positive for some point, found zeros")
-        beta = beta / beta.sum()
-    balls = Balls(kernels, np.ones(kernels.stack.m))
-    q = np.maximum(kernels.stack.quad_forms(v), 0.0)
-    return Certificate(primal, balls.lower_bound(qp.dual_linear(v), q, v, balls.slopes(beta)))
+    check_number("tol", tol)
+    problem = make_formulation(y, C, loss, ridge=ridge).on(as_stack(K))
+    n = problem.whole.n
+    d, w = check_vector("weights", weights, problem.whole.m), check_vector("coef", coef, n)
+    alpha, b = check_vector("dual_alpha", dual_alpha, n), check_finite("bias", bias)
+    beta = None if center is None else check_nonnegative("center", center, n)
+    if beta is not None and not beta.any():
+        raise ValueError("center must be positive for some point, found zeros")
+    return Certificate(*radius_bounds(problem, d, w, b, alpha, beta, tol))
 
 
 def estimation_error_bound(
@@ -255,27 +244,32 @@ class _Value:
     gradient: Array
 
 
-def _kernels(K: ArrayLike | KernelStack) -> Centred:
-    return centred(as_stack(K))
+def _kernels(K: ArrayLike | Stack) -> Centered:
+    return centered(as_stack(K))
 
 
-def _ball(kernels: Centred, weights: ArrayLike, tol: float, ridge: float = 0.0) -> KernelBall:
+def _ball(kernels: Centered, weights: ArrayLike, tol: float, ridge: float = 0.0) -> KernelBall:
     """The combined kernel and its enclosing ball."""
     check_number("tol", tol)
     theta = kernels.weights("weights", weights)
     return Balls(kernels, np.ones(theta.size)).around(theta, tol, ridge)
 
 
-def _machine(K: Array, qp: DualQP, tol: float) -> float:
+def _solve(K: CombinedKernel, qp: DualQP, start: Array | None, tol: float) -> QPAnswer:
+    """The machine on one kernel."""
+    return QPMachine(qp).solve(K, qp.feasible(start), tol)
+
+
+def _machine(K: CombinedKernel, qp: DualQP, tol: float) -> float:
     """The primal value of the machine on one kernel; infinite where a hard margin has none.
 
     A large C makes much of rounding in f: where a multiple of f does without slacks, it counts.
     """
-    inner = smo.solve(K, qp, None, tol)
+    inner = _solve(K, qp, None, tol)
     if not inner.bounded:
         return math.inf
     f, quad = inner.f, float(inner.v @ inner.f)
-    value = hinge(qp.linear, np.inf).improve(f, quad)[2]
+    value = hinge(np.sign(qp.linear), np.inf).improve(f, quad)[2]
     if not qp.is_hard:
         value = min(value, qp.primal_value(f, qp.best_bias(f), quad))
     gap = relative_gap(value, qp.dual_value(inner.v, quad))

@@ -17,7 +17,7 @@ one-class and the enclosing ball differ in these five arrays and numbers only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,7 +29,8 @@ class DualQP:
     """Data of the dual QP, apart from the kernel.
 
     ``linear`` is c, ``total`` is r; ``n`` is the number of kernel rows, which divides the number
-    of variables.
+    of variables. ``sign`` says how users see the variables: alpha = sign∘coef, the labels in
+    classification; None is 1 for every row.
     """
 
     linear: Array
@@ -38,6 +39,12 @@ class DualQP:
     n: int
     ridge: float = 0.0
     total: float = 0.0
+    sign: Array | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of variables."""
+        return self.linear.size
 
     @property
     def is_hard(self) -> bool:
@@ -50,8 +57,30 @@ class DualQP:
         """Coefficients of the kernel rows: variables that share a row added up."""
         return v if v.size == self.n else v.reshape(-1, self.n).sum(axis=0)
 
-    def spread(self, f: Array) -> Array:
-        """Values at the kernel rows, repeated for every variable."""
+    def alpha(self, v: Array) -> Array:
+        """What users see of ``v``: one number per kernel row, ≥ 0 in classification."""
+        coef = self.fold(v)
+        return coef if self.sign is None else self.sign * coef
+
+    def from_alpha(self, alpha: Array) -> Array:
+        """A feasible v whose ``alpha`` is the one given, or near it where that is not feasible.
+
+        Where a row has several variables, each takes what of the coefficient its bounds allow.
+        """
+        return self.feasible(self.tile(alpha if self.sign is None else self.sign * alpha))
+
+    def rescaled(self, unit: float) -> DualQP:
+        """The QP in u = v/unit: its solution under K is that of this QP under K/unit, divided."""
+        return replace(
+            self,
+            lower=self.lower / unit,
+            upper=self.upper / unit,
+            ridge=self.ridge * unit,
+            total=self.total / unit,
+        )
+
+    def tile(self, f: Array) -> Array:
+        """Values at the kernel rows, repeated for every variable of a row."""
         return f if self.linear.size == self.n else np.tile(f, self.linear.size // self.n)
 
     def dual_value(self, v: Array, quad: float) -> float:
@@ -67,7 +96,7 @@ class DualQP:
 
         In a hard margin a slack within ``rounding``, how exactly f is known, is none.
         """
-        slack = self.linear - self.spread(f) - bias
+        slack = self.linear - self.tile(f) - bias
         if self.is_hard:
             rounding = max(rounding, 1e-11 * (1.0 + np.abs(f).max() + abs(bias)))
             slack[np.abs(slack) <= rounding] = 0.0
@@ -79,7 +108,7 @@ class DualQP:
         At the optimum Σ u_i(c_i − f_i − b) = r, where u_i = ℓ_i' falls from hi_i to lo_i as b
         grows: at a jump without a ridge, over a ramp of slope 1/ρ with one.
         """
-        slack = self.linear - self.spread(f)
+        slack = self.linear - self.tile(f)
         return self._ramp_bias(slack) if self.ridge > 0.0 else self._jump_bias(slack)
 
     def improve(self, f: Array, quad: float) -> tuple[float, float, float]:
@@ -101,7 +130,7 @@ class DualQP:
 
     def _separate(self, f: Array, quad: float) -> tuple[float, float, float]:
         """Least scale of f, with its bias, at which no slack is on the wrong side."""
-        values = self.spread(f)
+        values = self.tile(f)
         up, down = np.isinf(self.upper), np.isinf(self.lower)
         low, high = values[up].min(), values[down].max()
         most, least = self.linear[up].max(), self.linear[down].min()
@@ -178,12 +207,13 @@ class DualQP:
         return float(inside if below < ends.size else left)
 
 
-def relative_gap(primal: float, dual: float, floor: float = 1e-12) -> float:
-    """(primal − dual) / max(|primal|, floor); infinite where the primal is.
+def relative_gap(primal: float, dual: float) -> float:
+    """(primal − dual) / max(|primal|, |dual|), and 0 where the two are equal.
 
-    Its size is reported where rounding has put the dual above the primal.
+    Infinite where the primal is. Where rounding has put the dual above the primal, the size of the
+    difference counts.
     """
     if not np.isfinite(primal):
         return float(np.inf)
     distance = abs(primal - dual)
-    return distance / max(abs(primal), floor) if distance > 0.0 else 0.0
+    return distance / max(abs(primal), abs(dual)) if distance > 0.0 else 0.0

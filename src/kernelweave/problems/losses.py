@@ -3,7 +3,7 @@
     hinge            C Σ ξ_i          c = y,  v_i between 0 and C·y_i
     squared_hinge    (C/2) Σ ξ_i²     c = y,  v_i between 0 and ∞·y_i,  ρ = 1/C
 
-C may be one number or one a sample; C = ∞ is the hard margin under either loss.
+C may be one number or one per row; C = ∞ is the hard margin under either loss.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ def hinge(y: Array, C: float | Array, ridge: float = 0.0) -> DualQP:
         upper=np.where(y > 0.0, bound, 0.0),
         n=y.size,
         ridge=ridge,
+        sign=y,
     )
 
 
@@ -38,16 +39,25 @@ def squared_hinge(y: Array, C: float | Array, ridge: float = 0.0) -> DualQP:
 LOSSES = {"hinge": hinge, "squared_hinge": squared_hinge}
 
 
-def lower(y: ArrayLike, n: int, C: ArrayLike, loss: str, ridge: float = 0.0) -> DualQP:
-    """The dual QP of a named loss for ``n`` kernel rows, after a look at every argument."""
+def check_loss(loss: str) -> None:
+    """Complain about a loss that is not known."""
     if not isinstance(loss, str) or loss not in LOSSES:
         raise ValueError(f"loss must be one of {sorted(LOSSES)}, found {loss!r}")
-    ridge = check_number("ridge", ridge, zero=True)
-    return LOSSES[loss](check_labels(y, n), check_C(C, n), ridge)
 
 
-def check_labels(y: ArrayLike, n: int, partly: bool = False) -> Array:
-    """Labels as an array of ±1.0, one for each of ``n`` kernel rows, both present.
+def lower(y: Array, C: float | Array, loss: str, ridge: float = 0.0) -> DualQP:
+    """The dual QP of a named loss, for labels, costs and loss that were checked."""
+    return LOSSES[loss](y, C, check_number("ridge", ridge, zero=True))
+
+
+def make_qp(y: ArrayLike, n: int, C: ArrayLike, loss: str, ridge: float = 0.0) -> DualQP:
+    """The same for ``n`` kernel rows, every argument checked."""
+    check_loss(loss)
+    return lower(check_labels(y, n), check_C(C, n), loss, ridge)
+
+
+def check_labels(y: ArrayLike, n: int | None = None, partly: bool = False) -> Array:
+    """Labels as an array of ±1.0, both present; one for each of ``n`` kernel rows, if n is given.
 
     ``partly``: 0 is allowed, too, and means that a row has no label.
     """
@@ -58,7 +68,7 @@ def check_labels(y: ArrayLike, n: int, partly: bool = False) -> Array:
         raise ValueError(f"y must hold the numbers -1 and +1, found dtype {labels.dtype}")
     if labels.ndim != 1:
         raise ValueError(f"y must be one-dimensional, found shape {labels.shape}")
-    if labels.size != n:
+    if n is not None and labels.size != n:
         raise ValueError(f"y has {labels.size} labels, but the kernels have {n} rows")
     labels = labels.astype(float)
     if not np.isfinite(labels).all():

@@ -1,110 +1,174 @@
-"""The problem as the solvers see it, built from what a user says, with a look at every argument.
+"""The problem as the solvers see it, built from what a user says; every argument is checked once.
 
-    min_{d ∈ D}  J(d),    J(d) = max_v  cᵀv − ½ρ‖v‖² − ½ Σ_m d_m vᵀK_m v
+    min_{d ∈ D}  J(d),    J(d) = Σ_c max_v  cᵀv − ½ρ‖v‖² − ½ Σ_m d_m vᵀK_m v
 
-over the feasible v of the loss's dual QP. D is the simplex, an ℓp ball, Σ d_m tr K_m = c
-[lanckriet2004, eq. 18], or Σ d_m T(K_m) = c with T(K) = tr K − 1ᵀK1/n [chapelle2008, eq. 1].
-With C = "learn" the identity is one kernel more, and its weight is 1/C [lanckriet2004, eq. 47].
+over the feasible v of each dual QP; mostly there is one. D is the simplex, an ℓp ball,
+Σ d_m tr K_m = c [lanckriet2004, eq. 18], or Σ d_m T(K_m) = c with T(K) = tr K − 1ᵀK1/n
+[chapelle2008, eq. 1]. With C = "learn" the identity is one kernel more, and its weight is 1/C
+[lanckriet2004, eq. 47].
 
-Rows with y = 0 have no label: the machine, J, is over the others, D over all rows
-[lanckriet2004, eq. 17–18]. Signed weights have the trace constraint and Σ_m d_m K_m ⪰ 0.
+The machine is over the labelled rows, D over all rows [lanckriet2004, eq. 17–18]. Signed weights
+have the trace constraint and Σ_m d_m K_m ⪰ 0.
+
+A ``Formulation`` is a problem but for its kernels: it exists before they are computed, so that a
+wrong argument is told at once.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from kernelweave._core.types import Array
+from kernelweave._core.checks import check_number
+from kernelweave._core.tolerances import CONSTANT
+from kernelweave._core.types import Array, Mask, Places
 from kernelweave.problems.dual_qp import DualQP
-from kernelweave.problems.losses import check_C, check_labels, lower
-from kernelweave.problems.weight_sets import WeightSet, make_weight_set
-from kernelweave.stacks.dense import KernelStack, as_stack
+from kernelweave.problems.losses import check_C, check_labels, check_loss, lower
+from kernelweave.problems.weight_sets import WeightSet, check_norm, make_weight_set
+from kernelweave.stacks.defaults import as_stack
 from kernelweave.stacks.identity import WithIdentity
+from kernelweave.stacks.protocol import Stack
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Kernels, dual QP and weight set.
+    """Kernels, dual QPs and weight set.
 
-    ``whole`` are the kernels on all rows, ``stack`` on the labelled ``rows``; ``learns_C`` says
-    that the last kernel is the identity.
+    ``whole`` are the kernels on all rows, ``stack`` on the ``labelled`` ones; ``learns_C`` says
+    that the last kernel is the identity. ``formulation`` is what the user asked for.
     """
 
-    stack: KernelStack | WithIdentity
-    qp: DualQP
+    formulation: Formulation
+    stack: Stack
+    whole: Stack
     weight_set: WeightSet
-    learns_C: bool
-    whole: KernelStack | WithIdentity
-    rows: NDArray[np.intp]
 
-    def spread(self, values: Array) -> Array:
+    @property
+    def qps(self) -> tuple[DualQP, ...]:
+        """One dual QP for each machine."""
+        return self.formulation.qps
+
+    @property
+    def qp(self) -> DualQP:
+        """The dual QP, where there is one machine only."""
+        (qp,) = self.qps
+        return qp
+
+    @property
+    def rows(self) -> Places:
+        """The labelled rows."""
+        return np.flatnonzero(self.formulation.labelled)
+
+    @property
+    def learns_C(self) -> bool:
+        """Whether the last kernel is the identity."""
+        return self.formulation.learns_C
+
+    def to_all_rows(self, values: Array) -> Array:
         """One value for every row from one for each labelled row, 0 for the others."""
-        everywhere = np.zeros(self.whole.n)
-        everywhere[self.rows] = values
+        everywhere = np.zeros((*values.shape[:-1], self.whole.n))
+        everywhere[..., self.rows] = values
         return everywhere
 
 
-def make_problem(
-    K: ArrayLike | KernelStack,
+@dataclass(frozen=True)
+class Formulation:
+    """A problem but for its kernels, every argument checked.
+
+    ``labelled`` says which rows have a label; the QPs are over these alone. ``C`` is kept as
+    given.
+    """
+
+    qps: tuple[DualQP, ...]
+    labelled: Mask
+    C: Any
+    learns_C: bool = False
+    weight_norm: float | None = 1
+    trace: float | None = None
+    recenter: bool = False
+    signed: bool = False
+
+    def on(self, kernels: Stack) -> Problem:
+        """The problem with these kernels."""
+        if kernels.n != self.labelled.size:
+            raise ValueError(
+                f"y has {self.labelled.size} labels, but the kernels have {kernels.n} rows"
+            )
+        part = kernels if self.labelled.all() else kernels.restrict(np.flatnonzero(self.labelled))
+        whole = WithIdentity(kernels) if self.learns_C else kernels
+        stack = WithIdentity(part) if self.learns_C else part
+        traces = self._traces(whole)
+        empty = self.signed and bool(kernels.traces().any())
+        weight_set = make_weight_set(stack.m, self.weight_norm, self.trace, traces, empty)
+        return Problem(self, stack, whole, weight_set)
+
+    def _traces(self, whole: Stack) -> Array | None:
+        """What the weight set measures kernels by; None where it is their number alone."""
+        if self.trace is None and not (self.recenter or self.learns_C or self.signed):
+            return None
+        traces = whole.traces()
+        if not self.recenter:
+            return traces
+        centered = traces - whole.quad_forms(np.ones(whole.n)) / whole.n
+        centered[centered <= CONSTANT * traces] = 0.0  # constant kernels, up to rounding
+        return centered
+
+
+def make_formulation(
     y: ArrayLike,
-    C: ArrayLike | str,
-    loss: str,
-    weight_norm: float | None,
-    trace: float | None,
-    recenter: bool,
-    ridge: float,
+    C: ArrayLike | str = 1.0,
+    loss: str = "hinge",
+    weight_norm: float | None = 1,
+    trace: float | None = None,
+    recenter: bool = False,
+    ridge: float = 0.0,
     signed: bool = False,
-) -> Problem:
-    """Build the problem; every argument as ``learn`` documents it, weights ``signed`` or not."""
+) -> Formulation:
+    """Check every argument, as ``learn`` documents it, and lower the loss to a dual QP.
+
+    Here, and nowhere else, y = 0 is read as "no label".
+    """
     if signed and recenter:
         raise ValueError("signed weights go with the trace itself: leave recenter=False")
-    kernels = as_stack(K)
-    labels = check_labels(y, kernels.n, partly=True)
-    rows = np.flatnonzero(labels)
-    if not isinstance(C, str) and np.ndim(C) > 0:
-        C = np.asarray(check_C(C, kernels.n))[rows]
-    qp, learns_C = make_dual_qp(labels[rows], rows.size, C, loss, weight_norm, ridge)
-    part = kernels.restrict(rows)
-    whole = WithIdentity(kernels) if learns_C else kernels
-    stack = WithIdentity(part) if learns_C else part
-    traces = None
-    if trace is not None or recenter or learns_C or signed:
-        traces = whole.traces()
-        if recenter:
-            full, traces = traces, traces - whole.quad_forms(np.ones(whole.n)) / whole.n
-            traces[traces <= 1e-12 * full] = 0.0  # constant kernels, up to rounding
-    empty = signed and bool(kernels.traces().any())
-    weight_set = make_weight_set(stack.m, weight_norm, trace, traces, empty)
-    return Problem(stack, qp, weight_set, learns_C, whole, rows)
+    constrained = trace is not None or recenter or signed or isinstance(C, str)
+    check_norm(weight_norm, constrained)
+    if trace is not None:
+        trace = check_number("trace", trace)
+    labels = check_labels(y, partly=True)
+    labelled = labels != 0.0
+    given = labels[labelled]
+    learns_C = isinstance(C, str) and C == "learn"
+    check_loss(loss)
+    if learns_C:
+        _check_learnt_C(loss, weight_norm, ridge)
+        qp = lower(given, np.inf, loss, 0.0)
+    else:
+        costs = check_C(C, labels.size)
+        qp = lower(given, costs if isinstance(costs, float) else costs[labelled], loss, ridge)
+    return Formulation((qp,), labelled, C, learns_C, weight_norm, trace, recenter, signed)
+
+
+def make_problem(K: Any, y: ArrayLike, C: ArrayLike | str = 1.0, **options: Any) -> Problem:
+    """The problem of kernels, labels and the ``options`` of ``make_formulation``."""
+    return make_formulation(y, C, **options).on(as_stack(K))
 
 
 def refuse_learnt_C(C: ArrayLike | str) -> None:
     """Complain about C = "learn" where the identity is no kernel."""
     if isinstance(C, str):
         raise ValueError(
-            f"C must be a number, or one a row, found {C!r}: only learn has C='learn', and what it "
-            "learns is the machine of one more kernel, the identity"
+            f"C must be a number, or one per row, found {C!r}: only learn has C='learn', and what "
+            "it learns is the machine of one more kernel, the identity"
         )
 
 
-def make_dual_qp(
-    y: ArrayLike,
-    n: int,
-    C: ArrayLike | str,
-    loss: str,
-    weight_norm: float | None,
-    ridge: float = 0.0,
-) -> tuple[DualQP, bool]:
-    """The dual QP for ``n`` kernel rows, and whether C is to be learnt."""
-    if not (isinstance(C, str) and C == "learn"):
-        return lower(y, n, C, loss, ridge), False
+def _check_learnt_C(loss: str, weight_norm: float | None, ridge: float) -> None:
     if loss != "squared_hinge":
         raise ValueError(f"C='learn' needs loss='squared_hinge', found {loss!r}")
     if weight_norm != 1:
         raise ValueError(f"C='learn' needs weight_norm=1, found {weight_norm!r}")
     if ridge != 0.0:
         raise ValueError(f"C='learn' learns the ridge; leave ridge=0, found {ridge!r}")
-    return lower(y, n, np.inf, loss), True

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelweave._core.checks import check_number, is_number
+from kernelweave._core.checks import is_number
 from kernelweave._core.types import Array
 
 
@@ -78,6 +78,16 @@ def norm(x: Array, p: float) -> float:
     return top * float(np.linalg.norm(x / top, p)) if top > 0.0 else 0.0
 
 
+def check_norm(norm: float | None, constrained: bool) -> None:
+    """Complain about a norm that is none, or one that a trace constraint does not go with."""
+    if norm is not None and not is_number(norm):
+        raise TypeError(f"weight_norm must be a number ≥ 1, found {norm!r}")
+    if norm is not None and not norm >= 1.0:
+        raise ValueError(f"weight_norm must be a number ≥ 1, found {norm!r}")
+    if constrained and norm != 1:
+        raise ValueError(f"a trace constraint goes with weight_norm=1, found {norm!r}")
+
+
 def make_weight_set(
     m: int,
     norm: float | None = 1.0,
@@ -90,17 +100,9 @@ def make_weight_set(
     ``empty``: kernels of trace zero are all zero, and get no weight.
     """
     if norm is None:
-        if traces is not None:
-            raise ValueError("a trace constraint goes with weight_norm=1, found None")
         return WeightSet(np.ones(m), bounded=False)
-    if not is_number(norm):
-        raise TypeError(f"weight_norm must be a number ≥ 1, found {norm!r}")
-    if not norm >= 1.0:
-        raise ValueError(f"weight_norm must be a number ≥ 1, found {norm!r}")
     if traces is None:
         return WeightSet(np.ones(m), float(norm))
-    if norm != 1:
-        raise ValueError(f"a trace constraint goes with weight_norm=1, found {norm!r}")
     positive = traces > 0.0
     if not positive.all() and not (empty and positive.any()):
         first = int(np.argmin(positive))
@@ -108,5 +110,5 @@ def make_weight_set(
             f"a trace constraint needs kernels of positive trace, but that of K[{first}] is "
             f"{traces[first]:g}"
         )
-    total = float(traces[positive].mean()) if trace is None else check_number("trace", trace)
+    total = float(traces[positive].mean()) if trace is None else trace
     return WeightSet(np.divide(total, traces, out=np.zeros(traces.size), where=positive))

@@ -148,3 +148,50 @@ class Shifted:
         """The factor of the kernel that is shifted, and its ridge plus τ."""
         found = self.kernel.factor()
         return None if found is None else (found[0], found[1] + self.tau)
+
+
+class Scaled:
+    """A multiple of another combined kernel."""
+
+    def __init__(self, kernel: CombinedKernel, factor: float) -> None:
+        self.kernel, self.times = kernel, factor
+        self._dense: Array | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        return self.kernel.n
+
+    @property
+    def is_dense(self) -> bool:
+        """As the kernel that is scaled."""
+        return self.kernel.is_dense
+
+    def dense(self) -> Array:
+        """The scaled array, read-only."""
+        if self._dense is None:
+            self._dense = self.times * self.kernel.dense()
+            self._dense.flags.writeable = False
+        return self._dense
+
+    def diagonal(self) -> Array:
+        """The scaled diagonal."""
+        return self.times * self.kernel.diagonal()
+
+    def rows(self, index: Index) -> Array:
+        """Whole rows."""
+        return self.times * self.kernel.rows(index)
+
+    def block(self, rows: Index, columns: Index) -> Array:
+        """Some rows and columns, a new array."""
+        return self.times * self.kernel.block(rows, columns)
+
+    def __matmul__(self, v: Array) -> Array:
+        return self.times * (self.kernel @ v)
+
+    def factor(self) -> tuple[Array, float] | None:
+        """The scaled factor, where the kernel has one and the multiple is not negative."""
+        found = self.kernel.factor()
+        if found is None or self.times < 0.0:
+            return None
+        return np.sqrt(self.times) * found[0], self.times * found[1]

@@ -5,6 +5,7 @@ Nothing here holds more than a few hundred rows of one kernel at a time.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,12 @@ def as_stack(K: Any) -> Stack:
     if not is_stack(K):
         return KernelStack(K)
     return K if all(hasattr(K, name) for name in OPTIONAL) else Completed(K)
+
+
+def matrices(stack: Stack) -> Iterator[Array]:
+    """Each K_k in turn, as an array (n, n): for those who need whole matrices."""
+    every = np.arange(stack.n)
+    return (stack.block(k, every, every) for k in range(stack.m))
 
 
 def _pieces(places: Places, size: int = _ROWS) -> list[Places]:

@@ -2,13 +2,13 @@
 
     combine(d) = Σ_k d_k K_k        quad_forms(v)_k = vᵀ K_k v        matvecs(v)_k = K_k v
 
-``KernelStack`` holds the matrices in memory. Whatever else offers these methods is a stack too;
-``tests/stack_contract.py`` says what they promise.
+``KernelStack`` holds the matrices in memory. Whatever else keeps the protocol
+(``kernelweave.stacks.protocol``) is a stack too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from kernelweave._core.checks import check_vector
 from kernelweave._core.types import Array, Index
 from kernelweave.stacks import _passes
+from kernelweave.stacks.combined import DenseCombined
 from kernelweave.stacks.memory import require_memory
 from kernelweave.stacks.validation import (
     Voice,
@@ -160,6 +161,15 @@ class KernelStack:
         total = self._sums(active * self.n**2, w[active], begins, begins + self.n)
         return total.reshape(len(places), self.n)
 
+    def block(self, kernel: int, rows: Index, columns: Index) -> Array:
+        """One kernel at some rows and columns, a new array of float64."""
+        places = as_places(rows, self.n, "rows"), as_places(columns, self.n, "columns")
+        return self._K[kernel][np.ix_(*places)].astype(np.float64, copy=False)
+
+    def combined(self, weights: ArrayLike) -> DenseCombined:
+        """K(d) as an array behind the interface of every combined kernel."""
+        return DenseCombined(self.combine(weights))
+
     def quad_forms(self, v: ArrayLike, kernels: Index | None = None) -> Array:
         """vᵀ K_k v for each of ``kernels``, shape (m,) or (len(kernels),).
 
@@ -243,16 +253,6 @@ class KernelStack:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(m={self.m}, n={self.n}, dtype={self.dtype})"
-
-
-def as_stack(K: ArrayLike | KernelStack) -> KernelStack:
-    """``K`` itself, or the stack of an array, validated."""
-    return K if isinstance(K, KernelStack) else KernelStack(K)
-
-
-def matrices(stack: KernelStack) -> Iterator[Array]:
-    """Each K_k in turn, float64 and read-only."""
-    return (stack.combine(alone) for alone in np.eye(stack.m))
 
 
 def _in_fours(index: NDArray[np.int64], values: Array) -> tuple[NDArray[np.int64], Array]:

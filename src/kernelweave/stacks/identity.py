@@ -9,16 +9,17 @@ Learning τ with the other weights learns C = 1/τ of the squared hinge loss
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from kernelweave._core.types import Array, Places
-from kernelweave.stacks.dense import KernelStack
+from kernelweave._core.types import Array, Index, Mask, Places
+from kernelweave.stacks.combined import Shifted
+from kernelweave.stacks.protocol import Stack
 
 
 class WithIdentity:
     """The kernels of ``stack``, and after them the identity, which is never written out."""
 
-    def __init__(self, stack: KernelStack) -> None:
+    def __init__(self, stack: Stack) -> None:
         self.stack = stack
 
     @property
@@ -44,47 +45,58 @@ class WithIdentity:
         """All diagonals, (m, n)."""
         return np.vstack([self.stack.diagonals(), np.ones(self.n)])
 
-    def combine(self, weights: ArrayLike) -> Array:
-        """Σ_k weights_k K_k + τI, read-only."""
-        w = np.asarray(weights, dtype=float)
-        total = self.stack.combine(w[:-1])
-        if w[-1] != 0.0:
-            total = total.copy()
-            total[np.diag_indices(self.n)] += w[-1]
-            total.flags.writeable = False
-        return total
+    def block(self, kernel: int, rows: Index, columns: Index) -> Array:
+        """One kernel at some rows and columns."""
+        if kernel < self.stack.m:
+            return self.stack.block(kernel, rows, columns)
+        every = np.arange(self.n)
+        return np.equal.outer(every[rows], every[columns]).astype(float)
 
-    def rows(self, weights: ArrayLike, index: Places) -> Array:
-        """Rows ``index`` of Σ_k weights_k K_k + τI."""
+    def combined(self, weights: ArrayLike) -> Shifted:
+        """Σ_k weights_k K_k + τI."""
         w = np.asarray(weights, dtype=float)
-        total = self.stack.rows(w[:-1], index)
-        total[np.arange(len(index)), index] += w[-1]
-        return total
+        return Shifted(self.stack.combined(w[:-1]), float(w[-1]))
 
-    def quad_forms(self, v: ArrayLike, kernels: Places | None = None) -> Array:
+    def quad_forms(self, v: ArrayLike, kernels: Index | None = None) -> Array:
         """vᵀK_k v for all kernels, or those of ``kernels``."""
         x = np.asarray(v, dtype=float)
         ours, places = self._split(kernels)
-        out = np.empty(self.m if kernels is None else len(kernels))
+        out = np.empty(places.size)
         out[places] = self.stack.quad_forms(x, ours)
         out[~places] = x @ x
         return out
 
     def matvecs(
-        self, v: ArrayLike, rows: Places | None = None, kernels: Places | None = None
+        self, v: ArrayLike, rows: Index | None = None, kernels: Index | None = None
     ) -> Array:
         """K_k[rows] v for all kernels, or those of ``kernels``."""
         x = np.asarray(v, dtype=float)
         ours, places = self._split(kernels)
         at = x if rows is None else x[rows]
-        out = np.empty((self.m if kernels is None else len(kernels), at.size))
+        out = np.empty((places.size, at.size))
         out[places] = self.stack.matvecs(x, rows, ours)
         out[~places] = at
         return out
 
-    def _split(self, kernels: Places | None) -> tuple[Places | None, NDArray[np.bool_]]:
+    def restrict(self, rows: Index) -> WithIdentity:
+        """The same on some of the points."""
+        return WithIdentity(self.stack.restrict(rows))
+
+    def select(self, kernels: Index) -> Stack:
+        """Some of the kernels; the identity only where it is asked for, as the last."""
+        ours, places = self._split(np.arange(self.m)[kernels])
+        if not places[:-1].all():
+            raise ValueError("the identity can only be the last of the kernels selected")
+        part = self.stack.select(ours if ours is not None else slice(None))
+        return part if places[-1] else WithIdentity(part)
+
+    def threaded(self, n_jobs: int | None) -> WithIdentity:
+        """The same, with threads for the kernels of the stack."""
+        return WithIdentity(self.stack.threaded(n_jobs))
+
+    def _split(self, kernels: Index | None) -> tuple[Places | None, Mask]:
         """Which of the kernels asked for the stack has, and where they go."""
         if kernels is None:
             return None, np.arange(self.m) < self.stack.m
-        places = np.asarray(kernels) < self.stack.m
-        return np.asarray(kernels)[places], places
+        chosen = np.arange(self.m)[kernels]
+        return chosen[chosen < self.stack.m], chosen < self.stack.m

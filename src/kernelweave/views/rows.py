@@ -48,11 +48,11 @@ class Rows:
     @cached_property
     def values(self) -> Array:
         """The columns as finite floats, standardised if the view says so."""
-        values: Array = self.table.floats(self.view.columns)
+        values = self.table.floats(self.view.columns)
         if self.view.shift is not None and self.view.factor is not None:
             values -= self.view.shift
             values *= self.view.factor
-        return values
+        return values  # type: ignore[return-value]  # float64, though annotated wider
 
     @cached_property
     def sq_norms(self) -> Array:

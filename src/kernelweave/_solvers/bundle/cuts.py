@@ -11,58 +11,130 @@ cannot.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kernelweave._core.types import Array
+from kernelweave._core.tolerances import SOFT, TIGHTEST, TINY
+from kernelweave._core.types import Array, Places
 from kernelweave._solvers.bundle.master import solve_master
-from kernelweave.machines.oracle import Oracle, Point
 from kernelweave.problems.dual_qp import relative_gap
 
+if TYPE_CHECKING:
+    from kernelweave.machines.evaluator import Evaluator, Point
+    from kernelweave.machines.incumbent import Incumbent
 
-class Cuts:
-    """At most ``size`` past solutions of an oracle; the least useful leave first.
 
-    ``among`` are the kernels looked at. Others have an unknown q (NaN) in newer cuts until
-    ``complete`` looks at them again; no dual point is offered before that.
+class Bundle:
+    """Past solutions as lower bounds l_k − ½ q_k·e of a function; at most ``size`` of them.
+
+    ``sharpness`` says how much more tightly than at first machines have to be solved.
     """
 
-    def __init__(self, oracle: Oracle, tol: float, size: int = 100) -> None:
-        self.oracle, self.tol, self.size = oracle, tol, size
-        self.among: NDArray[np.intp] | None = None
+    def __init__(self, tol: float, size: int) -> None:
+        self.tol, self.size = tol, size
         self.sharpness = 1.0
         self.linear: list[float] = []
         self.q: list[Array] = []
         self.v: list[Array] = []
 
-    def add(self, point: Point) -> None:
-        """Keep one more solution, as the newest, and offer it as a dual point."""
-        self.keep(point.v, point.linear, point.q)
-
     def keep(self, v: Array, linear: float, q: Array) -> None:
-        """The same for any feasible v, with cᵀv − ½ρ‖v‖² and q."""
+        """Keep one more solution, as the newest: any feasible v, with cᵀv − ½ρ‖v‖² and q."""
         self.linear.append(linear)
         self.q.append(q)
         self.v.append(v)
-        if self.among is None:
-            self.oracle.offer_dual(v, q)
 
-    def step_tol(self, promise: float) -> float:
-        """How tightly to solve when the step is judged by a fall of J of about ``promise``."""
-        assert self.oracle.best is not None
-        close = 0.1 * promise / max(abs(self.oracle.best.primal), 1e-300)
-        close = max(close, 0.01 * self.tol) * self.sharpness
-        return min(inner_tol(self.oracle.gap, self.tol), max(close, 1e-14))
+    def step_tol(self, share: float, gap: float) -> float:
+        """How tightly to solve when a step is judged by a relative fall of about ``share``."""
+        close = max(0.1 * share, 0.01 * self.tol) * self.sharpness
+        return min(inner_tol(gap, self.tol), max(close, TIGHTEST))
 
-    def disappointed(self, promise: float) -> None:
+    def disappointed(self, share: float) -> None:
         """A step brought nothing: if little was promised, solve more tightly from now on.
 
         An inner gap of ε leaves an error of the order √ε in v, and so in q and the bound.
         """
-        assert self.oracle.best is not None
-        if promise < self.tol * abs(self.oracle.best.primal):
+        if share < self.tol:
             self.sharpness *= 0.1
+
+    def model(self, e: Array) -> float:
+        """The greatest lower bound at ``e`` that the cuts give."""
+        used = np.flatnonzero(e)
+        return max(
+            linear - 0.5 * float(q[used] @ e[used])
+            for linear, q in zip(self.linear, self.q, strict=True)
+        )
+
+    def minimize(
+        self,
+        center: Array,
+        delta: float | Array,
+        factor: Array | None = None,
+        among: Places | None = None,
+        units: Array | None = None,
+    ) -> tuple[Array, Array]:
+        """Minimizer of the model with its proximal term, and the multipliers of the cuts.
+
+        It is sought among some kernels, on the simplex of x = units∘e; ``factor`` is B, with BᵀB
+        the curvature in e, and ``delta`` that of the proximal term in x.
+        """
+        chosen = slice(None) if among is None else among
+        c = np.ones(center.size)[chosen] if units is None else units[chosen]
+        x = c * center[chosen]
+        part, multipliers = solve_master(
+            np.array(self.linear),
+            0.5 * np.array(self.q)[:, chosen] / c,
+            x if units is None else x / x.sum(),
+            np.broadcast_to(delta, center.shape)[chosen],
+            None if factor is None else np.ascontiguousarray(factor[:, chosen] / c),
+        )
+        e = np.zeros(center.size)
+        e[chosen] = part / c
+        return e, multipliers
+
+    def mixture(self, multipliers: Array) -> tuple[Array, float, Array]:
+        """v̂ = Σ λ_k v_k, a lower bound of its linear part, and an upper bound of its q."""
+        linear = float(multipliers @ np.array(self.linear))
+        return multipliers @ np.array(self.v), linear, multipliers @ np.array(self.q)
+
+    def thin(self, multipliers: Array) -> None:
+        """Make room, where the bundle is full, by letting the idlest quarter go."""
+        if len(self.linear) >= self.size:
+            self.retain(sorted(np.argsort(multipliers)[-(3 * self.size) // 4 :]))
+
+    def retain(self, places: list[int]) -> None:
+        """Let all others go."""
+        self.linear = [self.linear[k] for k in places]
+        self.q = [self.q[k] for k in places]
+        self.v = [self.v[k] for k in places]
+
+
+class Cuts(Bundle):
+    """The bundle of J: every cut is offered to the incumbent as a dual point.
+
+    ``among`` are the kernels looked at. Others have an unknown q (NaN) in newer cuts until
+    ``complete`` looks at them again; no dual point is offered before that.
+    """
+
+    def __init__(
+        self, evaluator: Evaluator, incumbent: Incumbent, tol: float, size: int = 100
+    ) -> None:
+        super().__init__(tol, size)
+        self.evaluator, self.incumbent = evaluator, incumbent
+        self.among: Places | None = None
+
+    def add(self, point: Point, q: Array | None = None) -> None:
+        """Keep one more solution, as the newest, and offer it as a dual point.
+
+        ``q`` is given where a look at the kernels found it.
+        """
+        self.keep(point.v, point.linear, point.q if q is None else q)
+
+    def keep(self, v: Array, linear: float, q: Array) -> None:
+        """Keep any feasible v, and offer it."""
+        super().keep(v, linear, q)
+        if self.among is None:
+            self.incumbent.offer_bound(self.evaluator.bound(v, q))
 
     def narrow(self, e: Array, share: float = 0.15) -> None:
         """Look only at kernels in use at ``e`` or with q near the largest in the newest cut."""
@@ -71,44 +143,21 @@ class Cuts:
         self.among = np.flatnonzero(near)
 
     def nearly_done(self, point: Point) -> bool:
-        """Whether ``point`` would close the gap if no kernel left aside had a larger q."""
-        dual = point.linear - 0.5 * float(np.nanmax(point.q))
-        return relative_gap(point.primal, max(dual, self.oracle.dual)) <= self.tol
+        """Whether ``point``, the newest, closes the gap if no kernel left aside has a larger q."""
+        dual = point.linear - 0.5 * float(np.nanmax(self.q[-1]))
+        return relative_gap(point.primal, max(dual, self.incumbent.bound.value)) <= self.tol
 
     def complete(self) -> None:
         """Look at all kernels again: offer the newest cut, filled in; let other partial ones go."""
         if self.among is None:
             return
         self.among = None
-        q = self.q[-1]
+        q = self.q[-1].copy()
         unknown = np.flatnonzero(np.isnan(q))
-        q[unknown] = self.oracle.quads(self.v[-1], unknown)
-        self.oracle.offer_dual(self.v[-1], q)
-        self._keep([k for k, q in enumerate(self.q) if not np.isnan(q).any()])
-
-    def model(self, e: Array) -> float:
-        """The greatest lower bound of J(e) that the cuts give."""
-        used = np.flatnonzero(e)
-        return max(
-            linear - 0.5 * float(q[used] @ e[used])
-            for linear, q in zip(self.linear, self.q, strict=True)
-        )
-
-    def minimise(
-        self, center: Array, delta: float | Array, factor: Array | None = None
-    ) -> tuple[Array, Array]:
-        """Minimiser of the model with its proximal term, and the multipliers of the cuts."""
-        among = slice(None) if self.among is None else self.among
-        part, multipliers = solve_master(
-            np.array(self.linear),
-            0.5 * np.array(self.q)[:, among],
-            center[among],
-            np.broadcast_to(delta, center.shape)[among],
-            None if factor is None else np.ascontiguousarray(factor[:, among]),
-        )
-        e = np.zeros(center.size)
-        e[among] = part
-        return e, multipliers
+        q[unknown] = self.evaluator.quads(self.v[-1], unknown)
+        self.q[-1] = q
+        self.incumbent.offer_bound(self.evaluator.bound(self.v[-1], q))
+        self.retain([k for k, q in enumerate(self.q) if not np.isnan(q).any()])
 
     def offer(self, multipliers: Array) -> None:
         """Offer v̂ = Σ λ_k v_k as a dual point.
@@ -118,62 +167,52 @@ class Cuts:
         """
         if self.among is not None:
             return
-        oracle = self.oracle
-        aggregate = multipliers @ np.array(self.v)
-        value = oracle.offer_dual(aggregate, multipliers @ np.array(self.q), exact=False)
-        if value == oracle.dual and self.tol < oracle.gap < 10.0 * self.tol:
-            oracle.offer_dual(aggregate)
+        evaluator, incumbent = self.evaluator, self.incumbent
+        v, _, q = self.mixture(multipliers)
+        best = incumbent.offer_bound(evaluator.bound(v, q, "mixture", exact=False))
+        if best and self.tol < incumbent.gap < 10.0 * self.tol:
+            incumbent.offer_bound(evaluator.bound(v, by="mixture"))
 
     def bound(self) -> None:
         """Offer the v̂ of the best lower bound that the cuts give, the minimum of the model."""
-        assert self.oracle.best is not None
-        spread = float(np.ptp(self.q[-1]))
-        _, multipliers = self.minimise(self.oracle.best.e, 1e-10 * spread)
+        assert self.incumbent.best is not None
+        little = SOFT * float(np.ptp(self.q[-1]))
+        _, multipliers = self.minimize(self.incumbent.best.e, little)
         self.offer(multipliers)
 
-    def thin(self, multipliers: Array) -> None:
-        """Make room, where the bundle is full, by letting the idlest quarter go."""
-        if len(self.linear) >= self.size:
-            self._keep(sorted(np.argsort(multipliers)[-(3 * self.size) // 4 :]))
-
-    def _keep(self, places: list[int]) -> None:
-        self.linear = [self.linear[k] for k in places]
-        self.q = [self.q[k] for k in places]
-        self.v = [self.v[k] for k in places]
+    def says_little(self, point: Point, center: Point, promise: float) -> bool:
+        """Whether the cut of ``point``, the newest, lies too low at the center to matter there."""
+        used = np.flatnonzero(center.e)
+        cut = point.linear - 0.5 * float(self.q[-1][used] @ center.e[used])
+        return bool(center.primal - cut > promise)
 
 
-def descend(oracle: Oracle, cuts: Cuts, tol: float) -> Iterator[None]:
-    """Proximal bundle from the oracle's best point; yields after every inner solve.
+def descend(cuts: Cuts) -> Iterator[None]:
+    """Proximal bundle from the incumbent's best point; yields after every solve.
 
     A step is serious when J falls by a tenth of what the model promised; the proximal weight
-    falls then, and grows where a cut made further out says little about the centre.
+    falls then, and grows where a cut made further out says little about the center.
     """
-    assert oracle.best is not None
-    center = oracle.best
+    center = cuts.incumbent.best
+    assert center is not None
     delta = 0.1 * float(np.ptp(center.q))
     while True:
         cuts.bound()
-        e, multipliers = cuts.minimise(center.e, delta)
-        promise = max(center.primal - cuts.model(e), 1e-300)
+        e, multipliers = cuts.minimize(center.e, delta)
+        promise = max(center.primal - cuts.model(e), TINY)
+        share = promise / max(abs(center.primal), TINY)
         cuts.thin(multipliers)
-        point = oracle.solve(e, cuts.step_tol(promise))
+        point = cuts.evaluator.solve(e, cuts.step_tol(share, cuts.incumbent.gap))
         cuts.add(point)
         fit = (center.primal - point.primal) / promise
         if fit >= 0.1:
             center = point
             delta *= 0.5 if fit < 0.5 else 0.2
         else:
-            cuts.disappointed(promise)
-            if says_little(point, center, promise):
+            cuts.disappointed(share)
+            if cuts.says_little(point, center, promise):
                 delta *= 2.0
         yield
-
-
-def says_little(point: Point, center: Point, promise: float) -> bool:
-    """Whether the cut of ``point`` lies so low at the centre that it will not matter there."""
-    used = np.flatnonzero(center.e)
-    cut = point.linear - 0.5 * float(point.q[used] @ center.e[used])
-    return bool(center.primal - cut > promise)
 
 
 def inner_tol(gap: float, tol: float) -> float:

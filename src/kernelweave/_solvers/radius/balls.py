@@ -11,25 +11,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernelweave._core.tolerances import EPS
 from kernelweave._core.types import Array
-from kernelweave._solvers.radius.centring import Centred
-from kernelweave._solvers.radius.enclosing_ball import Ball, smallest_ball
+from kernelweave._solvers.radius.centering import Centered
+from kernelweave._solvers.radius.enclosing_ball import Ball, ball_qp, smallest_ball
 from kernelweave._solvers.svm import curvature
-from kernelweave.problems.dual_qp import DualQP
+from kernelweave.stacks.combined import Scaled, Shifted
+from kernelweave.stacks.protocol import CombinedKernel
 
 
 @dataclass(frozen=True)
 class KernelBall(Ball):
     """The enclosing ball of the combined kernel ``K``."""
 
-    K: Array
+    K: CombinedKernel
 
     @property
-    def unit_kernel(self) -> Array:
-        """K/R², read-only as solvers like it: the same points in a ball of radius 1."""
-        K = self.K / self.radius2
-        K.flags.writeable = False
-        return K
+    def unit_kernel(self) -> CombinedKernel:
+        """K/R²: the same points in a ball of radius 1."""
+        return Scaled(self.K, 1.0 / self.radius2)
 
 
 class Balls:
@@ -38,19 +38,17 @@ class Balls:
     ``sizes`` are s_m tr K̃_m, zero where all points coincide.
     """
 
-    def __init__(self, kernels: Centred, scale: Array) -> None:
+    def __init__(self, kernels: Centered, scale: Array) -> None:
         self.stack, self.scale = kernels.stack, scale
-        self.sizes = scale * kernels.spreads
+        self.sizes = scale * kernels.traces
         # what a sum of products of numbers that large may be wrong by
-        self.rounding = 4.0 * np.finfo(float).eps * scale * self.stack.diagonals().max(axis=1)
+        self.rounding = 4.0 * EPS * scale * self.stack.diagonals().max(axis=1)
         self.beta: Array | None = None
 
     def around(self, e: Array, tol: float, ridge: float = 0.0) -> KernelBall:
         """The ball of Σ_m s_m e_m K_m + ridge·I to relative gap ``tol``."""
-        K = whole = self.stack.combine(self.scale * e)
-        if ridge > 0.0:
-            whole = K + ridge * np.eye(K.shape[0])
-        ball = smallest_ball(whole, tol, self.beta)
+        K = self.stack.combined(self.scale * e)
+        ball = smallest_ball(Shifted(K, ridge) if ridge > 0.0 else K, tol, self.beta)
         self.beta = ball.beta
         return KernelBall(ball.beta, ball.radius2, ball.lower, K)
 
@@ -71,10 +69,10 @@ class Balls:
         ratios = np.divide(most, least, out=np.full(most.size, np.inf), where=least > 0.0)
         return linear - 0.5 * float(ratios.max()) if v.any() else linear
 
-    def hessian_factor(self, K: Array, beta: Array) -> Array | None:
+    def hessian_factor(self, K: CombinedKernel, beta: Array) -> Array | None:
         """B with 2BᵀB the Hessian of R², from the points on the sphere; K as at ``beta``."""
         free = np.flatnonzero(beta)
         halves = 0.5 * self.stack.diagonals()[:, free] - self.stack.matvecs(beta, rows=free)
-        n = beta.size
-        qp = DualQP(0.5 * np.diagonal(K), np.zeros(n), np.ones(n), n, total=1.0)
-        return curvature.hessian_factor(K, qp, free, self.scale[:, None] * halves)
+        return curvature.hessian_factor(
+            K, ball_qp(K.diagonal()), free, self.scale[:, None] * halves
+        )

@@ -15,11 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_number, check_vector
+from kernelweave._core.tolerances import FLAT
 from kernelweave._core.types import Array
-from kernelweave._solvers.radius.centring import centre, warn_lost
-from kernelweave._solvers.svm import smo
+from kernelweave._solvers.radius.centering import center, warn_lost
+from kernelweave._solvers.svm import chunks, smo
 from kernelweave.problems.dual_qp import DualQP, relative_gap
+from kernelweave.stacks.combined import DenseCombined
 from kernelweave.stacks.dense import KernelStack
+from kernelweave.stacks.protocol import CombinedKernel
 
 _STEPS = 100_000  # and 1,000 a point: more are only spent where rounding hides the optimum
 
@@ -38,7 +41,7 @@ class Ball:
     @property
     def gap(self) -> float:
         """(radius2 − lower) / radius2; 0 for a ball without a radius."""
-        return relative_gap(self.radius2, self.lower, 5e-324)
+        return relative_gap(self.radius2, self.lower)
 
 
 def enclosing_ball(K: ArrayLike, tol: float = 1e-6, start: ArrayLike | None = None) -> Ball:
@@ -68,41 +71,48 @@ def enclosing_ball(K: ArrayLike, tol: float = 1e-6, start: ArrayLike | None = No
         raise type(error)(str(error).replace("K[0]", "K")) from None
     beta = None if start is None else check_vector("start", start, len(matrix))
     exponent = int(np.frexp(np.diagonal(matrix).max())[1])
-    matrix, _, spread, lost = centre(np.ldexp(matrix, -exponent))  # exact, and far from overflow
+    matrix, _, trace, lost = center(np.ldexp(matrix, -exponent))  # exact, and far from overflow
     if lost:
         warn_lost("K")
-    if spread == 0.0:
+    if trace == 0.0:
         return Ball(np.full(len(matrix), 1.0 / len(matrix)), 0.0, 0.0)
-    matrix /= spread
+    matrix /= trace
     matrix.flags.writeable = False
-    ball = smallest_ball(matrix, tol, beta)
-    radius2, lower = np.ldexp([spread * ball.radius2, spread * ball.lower], exponent)
+    ball = smallest_ball(DenseCombined(matrix), tol, beta)
+    radius2, lower = np.ldexp([trace * ball.radius2, trace * ball.lower], exponent)
     return Ball(ball.beta, float(radius2), float(lower))
 
 
-def smallest_ball(K: Array, tol: float, start: Array | None = None) -> Ball:
-    """``enclosing_ball`` of a kernel that was checked, and centred where that matters."""
-    n = K.shape[0]
-    norms = np.diagonal(K)
+def ball_qp(norms: Array) -> DualQP:
+    """The dual QP of half the squared radius, for squared norms K_ii."""
+    n = norms.size
     # Σβ = 1 makes β ≤ 1 redundant; with it every slack has a price and the gap is finite.
-    qp = DualQP(0.5 * norms, np.zeros(n), np.ones(n), n, total=1.0)
-    ball = _around(K, norms, qp.feasible(np.full(n, 1.0 / n) if start is None else start))
-    close = tol
+    return DualQP(0.5 * norms, np.zeros(n), np.ones(n), n, total=1.0)
+
+
+def smallest_ball(K: CombinedKernel, tol: float, start: Array | None = None) -> Ball:
+    """``enclosing_ball`` of a kernel that was checked, and centered where that matters."""
+    norms = K.diagonal()
+    qp = ball_qp(norms)
+    ball = _around(K, norms, qp.feasible(np.full(K.n, 1.0 / K.n) if start is None else start))
+    close, most = tol, _STEPS + _STEPS // 100 * K.n
     for _ in range(4):  # the solver's gap has another upper bound: ask for less until ours is met
         if ball.gap <= tol:
             break
-        inner = smo.solve(K, qp, ball.beta, close, max_steps=_STEPS + _STEPS // 100 * n)
+        if K.is_dense:
+            inner = smo.solve(K.dense(), qp, ball.beta, close, max_steps=most)
+        else:
+            inner = chunks.solve(K, qp, ball.beta, close, max_steps=most)
         ball = _around(K, norms, inner.v)
         close *= 0.1
     return ball
 
 
-def _around(K: Array, norms: Array, beta: Array) -> Ball:
+def _around(K: CombinedKernel, norms: Array, beta: Array) -> Ball:
     """Both bounds at a feasible β, cleared of what rounding left of points inside the ball."""
-    beta = np.where(beta > 1e-13 * beta.max(), beta, 0.0)
+    beta = np.where(beta > FLAT * beta.max(), beta, 0.0)
     beta /= beta.sum()
-    used = np.flatnonzero(beta)
-    products = beta[used] @ K[used]
+    products = smo.product(K.dense(), beta) if K.is_dense else K @ beta
     spread = float(products @ beta)
     lower = float(norms @ beta) - spread
     farthest = float((norms - 2.0 * products).max()) + spread

@@ -18,8 +18,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from kernelweave._core.types import Array
-from kernelweave.machines.oracle import Stack
-from kernelweave.stacks.identity import WithIdentity
+from kernelweave.stacks.protocol import Stack
 from kernelweave.stacks.validation import NEGATIVITY
 
 _CUTS = (1e-10, 1e-12, 1e-14)  # shares of its largest eigenvalue below which K(e₀) counts as zero
@@ -31,8 +30,8 @@ class Joint:
     """All s_m K_m in the eigenvectors of K(e₀): what the sets of one problem have in common.
 
     Without a normal the plane is Σe = 1, and tr s_m K_m has to be the same for all kernels. With
-    one, tr K(e) may be up to ``growth`` times tr K(e₀). The identity of a ``WithIdentity`` is not
-    part of K(e): its weight is nonnegative, and has a row and column of its own.
+    one, tr K(e) may be up to ``growth`` times tr K(e₀). With ``identity`` the last kernel is the
+    identity, and not part of K(e): its weight is nonnegative, and has a row and column of its own.
 
     Attributes
     ----------
@@ -45,24 +44,31 @@ class Joint:
     """
 
     def __init__(
-        self, stack: Stack, scale: Array, normal: Array | None = None, growth: float = 1.0
+        self,
+        stack: Stack,
+        scale: Array,
+        normal: Array | None = None,
+        growth: float = 1.0,
+        identity: bool = False,
     ) -> None:
-        self.stack, self.scale, self.growth = stack, scale, growth
+        self.stack, self.scale, self.growth, self.identity = stack, scale, growth, identity
         used = (scale > 0.0).astype(float)
         self.plane = used if normal is None else normal * used
         self.center = used / float(self.plane @ used)
         self.within = np.linalg.svd(self.plane[None])[2][1:]
-        kernels: Stack = stack.stack if isinstance(stack, WithIdentity) else stack
-        self._values, U = np.linalg.eigh(kernels.combine((self.center * scale)[: kernels.m]))
+        kernels = stack.select(np.arange(stack.m - 1)) if identity else stack
+        self._values, U = np.linalg.eigh(
+            kernels.combined((self.center * scale)[: kernels.m]).dense()
+        )
         rows = np.diag(scale[: kernels.m])
-        self._blocks = np.stack([U.T @ kernels.combine(row) @ U for row in rows])
+        self._blocks = np.stack([U.T @ kernels.combined(row).dense() @ U for row in rows])
         # how negative eigenvalues of K(e₀) are, or could be, that are rounding only
         self.error = max(-float(self._values[0]), 1e-15 * float(self._values[-1]))
 
     @property
     def size(self) -> int:
         """Rows of M where no direction is left out."""
-        return len(self._values) + isinstance(self.stack, WithIdentity)
+        return len(self._values) + self.identity
 
     @cached_property
     def n_directions(self) -> int:
@@ -89,12 +95,12 @@ class Joint:
         values += np.where(np.arange(values.size) < first, max(little, 0.1 * most), little)
         if not lenient:
             blocks, values = blocks[:, first:, first:], values[first:]
-        if isinstance(self.stack, WithIdentity):
+        if self.identity:
             values = np.append(values, self.center[-1] * self.scale[-1])
         return self._with_identity(blocks), np.sqrt(values)
 
     def _with_identity(self, blocks: Array) -> Array:
-        if not isinstance(self.stack, WithIdentity):
+        if not self.identity:
             return blocks
         size = blocks.shape[1]
         whole = np.zeros((self.stack.m, size + 1, size + 1))
@@ -204,9 +210,9 @@ class SemidefiniteSet:
         if self.rank == self._joint.size:
             return True
         stack, d = self._joint.stack, self._joint.scale * e
-        if isinstance(stack, WithIdentity):
+        if self._joint.identity:
             d[-1] = 0.0
-        K = stack.combine(d)
+        K = stack.combined(d).dense()
         most = 0.9 * NEGATIVITY[stack.precision] * float(np.trace(K))
         slack = min(10.0 * float(np.abs(e).sum()) * self._joint.error, most)
         return factored(K + slack * np.eye(len(K))) is not None

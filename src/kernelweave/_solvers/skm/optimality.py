@@ -33,7 +33,7 @@ def attained(
 
     ``f`` is K(η)v, ``levels`` are the J_j, ``used`` says which kernels have a weight.
     """
-    top, bottom = extremes(qp, v, qp.linear - qp.spread(f) - qp.ridge * v)
+    top, bottom = extremes(qp, v, qp.linear - qp.tile(f) - qp.ridge * v)
     return float(levels.max() - levels[used].min()), max(0.5 * (top - bottom), 0.0)
 
 

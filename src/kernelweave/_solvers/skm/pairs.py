@@ -11,9 +11,12 @@ notice edits elsewhere.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from kernelweave._core.jit import jit
+from kernelweave._core.types import Array, Places
 
 BUDGET, GAP, KKT, UNBOUNDED = 0, 1, 2, 3
 
@@ -22,12 +25,53 @@ _CLOSE = 0.05  # share of its slope that a search along a line may leave
 _FAR = 1e15  # no minimum this far along a line is no minimum at all
 
 
+class Target(NamedTuple):
+    """The kernels in play, and how each is regularized: a_j > 0 and d_j ≥ 0."""
+
+    kernels: Places
+    a: Array
+    d: Array
+
+
+class Line(NamedTuple):
+    """G along a line, but for γ: vᵀK_j v is q_j + 2x·slopes_j + x²·bends_j at x.
+
+    ``rise`` is the slope of the linear part at 0, ``ridge`` its curvature, ``room`` the longest x.
+    """
+
+    q: Array
+    slopes: Array
+    bends: Array
+    rise: float
+    ridge: float
+    room: float
+
+
+class Variables(NamedTuple):
+    """The variables of the points held, with all that steps keep up to date, in place.
+
+    ``products`` are the K_j v, ``q`` the vᵀK_j v, ``gradient`` that of −G. ``offset`` is what
+    variables not held add to cᵀv − ½ρ‖v‖².
+    """
+
+    linear: Array
+    lower: Array
+    upper: Array
+    ridge: float
+    v: Array
+    gradient: Array
+    products: Array
+    q: Array
+    offset: float
+
+
 # ---- along a line ------------------------------------------------------------------------------
 
 
 @jit
-def _mean_above(sizes, a, d, gamma):  # type: ignore[no-untyped-def]
+def _mean_above(sizes, target, gamma):  # type: ignore[no-untyped-def]
     """The γ that would be least if just the kernels above ``gamma`` counted."""
+    a, d = target.a, target.d
     top, bottom = 0.0, 1.0
     for j in range(sizes.size):
         if sizes[j] > gamma * d[j]:
@@ -38,28 +82,29 @@ def _mean_above(sizes, a, d, gamma):  # type: ignore[no-untyped-def]
 
 
 @jit
-def level(sizes, a, d, guess):  # type: ignore[no-untyped-def]
+def level(sizes, target, guess):  # type: ignore[no-untyped-def]
     """The minimising γ, by Newton's method on a concave, piecewise linear function.
 
     Whatever the guess, one step leads below the root, and further ones up to it.
     """
-    gamma = _mean_above(sizes, a, d, guess)
+    gamma = _mean_above(sizes, target, guess)
     while True:
-        higher = _mean_above(sizes, a, d, gamma)
+        higher = _mean_above(sizes, target, gamma)
         if not higher > gamma:
             return gamma
         gamma = higher
 
 
 @jit
-def _slope(x, q, slopes, bends, a, d, gamma, sizes):  # type: ignore[no-untyped-def]
+def _slope(x, line, target, gamma, sizes):  # type: ignore[no-untyped-def]
     """First and second derivative of the part of G that the kernels make, and γ, at x.
 
-    vᵀK_j v is q_j + 2x·slopes_j + x²·bends_j there; ``sizes`` are set to the roots of these.
+    ``sizes`` are set to the roots of the vᵀK_j v there.
     """
+    q, slopes, bends, a, d = line.q, line.slopes, line.bends, target.a, target.d
     for j in range(q.size):
         sizes[j] = np.sqrt(max(q[j] + x * (2.0 * slopes[j] + x * bends[j]), 0.0))
-    gamma = level(sizes, a, d, gamma)
+    gamma = level(sizes, target, gamma)
     first, second, mixed, total = 0.0, 0.0, 0.0, 1.0
     for j in range(q.size):
         excess = sizes[j] - gamma * d[j]
@@ -74,12 +119,10 @@ def _slope(x, q, slopes, bends, a, d, gamma, sizes):  # type: ignore[no-untyped-
 
 
 @jit
-def search(q, slopes, bends, a, d, gamma, rise, ridge, room, sizes):  # type: ignore[no-untyped-def]
-    """The x in [0, room] where G is least, up to ``_CLOSE``, and γ there; infinite if unbounded.
-
-    ``rise`` is the slope of the linear part at 0, ``ridge`` its curvature.
-    """
-    start, bend, gamma = _slope(0.0, q, slopes, bends, a, d, gamma, sizes)
+def search(line, target, gamma, sizes):  # type: ignore[no-untyped-def]
+    """The x in [0, room] where G is least, up to ``_CLOSE``, and γ there; infinite if unbounded."""
+    rise, ridge, room = line.rise, line.ridge, line.room
+    start, bend, gamma = _slope(0.0, line, target, gamma, sizes)
     start -= rise
     bend += ridge
     if start >= 0.0:
@@ -89,7 +132,7 @@ def search(q, slopes, bends, a, d, gamma, rise, ridge, room, sizes):  # type: ig
     if x == np.inf:
         x = 1.0
     for _ in range(100):
-        slope, bend, gamma = _slope(x, q, slopes, bends, a, d, gamma, sizes)
+        slope, bend, gamma = _slope(x, line, target, gamma, sizes)
         slope += ridge * x - rise
         bend += ridge
         if abs(slope) <= -_CLOSE * start or (slope < 0.0 and x == room):
@@ -114,8 +157,9 @@ def search(q, slopes, bends, a, d, gamma, rise, ridge, room, sizes):  # type: ig
 
 
 @jit
-def weights(sizes, a, d, gamma, eta):  # type: ignore[no-untyped-def]
+def weights(sizes, target, gamma, eta):  # type: ignore[no-untyped-def]
     """eta ← η; the value ½γ² + ½ Σ (θ_j − γd_j)₊²/a_j²."""
+    a, d = target.a, target.d
     value = 0.5 * gamma * gamma
     for j in range(sizes.size):
         excess = max(sizes[j] - gamma * d[j], 0.0)
@@ -154,15 +198,14 @@ def set_gradient(linear, ridge, v, f, gradient):  # type: ignore[no-untyped-def]
 
 
 @jit
-def iterate(  # type: ignore[no-untyped-def]
-    block, kernels, linear, lower, upper, ridge, a, d, offset,
-    v, products, q, gradient, gamma, budget, gap_tol, kkt_tol,
-):  # fmt: skip
-    """At most ``budget`` pair steps on v, products, q and gradient (of −G), in place.
+def iterate(block, target, x, gamma, budget, gap_tol, kkt_tol):  # type: ignore[no-untyped-def]
+    """At most ``budget`` pair steps on the variables ``x``, in place.
 
-    ``block[j, i]`` is row i of kernel j; ``kernels`` are those in play. ``offset`` is what
-    variables not in play add to cᵀv − ½ρ‖v‖². Returns the steps taken, why it stopped, and γ.
+    ``block[j, i]`` is row i of kernel j. Returns the steps taken, why it stopped, and γ.
     """
+    linear, lower, upper, ridge = x.linear, x.lower, x.upper, x.ridge
+    v, gradient, products, q = x.v, x.gradient, x.products, x.q
+    kernels = target.kernels
     m, p = products.shape
     sizes, eta, slopes, bends = np.empty(m), np.empty(m), np.empty(m), np.empty(m)
     f = np.empty(p)
@@ -183,7 +226,7 @@ def iterate(  # type: ignore[no-untyped-def]
             value, gap = value_and_gap(
                 linear, lower, upper, ridge, v, gradient, 0.5 * (top + bottom)
             )
-            value += offset - weights(sizes, a, d, gamma, eta)
+            value += x.offset - weights(sizes, target, gamma, eta)
             if gap < np.inf and gap <= gap_tol * abs(value + gap):
                 return step, GAP, gamma
         here, there = i % p, o % p
@@ -193,21 +236,22 @@ def iterate(  # type: ignore[no-untyped-def]
             bends[j] = K[here, here] + K[there, there] - 2.0 * K[here, there]
         room = min(upper[i] - v[i], v[o] - lower[o])
         rise = linear[i] - linear[o] - ridge * (v[i] - v[o])
-        x, gamma = search(q, slopes, bends, a, d, gamma, rise, 2.0 * ridge, room, sizes)
-        if x == np.inf:
+        line = Line(q, slopes, bends, rise, 2.0 * ridge, room)
+        move, gamma = search(line, target, gamma, sizes)
+        if move == np.inf:
             return step, UNBOUNDED, gamma
-        if x == 0.0:
+        if move == 0.0:
             return step, KKT, gamma
-        v[i] = upper[i] if x == upper[i] - v[i] else v[i] + x
-        v[o] = lower[o] if x == v[o] - lower[o] else v[o] - x
-        weights(sizes, a, d, gamma, eta)
+        v[i] = upper[i] if move == upper[i] - v[i] else v[i] + move
+        v[o] = lower[o] if move == v[o] - lower[o] else v[o] - move
+        weights(sizes, target, gamma, eta)
         f[:] = 0.0
         for j in range(m):
-            q[j] += x * (2.0 * slopes[j] + x * bends[j])
+            q[j] += move * (2.0 * slopes[j] + move * bends[j])
             part, weight = products[j], eta[j]
             one, other = block[kernels[j], here], block[kernels[j], there]
             for k in range(p):
-                part[k] += x * (one[k] - other[k])
+                part[k] += move * (one[k] - other[k])
                 f[k] += weight * part[k]
         set_gradient(linear, ridge, v, f, gradient)
     return budget, BUDGET, gamma

@@ -16,13 +16,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg.lapack import dsysv, dsysv_lwork
 
-from kernelweave._core.jit import jit
+from kernelweave._core.tolerances import ROUNDING, SOFT, STIFF, TIGHTEST, TINY
 from kernelweave._core.types import Array, Places
 from kernelweave._solvers.skm import pairs as skm_pairs
 from kernelweave._solvers.skm.moreau_yosida import Regularised, regularise
 from kernelweave._solvers.skm.optimality import extremes
-from kernelweave.machines.oracle import Stack
+from kernelweave._solvers.skm.pairs import Target
 from kernelweave.problems.dual_qp import DualQP
+from kernelweave.stacks.protocol import Stack
 
 _FEW = 64  # rows fetched at a time: whole ones stay in cache until their columns are taken
 _ROUNDS = 50  # of pair and Newton steps; more than ten are rare, and more than these do not help
@@ -55,24 +56,16 @@ class Rows:
             most = max(2, int(np.sqrt(self.limit / kernels.size)))
             self._clear(np.sort(ranked[: min(wanted, most)]))
         for kernel in kernels[~self.filled[kernels]]:
-            alone = np.eye(1, self.stack.m, kernel)[0]
             for some in range(0, self.points.size, _FEW):
-                rows = self.stack.rows(alone, self.points[some : some + _FEW])
-                _columns(rows, self.points, self.block[kernel, some : some + _FEW])
+                rows = self.points[some : some + _FEW]
+                self.block[kernel, some : some + _FEW] = self.stack.block(
+                    int(kernel), rows, self.points
+                )
             self.filled[kernel] = True
 
     def _clear(self, points: Places) -> None:
         self.points, self.filled = points, np.zeros(self.stack.m, np.bool_)
         self.block = np.empty((self.stack.m, points.size, points.size))
-
-
-@jit
-def _columns(rows, points, out):  # type: ignore[no-untyped-def]
-    """out ← rows[:, points]."""
-    for i in range(len(rows)):
-        row, part = rows[i], out[i]
-        for k in range(points.size):
-            part[k] = row[points[k]]
 
 
 @dataclass(frozen=True)
@@ -95,26 +88,24 @@ class Inner:
 
 def solve(
     rows: Rows,
-    kernels: Places,
+    target: Target,
     qp: DualQP,
-    a: Array,
-    d: Array,
     start: Array | None = None,
     gap_tol: float = 1e-3,
     kkt_tol: float = 0.0,
     tick: Callable[[], None] | None = None,
 ) -> Inner:
-    """Minimise G over the feasible v, with some ``kernels`` of the stack behind ``rows``.
+    """Minimize G over the feasible v, with some kernels of the stack behind ``rows``.
 
-    ``a`` > 0 and ``d`` ≥ 0 belong to these kernels. It ends at relative duality gap ``gap_tol``,
-    where (OPT_6) holds up to 2ε = ``kkt_tol``, or where rounding ends it.
+    It ends at relative duality gap ``gap_tol``, where (OPT_6) holds up to 2ε = ``kkt_tol``, or
+    where rounding ends it.
     """
     if qp.is_hard:
         kkt_tol = max(kkt_tol, 0.25 * gap_tol)
     v = qp.feasible() if start is None else _feasible(qp, start)
     steps, least, crawls = 0, np.inf, False
     while True:
-        whole = _Whole(rows.stack, kernels, qp, a, d, v)
+        whole = _Whole(rows.stack, target, qp, v)
         found = Inner(
             v, whole.products, whole.q, whole.parts, whole.gap, whole.violation, steps
         )  # fmt: skip
@@ -122,16 +113,16 @@ def solve(
             return found
         if whole.value >= least or crawls or steps > 10_000 * max(qp.n, 200):
             return found
-        least = whole.value - 1e-14 * abs(whole.value)
+        least = whole.value - TIGHTEST * abs(whole.value)
         ranked, needed = whole.in_play()
-        rows.hold(kernels, ranked, needed)
-        part = _Part(rows, kernels, qp, a, d, whole)
+        rows.hold(target.kernels, ranked, needed)
+        part = _Part(rows, target, qp, whole)
         share = 0.5 * min(1.0, rows.points.size / max(needed, 1))
         if not part.descend(share * gap_tol, 0.5 * kkt_tol, tick):
             return replace(found, bounded=False)
         steps, crawls = steps + part.steps, part.crawls
         v = v.copy()
-        v[part.variables] = part.v
+        v[part.variables] = part.x.v
         v = _feasible(qp, v)
 
 
@@ -146,31 +137,29 @@ def _feasible(qp: DualQP, start: Array) -> Array:
     missing = qp.total - v.sum()
     if abs(missing) > 0.5 * room.sum():
         return qp.feasible(v)
-    return np.clip(v + missing / max(room.sum(), 1e-300) * room, qp.lower, qp.upper)
+    return np.clip(v + missing / max(room.sum(), TINY) * room, qp.lower, qp.upper)
 
 
 class _Whole:
     """The state at all points, computed afresh from v."""
 
-    def __init__(
-        self, stack: Stack, kernels: Places, qp: DualQP, a: Array, d: Array, v: Array
-    ) -> None:
+    def __init__(self, stack: Stack, target: Target, qp: DualQP, v: Array) -> None:
         self.qp, self.v = qp, v
-        coef = qp.fold(v)
-        self.products = stack.matvecs(coef, kernels=kernels)
+        a, d, coef = target.a, target.d, qp.fold(v)
+        self.products = stack.matvecs(coef, kernels=target.kernels)
         self.q = np.maximum(self.products @ coef, 0.0)
         self.parts = regularise(np.sqrt(self.q), a, d)
         f = self.parts.eta @ self.products
-        self.gradient = qp.linear - qp.spread(f) - qp.ridge * v
+        self.gradient = qp.linear - qp.tile(f) - qp.ridge * v
         self.value = self.parts.value - qp.dual_linear(v)
         self.top, self.bottom = extremes(qp, v, self.gradient)
         self.violation = self.top - self.bottom
-        self.rounding = 1e-15 * float(np.abs(f).max() * (1.0 + ((d / a) ** 2).max()))  # η has it
+        self.rounding = ROUNDING * float(np.abs(f).max() * (1.0 + ((d / a) ** 2).max()))  # η has it
         self.middle = 0.5 * (self.top + self.bottom)
         _, gap = skm_pairs.value_and_gap(
             qp.linear, qp.lower, qp.upper, qp.ridge, v, self.gradient, self.middle
         )
-        self.gap = gap / max(abs(gap - self.value), 1e-300) if gap < np.inf else np.inf
+        self.gap = gap / max(abs(gap - self.value), TINY) if gap < np.inf else np.inf
 
     def in_play(self) -> tuple[Places, int]:
         """Rows in the order in which they have to move, and how many should be held.
@@ -192,38 +181,36 @@ class _Whole:
 class _Part:
     """The variables of the points held, the others fixed."""
 
-    def __init__(
-        self, rows: Rows, kernels: Places, qp: DualQP, a: Array, d: Array, whole: _Whole
-    ) -> None:
-        self.block, self.kernels, points = rows.block, kernels, rows.points
-        self.a, self.d, self.ridge = a, d, qp.ridge
+    def __init__(self, rows: Rows, target: Target, qp: DualQP, whole: _Whole) -> None:
+        self.block, self.target, points = rows.block, target, rows.points
         self.variables = (np.arange(0, whole.v.size, qp.n)[:, None] + points).ravel()
-        self.linear = qp.linear[self.variables]
-        self.lower, self.upper = qp.lower[self.variables], qp.upper[self.variables]
-        self.v, self.gradient = whole.v[self.variables], whole.gradient[self.variables]
-        self.products = np.ascontiguousarray(whole.products[:, points])
-        self.q, self.gamma = whole.q.copy(), whole.parts.gamma
-        self.offset = qp.dual_linear(whole.v) - self._linear()
+        held = (array[self.variables] for array in (qp.linear, qp.lower, qp.upper))
+        v, gradient = whole.v[self.variables], whole.gradient[self.variables]
+        linear, lower, upper = held
+        offset = qp.dual_linear(whole.v) - float(linear @ v - 0.5 * qp.ridge * (v @ v))
+        products = np.ascontiguousarray(whole.products[:, points])
+        self.x = skm_pairs.Variables(
+            linear, lower, upper, qp.ridge, v, gradient, products, whole.q.copy(), offset
+        )
+        self.gamma = whole.parts.gamma
         self.rounding, self.hard, self.steps, self.crawls = whole.rounding, qp.is_hard, 0, True
 
     def descend(self, gap_tol: float, kkt_tol: float, tick: Callable[[], None] | None) -> bool:
         """Bring v to the tolerance, unless it ``crawls``; whether G is bounded."""
-        m, p = self.products.shape
+        m, p = self.x.products.shape
         budget = max(200, p)
         kkt_tol, value = max(kkt_tol, self.rounding), np.inf
         for _ in range(_ROUNDS):
             taken, why, self.gamma = skm_pairs.iterate(
-                self.block, self.kernels, self.linear, self.lower, self.upper, self.ridge,
-                self.a, self.d, self.offset, self.v, self.products, self.q, self.gradient,
-                self.gamma, budget, gap_tol, kkt_tol,
-            )  # fmt: skip
+                self.block, self.target, self.x, self.gamma, budget, gap_tol, kkt_tol
+            )
             self.steps += taken
             if tick is not None:
                 tick()
             if why == skm_pairs.UNBOUNDED or (self.hard and self._on_ray()):
                 return False
             before, value = value, self._weights()[0] - self._linear()
-            if why != skm_pairs.BUDGET or before - value <= 1e-14 * abs(value):
+            if why != skm_pairs.BUDGET or before - value <= TIGHTEST * abs(value):
                 self.crawls = False
                 return True
             self._newton_steps(budget * m * p * _PAIR + 30 * _NEWTON)
@@ -234,31 +221,32 @@ class _Part:
 
         Σ d_j‖w_j‖ of a separating f is at least cᵀv/max γ_j, for every feasible v.
         """
-        units = self.a**2 + self.d**2
+        units = self.target.a**2 + self.target.d**2
         longest = max(
             float(self.block[kernel].diagonal().max() / unit)
-            for kernel, unit in zip(self.kernels, units, strict=True)
+            for kernel, unit in zip(self.target.kernels, units, strict=True)
         )
-        rise = self._linear() + self.offset
-        return rise > 0.0 and float((self.q / units).max()) <= 1e-12 * longest * rise * rise
+        rise = self._linear() + self.x.offset
+        return rise > 0.0 and float((self.x.q / units).max()) <= 1e-6**2 * longest * rise * rise
 
     def _linear(self) -> float:
         """cᵀv − ½ρ‖v‖² over the variables here."""
-        return float(self.linear @ self.v - 0.5 * self.ridge * (self.v @ self.v))
+        x = self.x
+        return float(x.linear @ x.v - 0.5 * x.ridge * (x.v @ x.v))
 
     def _weights(self) -> tuple[float, Array, Array]:
         """Value of G but for what is linear, all θ_j and all η_j."""
-        sizes = np.sqrt(np.maximum(self.q, 0.0))
+        sizes = np.sqrt(np.maximum(self.x.q, 0.0))
         eta = np.empty(sizes.size)
-        return skm_pairs.weights(sizes, self.a, self.d, self.gamma, eta), sizes, eta
+        return skm_pairs.weights(sizes, self.target, self.gamma, eta), sizes, eta
 
     def _newton_steps(self, allowed: float) -> None:
         """Newton steps until one meets no bound, one at least, for about ``allowed`` seconds."""
-        m, p = self.products.shape
+        x, (m, p) = self.x, self.x.products.shape
         while True:
-            free = np.flatnonzero((self.v > self.lower) & (self.v < self.upper))
-            x = self._newton_direction(free)
-            if x is None or not self._move(free, x):
+            free = np.flatnonzero((x.v > x.lower) & (x.v < x.upper))
+            along = self._newton_direction(free)
+            if along is None or not self._move(free, along):
                 return
             allowed -= _NEWTON + _FLOP * free.size**3 / 3.0 + _PAIR * m * (free.size**2 + p**2)
             if allowed < 0.0:
@@ -276,54 +264,53 @@ class _Part:
         entries stay of one size. A little more ridge keeps the system regular where rows repeat,
         and costs only exactness of the direction.
         """
-        size = free.size
+        size, x, a, d = free.size, self.x, self.target.a, self.target.d
         if size < 2:
             return None
-        rows = free % self.products.shape[1]
+        rows = free % x.products.shape[1]
         _, sizes, eta = self._weights()
         used = np.flatnonzero(eta)
-        w = self.d[used] / self.a[used] ** 2
-        M = np.diag(self.gamma * w / sizes[used]) - np.outer(w, w) / (1.0 + w @ self.d[used])
+        w = d[used] / a[used] ** 2
+        M = np.diag(self.gamma * w / sizes[used]) - np.outer(w, w) / (1.0 + w @ d[used])
         values, vectors = np.linalg.eigh(M)
-        stiff = values > 1e-12 * values[-1:].sum()
-        border = vectors[:, stiff].T @ (self.products[np.ix_(used, rows)] / sizes[used, None])
+        stiff = values > STIFF * values[-1:].sum()
+        border = vectors[:, stiff].T @ (x.products[np.ix_(used, rows)] / sizes[used, None])
         system = np.zeros((size + len(border) + 1,) * 2)  # its lower triangle
-        skm_pairs.assemble(self.block, self.kernels, eta, rows, system)
-        corner = np.full(len(system), self.ridge + 1e-10 * float(system.trace()) / size + 1e-300)
+        skm_pairs.assemble(self.block, self.target.kernels, eta, rows, system)
+        corner = np.full(len(system), x.ridge + SOFT * float(system.trace()) / size + TINY)
         corner[size:-1], corner[-1] = -1.0 / values[stiff], 0.0
         system[np.diag_indices_from(system)] += corner
         system[size:-1, :size], system[-1, :size] = border, 1.0
         side = np.zeros(len(system))
-        side[:size] = self.gradient[free]
+        side[:size] = x.gradient[free]
         work = int(dsysv_lwork(len(system))[0])
         _, _, solved, failed = dsysv(system.T, side, lwork=work, overwrite_a=True)
-        x = solved[:size] - solved[:size].mean()
-        length = float(np.abs(x).max())  # of no meaning, and perhaps huge: the search finds it anew
-        return None if failed or not 0.0 < length < np.inf else x / length
+        along = solved[:size] - solved[:size].mean()
+        length = float(np.abs(along).max())  # of no meaning, perhaps huge: the search finds it anew
+        return None if failed or not 0.0 < length < np.inf else along / length
 
-    def _move(self, free: Places, x: Array) -> bool:
-        """Go to where G is least along x, or to the first bound; whether a bound was met."""
-        m, p = self.products.shape
-        coef = np.bincount(free % p, x, minlength=p)
-        pull = np.stack([self.block[kernel] @ coef for kernel in self.kernels])
-        v, lower, upper = self.v[free], self.lower[free], self.upper[free]
+    def _move(self, free: Places, along: Array) -> bool:
+        """Go to where G is least along a direction, or to the first bound; whether it was met."""
+        x, (m, p) = self.x, self.x.products.shape
+        coef = np.bincount(free % p, along, minlength=p)
+        pull = np.stack([self.block[kernel] @ coef for kernel in self.target.kernels])
+        v, lower, upper = x.v[free], x.lower[free], x.upper[free]
         with np.errstate(divide="ignore", invalid="ignore"):
-            reach = np.where(x > 0.0, (upper - v) / x, (lower - v) / x)
-        reach[x == 0.0] = np.inf
-        slopes, bends = self.products @ coef, pull @ coef
-        rise = float(self.linear[free] @ x - self.ridge * (v @ x))
-        move, gamma = skm_pairs.search(
-            self.q, slopes, bends, self.a, self.d, self.gamma, rise, self.ridge * float(x @ x),
-            float(reach.min()), np.empty(m),
-        )  # fmt: skip
+            reach = np.where(along > 0.0, (upper - v) / along, (lower - v) / along)
+        reach[along == 0.0] = np.inf
+        slopes, bends = x.products @ coef, np.asarray(pull @ coef, dtype=float)
+        rise = float(x.linear[free] @ along - x.ridge * (v @ along))
+        bend = x.ridge * float(along @ along)
+        line = skm_pairs.Line(x.q, slopes, bends, rise, bend, float(reach.min()))
+        move, gamma = skm_pairs.search(line, self.target, self.gamma, np.empty(m))
         if not 0.0 < move < np.inf:
             return False
         hit = reach <= move
-        bound = np.where(x > 0.0, upper, lower)
-        self.v[free] = np.where(hit, bound, np.clip(v + move * x, lower, upper))
-        self.q += move * (2.0 * slopes + move * bends)
-        self.products += move * pull
+        bound = np.where(along > 0.0, upper, lower)
+        x.v[free] = np.where(hit, bound, np.clip(v + move * along, lower, upper))
+        x.q[:] += move * (2.0 * slopes + move * bends)
+        x.products[:] += move * pull
         self.gamma = gamma
-        f = self._weights()[2] @ self.products
-        skm_pairs.set_gradient(self.linear, self.ridge, self.v, f, self.gradient)
+        f = self._weights()[2] @ x.products
+        skm_pairs.set_gradient(x.linear, x.ridge, x.v, f, x.gradient)
         return bool(hit.any())

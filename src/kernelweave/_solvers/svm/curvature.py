@@ -9,15 +9,16 @@ constraint Σv = r: with A = LLᵀ and u = L⁻¹1/‖L⁻¹1‖, B = (I − uu�
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
-from kernelweave._core.types import Array
+from kernelweave._core.tolerances import SOFT
+from kernelweave._core.types import Array, Places
 from kernelweave.problems.dual_qp import DualQP
+from kernelweave.stacks.protocol import CombinedKernel
 
 
 def hessian_factor(
-    K: Array, qp: DualQP, free: NDArray[np.intp], products: Array, soft: float = 1e-10
+    K: CombinedKernel, qp: DualQP, free: Places, products: Array, soft: float = SOFT
 ) -> Array | None:
     """B with H = BᵀB, from the combined kernel K and ``products`` = Q, shape (m, |F|).
 
@@ -28,7 +29,7 @@ def hessian_factor(
     if free.size < 2:
         return None
     rows = free % qp.n
-    block = K[np.ix_(rows, rows)]
+    block = K.block(rows, rows)
     block[np.diag_indices_from(block)] += qp.ridge + soft * block.diagonal().mean()
     try:
         factor = cholesky(block, lower=True, overwrite_a=True, check_finite=False)

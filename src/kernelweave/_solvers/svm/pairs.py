@@ -8,15 +8,50 @@ order. The loop stops on the duality gap Σ ℓ_i(h_i) − h_i v_i + ½ρv_i², 
 computed from the gradient it keeps anyway.
 """
 
+from __future__ import annotations
+
+from typing import NamedTuple
+
 import numpy as np
 
 from kernelweave._core.jit import jit
+from kernelweave._core.types import Array
 
 BUDGET, GAP, KKT, UNBOUNDED = 0, 1, 2, 3  # why it stopped
 
 _CHECK_EVERY = 16  # steps between looks at the duality gap
-_FLAT = 1e-13  # curvature below this fraction of the pair's diagonal counts as none
-_TINY = 1e-300  # and stands for it where the diagonal is zero
+
+
+class State(NamedTuple):
+    """A dual QP over some rows but for its kernel: c, the bounds, v and the gradient.
+
+    ``v`` and ``gradient`` change in place. ``offset`` is the dual value of variables left out.
+    """
+
+    linear: Array
+    lower: Array
+    upper: Array
+    v: Array
+    gradient: Array
+    offset: float
+
+    def value(self) -> float:
+        """The dual value."""
+        return self.offset + 0.5 * float((self.linear + self.gradient) @ self.v)
+
+
+class Limits(NamedTuple):
+    """When to stop: after ``budget`` steps, at the relative gap or the violation given.
+
+    Curvature below the share ``flat`` of the pair's diagonal counts as none; ``tiny`` stands for
+    it where the diagonal is zero.
+    """
+
+    budget: int
+    gap_tol: float
+    kkt_tol: float
+    flat: float
+    tiny: float
 
 
 @jit
@@ -47,8 +82,10 @@ def _steepest(gradient, may_grow, scores):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _gap(linear, lower, upper, ridge, v, gradient, bias):  # type: ignore[no-untyped-def]
-    """Dual value and duality gap of v at the given bias."""
+def value_and_gap(state, ridge, bias):  # type: ignore[no-untyped-def]
+    """Dual value of these variables, and duality gap of v at the given bias."""
+    linear, lower, upper = state.linear, state.lower, state.upper
+    v, gradient = state.v, state.gradient
     value = 0.0
     gap = 0.0
     for k in range(v.size):
@@ -66,26 +103,24 @@ def _gap(linear, lower, upper, ridge, v, gradient, bias):  # type: ignore[no-unt
 
 
 @jit
-def _gains(top, gradient, may_fall, curvature, diagonal, row, gains):  # type: ignore[no-untyped-def]
+def _gains(top, gradient, may_fall, curvature, diagonal, row, gains, limits):  # type: ignore[no-untyped-def]
     """What each variable that may fall promises against the one at ``top``, to second order."""
     for k in range(gradient.size):
         rise = top - gradient[k]
         rise = rise if rise > 0.0 and may_fall[k] else 0.0
         whole = curvature + diagonal[k]
-        least = _FLAT * whole + _TINY
+        least = limits.flat * whole + limits.tiny
         bend = whole - 2.0 * row[k]
         gains[k] = rise * rise / (bend if bend > least else least)
 
 
 @jit
-def iterate(  # type: ignore[no-untyped-def]
-    K, diagonal, linear, lower, upper, ridge, offset, v, gradient, budget, gap_tol, kkt_tol
-):
-    """At most ``budget`` pair steps on v and gradient, in place.
+def iterate(K, diagonal, state, ridge, limits):  # type: ignore[no-untyped-def]
+    """At most ``limits.budget`` pair steps on v and gradient, in place.
 
-    Returns the steps taken and why it stopped. ``offset`` is the dual value of what was shrunk
-    away.
+    Returns the steps taken and why it stopped.
     """
+    lower, upper, v, gradient = state.lower, state.upper, state.v, state.gradient
     n = K.shape[0]
     copies = v.size // n
     judged = np.inf  # the violation when the gap was last looked at
@@ -94,7 +129,7 @@ def iterate(  # type: ignore[no-untyped-def]
         may_grow[k], may_fall[k] = v[k] < upper[k], v[k] > lower[k]
     scores = np.empty(v.size)
     i = _steepest(gradient, may_grow, scores)
-    for step in range(budget):
+    for step in range(limits.budget):
         if i < 0:
             return step, KKT
         top = gradient[i]
@@ -103,7 +138,10 @@ def iterate(  # type: ignore[no-untyped-def]
         curvature_i = diagonal[row] + 2.0 * ridge
         for base in range(copies):
             part = slice(base * n, base * n + n)
-            _gains(top, gradient[part], may_fall[part], curvature_i, diagonal, first, scores[part])
+            _gains(
+                top, gradient[part], may_fall[part], curvature_i, diagonal, first, scores[part],
+                limits,
+            )  # fmt: skip
         j = _largest(scores)
         if scores[j] <= 0.0:
             return step, KKT
@@ -112,21 +150,21 @@ def iterate(  # type: ignore[no-untyped-def]
             for k in range(v.size):
                 if may_fall[k] and gradient[k] < bottom:
                     bottom = gradient[k]
-            if top - bottom <= kkt_tol:
+            if top - bottom <= limits.kkt_tol:
                 return step, KKT
             if top - bottom < 0.95 * judged:
                 judged = top - bottom
-                value, gap = _gap(linear, lower, upper, ridge, v, gradient, 0.5 * (top + bottom))
-                if gap < np.inf and gap <= gap_tol * abs(value + offset + gap):
+                value, gap = value_and_gap(state, ridge, 0.5 * (top + bottom))
+                if gap < np.inf and gap <= limits.gap_tol * abs(value + state.offset + gap):
                     return step, GAP
         other = j % n
         curvature = curvature_i + diagonal[other] - 2.0 * first[other]
-        least = _FLAT * (curvature_i + diagonal[other])
+        least = limits.flat * (curvature_i + diagonal[other])
         room = min(upper[i] - v[i], v[j] - lower[j])
         if curvature <= least:
             if room == np.inf:
                 return step, UNBOUNDED
-            curvature = max(least, _TINY)
+            curvature = max(least, limits.tiny)
         move = min((top - gradient[j]) / curvature, room)
         v[i] = upper[i] if move == upper[i] - v[i] else v[i] + move
         v[j] = lower[j] if move == v[j] - lower[j] else v[j] - move
@@ -140,4 +178,4 @@ def iterate(  # type: ignore[no-untyped-def]
         gradient[i] -= ridge * move
         gradient[j] += ridge * move
         i = _steepest(gradient, may_grow, scores)
-    return budget, BUDGET
+    return limits.budget, BUDGET

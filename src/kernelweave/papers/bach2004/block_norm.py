@@ -19,12 +19,12 @@ from kernelweave._core.checks import check_number, check_positive
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
 from kernelweave._solvers.conic.programs import block_norm_form, in_units
-from kernelweave._solvers.svm import smo
-from kernelweave.machines.oracle import NOT_SEPARABLE, HardMarginInfeasible, Stack
+from kernelweave.machines.evaluator import NOT_SEPARABLE, HardMarginInfeasible
+from kernelweave.machines.machine import QPMachine
 from kernelweave.problems.dual_qp import DualQP, relative_gap
 from kernelweave.problems.problem import make_problem, refuse_learnt_C
 from kernelweave.stacks.cholesky import factor
-from kernelweave.stacks.dense import KernelStack
+from kernelweave.stacks.protocol import Stack
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class BlockNormMachine:
 
 
 def block_norm_machine(
-    K: ArrayLike | KernelStack,
+    K: ArrayLike | Stack,
     y: ArrayLike,
     *,
     C: ArrayLike = 1.0,
@@ -73,7 +73,7 @@ def block_norm_machine(
         Relative duality gap; a ``ConvergenceWarning`` says if it is not reached.
     """
     refuse_learnt_C(C)
-    problem = make_problem(K, y, C, loss, 1, None, False, 0.0)
+    problem = make_problem(K, y, C, loss=loss)
     stack, qp, tol = problem.stack, problem.qp, check_number("tol", tol)
     units = np.ones(stack.m) if d is None else check_positive("d", d, stack.m)
     sizes = np.sqrt(stack.diagonals().max(axis=1)) / units
@@ -81,16 +81,16 @@ def block_norm_machine(
         raise ValueError("K must have a kernel that is not zero")
     eta, v = _by_conic_solver(stack, qp, units, sizes, float(np.clip(1e-3 * tol, 1e-12, 1e-6)))
     # Given η it is the SVM on Σ_j η_j K_j. Solved anew, it errs by the square of what η does.
-    svm = smo.solve(stack.combine(eta), qp, v, 0.01 * tol)
+    svm = QPMachine(qp).solve(stack.combined(eta), v, 0.01 * tol)
     scale, bias = qp.improve(svm.f, 0.0)[:2] if qp.is_hard else (1.0, qp.best_bias(svm.f))
     norm = float(eta * units @ np.sqrt(np.maximum(stack.quad_forms(svm.v), 0.0)))
     primal = qp.primal_value(scale * svm.f, bias, 2.0 * scale * norm)
     alpha = max((_shrunk(stack, units, x) for x in (v, svm.v)), key=qp.dual_linear)
     machine = BlockNormMachine(
         scale * eta,
-        problem.spread(svm.v),
+        problem.to_all_rows(svm.v),
         bias,
-        problem.spread(qp.linear * alpha),
+        problem.to_all_rows(qp.alpha(alpha)),
         primal,
         qp.dual_linear(alpha),
     )
@@ -109,7 +109,8 @@ def _by_conic_solver(
     unit = min(float(np.abs([qp.lower, qp.upper]).max()), 1.0 / float(sizes.max()))
     used, factors = np.flatnonzero(sizes), []
     for j in used.tolist():
-        K = stack.combine(np.eye(1, stack.m, j)[0])
+        every = np.arange(stack.n)
+        K = stack.block(j, every, every)
         root = np.sqrt(unit) / units[j]  # ``in_units`` has the other, as norms are not squared
         factors.append(root * factor(K, 1e-13 * float(K.diagonal().max())))
     factors, scaled = in_units(factors, qp, unit)

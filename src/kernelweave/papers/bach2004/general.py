@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelweave._core.checks import check_positive
+from kernelweave._core.checks import check_number, check_positive
 from kernelweave.learners.skm import Skm
-from kernelweave.learning import learn
+from kernelweave.learning import solve
 from kernelweave.papers.bach2004.theory import SupportKernelMachine, paper_form
-from kernelweave.problems.problem import refuse_learnt_C
+from kernelweave.problems.problem import make_problem, refuse_learnt_C
+from kernelweave.problems.weight_sets import WeightSet
 from kernelweave.solution import Solution
-from kernelweave.stacks.dense import KernelStack, as_stack
+from kernelweave.stacks.defaults import as_stack
+from kernelweave.stacks.protocol import Stack
 
 
 def support_kernel_machine(
-    K: ArrayLike | KernelStack,
+    K: ArrayLike | Stack,
     y: ArrayLike,
     *,
     d: ArrayLike,
@@ -31,19 +32,17 @@ def support_kernel_machine(
     loss: str = "hinge",
     tol: float = 1e-3,
 ) -> tuple[SupportKernelMachine, Solution]:
-    """Solve (D_K) for any d_j > 0 by machines regularised with κ/(1 − κ)·a_j, κ falling.
+    """Solve (D_K) for any d_j > 0 by machines regularized with κ/(1 − κ)·a_j, κ falling.
 
-    With unit weights e_j = d_j²η_j it is the machine of the kernels K_j/d_j² on the simplex: the
-    ``Solution``, with its certificate, is of these. ``a`` is d by default, the schedule of §4.4.
+    The weights η lie in Σ_j d_j²η_j = 1, and so do those of the ``Solution``, whose certificate is
+    for this set. ``a`` is d by default, the schedule of §4.4.
     """
     refuse_learnt_C(C)
+    check_number("tol", tol)
     stack = as_stack(K)
     units = check_positive("d", d, stack.m)
-    scaled = KernelStack.allocate(stack.m, stack.n)
-    for matrix, weights in zip(scaled, np.diag(1.0 / units**2), strict=True):
-        matrix[:] = stack.combine(weights)
-    learner = Skm(a=None if a is None else check_positive("a", a, stack.m) / units)
-    own = KernelStack(scaled, check=False)
-    found = learn(own, y, C=C, loss=loss, learner=learner, tol=tol)
-    form = paper_form(found, own, y)
-    return replace(form, eta=form.eta / units**2, d=units), found
+    learner = Skm(a=None if a is None else check_positive("a", a, stack.m))
+    problem = make_problem(stack, y, C, loss=loss)
+    problem = replace(problem, weight_set=WeightSet(1.0 / units**2))
+    found = solve(problem, learner, tol)
+    return paper_form(found), found

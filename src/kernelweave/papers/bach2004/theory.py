@@ -6,7 +6,7 @@ The kernel learnt is Σ_j η_j K_j with Σ_j d_j²η_j = 1. On the simplex d_j =
 d_j² = tr K_j/c, and ζ = γ² solves the problem (L) of [lanckriet2004], whose value is minus twice
 ours. (The paper's §2.3 has d_j in place of d_j².)
 
-``regularised_machine`` solves its regularisation, for any a_j and d_j; the other functions take a
+``regularized_machine`` solves its regularisation, for any a_j and d_j; the other functions take a
 problem as ``learn`` does, and look at one point of it.
 """
 
@@ -29,11 +29,13 @@ from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
 from kernelweave._solvers.skm import optimality as skm_optimality
 from kernelweave._solvers.skm import smo as skm_smo
-from kernelweave.machines.oracle import NOT_SEPARABLE, HardMarginInfeasible
+from kernelweave._solvers.skm.pairs import Target
+from kernelweave.machines.evaluator import NOT_SEPARABLE, HardMarginInfeasible
 from kernelweave.problems.dual_qp import relative_gap
-from kernelweave.problems.problem import Problem, make_problem, refuse_learnt_C
+from kernelweave.problems.problem import Problem, refuse_learnt_C
 from kernelweave.solution import Solution
-from kernelweave.stacks.dense import KernelStack, as_stack
+from kernelweave.stacks.defaults import as_stack, matrices
+from kernelweave.stacks.protocol import Stack
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,15 +53,15 @@ class SupportKernelMachine:
         return np.flatnonzero(self.eta)
 
 
-def paper_form(
-    solution: Solution, K: ArrayLike | KernelStack, y: ArrayLike, *, trace: float | None = None
-) -> SupportKernelMachine:
+def paper_form(solution: Solution) -> SupportKernelMachine:
     """A solution of ``learn`` as (α, η, γ): η = ``weights``, α = y∘``coef``.
 
-    ``K``, ``y`` and ``trace`` as they were for ``learn``, with ``weight_norm=1``. A solution with C
-    learnt has a weight more than it shows, that of the identity, and no such form.
+    It takes ``weight_norm=1``. A solution with C learnt has a weight more than it shows, that of
+    the identity, and no such form.
     """
-    task = _Task(K, y, 1.0, "hinge", trace)
+    if solution.problem is None:
+        raise ValueError("paper_form needs the kernels, which pickles and estimators leave out")
+    task = _Form(solution.problem)
     levels = task.levels(task.signed(solution.alpha))
     gamma = math.sqrt(2.0 * float(levels.max()))
     weights = task.weights("solution.weights", solution.weights)
@@ -67,7 +69,7 @@ def paper_form(
 
 
 @dataclass(frozen=True, eq=False)
-class RegularisedMachine:
+class RegularizedMachine:
     """A solution of the regularised machine: α, and all that G(α) is made of [app. C].
 
     ``value`` is G(α); ``gap`` says by how much of it, at most, α misses the minimum; ``eps`` is the
@@ -84,16 +86,9 @@ class RegularisedMachine:
     eps: float
 
 
-def regularised_machine(
-    K: ArrayLike | KernelStack,
-    y: ArrayLike,
-    a: ArrayLike,
-    d: ArrayLike,
-    *,
-    C: ArrayLike = 1.0,
-    loss: str = "hinge",
-    tol: float = 1e-6,
-) -> RegularisedMachine:
+def regularized_machine(
+    problem: Problem, a: ArrayLike, d: ArrayLike, *, tol: float = 1e-6
+) -> RegularizedMachine:
     """Minimise G(α) for any a_j > 0 and d_j ≥ 0, to relative gap ``tol`` [bach2004, §4.1].
 
         min_w  ½(Σ_j d_j‖w_j‖)² + ½ Σ_j a_j²‖w_j‖² + C Σ ξ_i                              (R)
@@ -102,11 +97,12 @@ def regularised_machine(
     are zero, these kernels have η_j = 1/a_j² and no η̃_j. A ``ConvergenceWarning`` says when ``tol``
     was not reached.
     """
-    task = _Task(K, y, C, loss, None)
+    task = _Form(problem)
     scales, units = check_positive("a", a, task.stack.m), check_nonnegative("d", d, task.stack.m)
     qp, every = task.problem.qp, np.arange(task.stack.m)
     rows = skm_smo.Rows(task.stack)
-    found = skm_smo.solve(rows, every, qp, scales, units, gap_tol=check_number("tol", tol))
+    target = Target(every, scales, units)
+    found = skm_smo.solve(rows, target, qp, gap_tol=check_number("tol", tol))
     if not found.bounded:
         raise HardMarginInfeasible(NOT_SEPARABLE)
     parts, gap = found.parts, found.gap
@@ -115,8 +111,8 @@ def regularised_machine(
         gap = relative_gap(best, qp.dual_linear(found.v) - parts.value)
     if gap > tol:
         warn_unconverged(f"the duality gap reached is {gap:.2g}, not tol={tol:g}; raise tol, or a")
-    return RegularisedMachine(
-        task.problem.spread(qp.linear * found.v),
+    return RegularizedMachine(
+        task.problem.to_all_rows(qp.alpha(found.v)),
         parts.gamma,
         parts.mu,
         parts.eta,
@@ -127,36 +123,18 @@ def regularised_machine(
     )
 
 
-def attained_optimality(
-    K: ArrayLike | KernelStack,
-    y: ArrayLike,
-    alpha: ArrayLike,
-    eta: ArrayLike,
-    *,
-    C: ArrayLike,
-    loss: str = "hinge",
-    trace: float | None = None,
-) -> tuple[float, float]:
+def attained_optimality(problem: Problem, alpha: ArrayLike, eta: ArrayLike) -> tuple[float, float]:
     """The least (ε₁, ε₂) for which the feasible (α, η) is optimal [bach2004, (OPT_4)].
 
     ε₁ is the whole, n times that of ``Skm`` and its ``extras``.
     """
-    task = _Task(K, y, C, loss, trace)
+    task = _Form(problem)
     v, weights = task.feasible(alpha), task.weights("eta", eta)
-    f = task.stack.combine(weights) @ v
+    f = task.stack.combined(weights) @ v
     return skm_optimality.attained(task.problem.qp, v, f, task.levels(v), weights > 0.0)
 
 
-def optimal_weights(
-    K: ArrayLike | KernelStack,
-    y: ArrayLike,
-    alpha: ArrayLike,
-    *,
-    C: ArrayLike,
-    eps1: float,
-    loss: str = "hinge",
-    trace: float | None = None,
-) -> tuple[Array, float]:
+def optimal_weights(problem: Problem, alpha: ArrayLike, *, eps1: float) -> tuple[Array, float]:
     """The test of α alone: the best η on the ε₁-active kernels, and the ε₂ it attains.
 
     α is (ε₁, ε₂)-optimal, with the convex hull of the gradients in place of the
@@ -165,7 +143,7 @@ def optimal_weights(
     """
     if not (is_number(eps1) and eps1 >= 0.0):
         raise ValueError(f"eps1 must be a number ≥ 0, or infinite for all kernels, found {eps1!r}")
-    task = _Task(K, y, C, loss, trace)
+    task = _Form(problem)
     v = task.feasible(alpha)
     levels = task.levels(v)
     active = np.flatnonzero(levels >= levels.max() - eps1)
@@ -175,24 +153,14 @@ def optimal_weights(
     return eta, eps2
 
 
-def sparser_weights(
-    K: ArrayLike | KernelStack,
-    y: ArrayLike,
-    alpha: ArrayLike,
-    eta: ArrayLike,
-    *,
-    C: ArrayLike,
-    eps2: float,
-    loss: str = "hinge",
-    trace: float | None = None,
-) -> Array:
+def sparser_weights(problem: Problem, alpha: ArrayLike, eta: ArrayLike, *, eps2: float) -> Array:
     """Weights on fewer of the kernels of η, α staying ε₂-optimal [bach2004, §3.4].
 
     Kernels are dropped one by one, the lightest first, while a linear programme finds weights for
     the rest; ε₁ can only fall. None of those left can be done without, but other kernels of η might
     be fewer: the search is greedy. Where nothing can be dropped, η comes back as it was.
     """
-    task, eps2 = _Task(K, y, C, loss, trace), check_number("eps2", eps2, zero=True)
+    task, eps2 = _Form(problem), check_number("eps2", eps2, zero=True)
     v, weights = task.feasible(alpha), task.weights("eta", eta)
     used = np.flatnonzero(weights)
     products = task.stack.matvecs(v, kernels=used)
@@ -203,8 +171,8 @@ def sparser_weights(
     return found
 
 
-def regularisation_bounds(
-    K: ArrayLike | KernelStack, a: ArrayLike, d: ArrayLike, *, C: float, eps: float
+def regularization_bounds(
+    K: ArrayLike | Stack, a: ArrayLike, d: ArrayLike, *, C: float, eps: float
 ) -> tuple[float, float]:
     """(ε₁, ε₂) to which an ε-optimal α of the regularised machine solves the SKM [theorem 1].
 
@@ -222,12 +190,12 @@ def regularisation_bounds(
     return eps1, eps + C * float((squares * _row_sums(stack) / units**2).max())
 
 
-def largest_regularisation(
-    K: ArrayLike | KernelStack, d: ArrayLike, *, C: float, eps1: float, eps2: float
+def largest_regularization(
+    K: ArrayLike | Stack, d: ArrayLike, *, C: float, eps1: float, eps2: float
 ) -> float:
     """The largest max_j a_j for which theorem 1 grants (ε₁, ε₂) at ε = ε₂/2 [corollary 2].
 
-    For the hinge only, and with ε₁ the whole, as in ``regularisation_bounds``.
+    For the hinge only, and with ε₁ the whole, as in ``regularization_bounds``.
     """
     stack = as_stack(K)
     C, eps1, eps2 = (check_number(*x) for x in (("C", C), ("eps1", eps1), ("eps2", eps2)))
@@ -239,21 +207,18 @@ def largest_regularisation(
     return math.sqrt(min(by_eps1, by_eps2))
 
 
-class _Task:
-    """The problem, and what is asked of it more than once."""
+class _Form:
+    """A problem in the paper's terms: d_j² = 1/s_j, and signed variables v = y∘α."""
 
-    def __init__(
-        self, K: ArrayLike | KernelStack, y: ArrayLike, C: ArrayLike, loss: str, trace: float | None
-    ) -> None:
-        refuse_learnt_C(C)
-        self.problem: Problem = make_problem(K, y, C, loss, 1, trace, False, 0.0)
-        self.stack = self.problem.stack
-        self.d = self.problem.weight_set.scale**-0.5
+    def __init__(self, problem: Problem) -> None:
+        refuse_learnt_C(problem.formulation.C)
+        self.problem, self.stack = problem, problem.stack
+        self.d = problem.weight_set.scale**-0.5
 
     def signed(self, alpha: ArrayLike) -> Array:
         """y∘α at the labelled rows."""
         whole = check_vector("alpha", alpha, self.problem.whole.n)
-        return self.problem.qp.linear * whole[self.problem.rows]
+        return np.sign(self.problem.qp.linear) * whole[self.problem.rows]
 
     def feasible(self, alpha: ArrayLike) -> Array:
         """The same for an α that has to be feasible, up to rounding."""
@@ -282,7 +247,6 @@ class _Task:
         return 0.5 * np.maximum(self.stack.quad_forms(v), 0.0) / self.d**2
 
 
-def _row_sums(stack: KernelStack) -> Array:
+def _row_sums(stack: Stack) -> Array:
     """M_j = max_u Σ_v |K_j[u, v]|."""
-    every = np.arange(stack.n)
-    return np.array([np.abs(stack.rows(unit, every)).sum(axis=1).max() for unit in np.eye(stack.m)])
+    return np.array([np.abs(K).sum(axis=1).max() for K in matrices(stack)])

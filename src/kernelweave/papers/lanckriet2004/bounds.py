@@ -32,7 +32,9 @@ from kernelweave._solvers.signed.semidefinite_set import Joint
 from kernelweave._solvers.signed.support import supports
 from kernelweave.certificate import check_semidefinite
 from kernelweave.problems.losses import check_labels
-from kernelweave.stacks.dense import KernelStack, as_stack, matrices
+from kernelweave.stacks.defaults import as_stack, matrices
+from kernelweave.stacks.dense import KernelStack
+from kernelweave.stacks.protocol import Stack
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ class ErrorBound:
 
 
 def error_bound(
-    K: ArrayLike | KernelStack,
+    K: ArrayLike | Stack,
     y: ArrayLike,
     weights: ArrayLike,
     coef: ArrayLike,
@@ -188,7 +190,7 @@ def error_bound(
     delta = check_number("delta", delta)
     if delta >= 1.0:
         raise ValueError(f"delta must be less than 1, found {delta!r}")
-    combined = stack.combine(d)
+    combined = stack.combined(d).dense()
     size = float(np.trace(combined))
     if signed:
         check_semidefinite(combined, size, stack.precision)
@@ -232,7 +234,7 @@ def error_bound(
 
 
 def capacity(
-    K: ArrayLike | KernelStack,
+    K: ArrayLike | Stack,
     trace: float = 1.0,
     *,
     signed: bool = False,
@@ -271,7 +273,7 @@ def capacity(
     return Capacity(trace * mean, trace * error, trace * limit)
 
 
-def _limit(stack: KernelStack, constant: bool) -> float:
+def _limit(stack: Stack, constant: bool) -> float:
     """min(m, 2n max_j λ_j/tr K_j); the constant kernel has λ = tr K."""
     kernels = [(K, r) for K, r in zip(matrices(stack), stack.traces(), strict=True) if r > 0.0]
     count = len(kernels) + constant

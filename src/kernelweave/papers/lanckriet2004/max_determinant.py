@@ -27,8 +27,9 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 from kernelweave._core.checks import check_floats, check_number, check_vector
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
-from kernelweave.stacks.dense import KernelStack, as_stack, matrices
+from kernelweave.stacks.defaults import as_stack, matrices
 from kernelweave.stacks.gram import check_gram
+from kernelweave.stacks.protocol import Stack
 
 _MOST = 200  # Newton steps
 
@@ -75,7 +76,7 @@ def gp_criterion(K: ArrayLike, y: ArrayLike) -> float:
 
 
 def max_determinant(
-    K: ArrayLike | KernelStack, y: ArrayLike, *, noise: float = 0.0, tol: float = 1e-6
+    K: ArrayLike | Stack, y: ArrayLike, *, noise: float = 0.0, tol: float = 1e-6
 ) -> MaxDeterminant:
     """Weights μ ≥ 0 that minimise D((Σ_i μ_i (K_i + noise·I)⁻¹)⁻¹).
 

@@ -1,0 +1,92 @@
+"""The dual QP where no n × n array exists: SMO on chunks of rows, fetched as they are needed.
+
+    max_v  cᵀv − ½ vᵀ(K + ρI)v    s.t.  Σv = r,  lo ≤ v ≤ hi
+
+A chunk holds the rows that have to move: the worst pair, the free variables, then those that should
+leave a bound. Its block of K is fetched and solved by ``smo``, the other variables fixed; K times
+the change updates the gradient of all rows. The duality gap of all variables ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from kernelweave._core.tolerances import ROUNDING
+from kernelweave._core.types import Array, Places
+from kernelweave._solvers.svm.pairs import State, value_and_gap
+from kernelweave._solvers.svm.smo import Ascent, Inner, centered_norm, state_at
+from kernelweave.problems.dual_qp import DualQP
+from kernelweave.stacks.protocol import CombinedKernel
+
+_ROWS = 2000  # rows of a chunk at the most: its block then takes 32 MB
+_SHARE = 0.75  # of all rows, at the most: where rows are few, no chunk is the whole kernel
+_ROUNDS = 1000  # chunks at the most
+_REPAIRS = 5  # times that rounding is removed and all is looked at again
+
+
+def solve(
+    K: CombinedKernel,
+    qp: DualQP,
+    start: Array | None = None,
+    tol: float = 1e-3,
+    tick: Callable[[], None] | None = None,
+    max_steps: int | None = None,
+) -> Inner:
+    """Solve the dual QP to a relative duality gap ``tol``, from ``start`` (repaired if need be)."""
+    n = qp.n
+    scale = centered_norm(K.diagonal(), K @ np.full(n, 1.0 / n)) if qp.is_hard else 0.0
+    ascent = Ascent(qp, 0.5 * tol, tick, max_steps, scale)
+    most = max(2, min(_ROWS, int(_SHARE * n)))
+    v, bounded = qp.feasible(start), True
+    for _ in range(_REPAIRS):
+        f = K @ qp.fold(v)
+        state, before = state_at(qp, v, f), ascent.steps
+        for _ in range(_ROUNDS):
+            if _done(qp, state, tol, 2.0 * ascent.kkt_tol):
+                break
+            rows = ranked_rows(n, state)[:most]
+            seen = ascent.steps
+            bounded, change = ascent.ascend_rows(n, state, rows, K.block(rows, rows))
+            state.gradient[:] -= qp.tile(K @ change)
+            if not bounded or ascent.spent:
+                break
+            if ascent.steps == seen:  # what is left is outside the chunk, or below its tolerance
+                if ascent.tol < ROUNDING:
+                    break
+                ascent.tol, ascent.kkt_tol = 0.1 * ascent.tol, 0.1 * ascent.kkt_tol
+        v = qp.feasible(v)
+        if not bounded or ascent.spent or ascent.steps == before:
+            break
+    return Inner(v, K @ qp.fold(v), ascent.steps, bounded)
+
+
+def _done(qp: DualQP, state: State, tol: float, kkt_tol: float) -> bool:
+    """Whether all variables together meet the tolerance, or rounding ends it."""
+    top = state.gradient[state.v < state.upper].max(initial=-np.inf)
+    bottom = state.gradient[state.v > state.lower].min(initial=np.inf)
+    rounding = ROUNDING * float(np.abs(state.linear - state.gradient).max())
+    if top - bottom <= max(kkt_tol, rounding):
+        return True
+    value, gap = value_and_gap(state, qp.ridge, 0.5 * (top + bottom))
+    return bool(gap < np.inf and gap <= tol * abs(value + gap))
+
+
+def ranked_rows(n: int, state: State) -> Places:
+    """Rows that have to move, the most urgent first.
+
+    The worst pair leads, so that there is progress however few are taken; free variables follow,
+    then those that should leave a bound. Rows firmly at their bounds are left out.
+    """
+    can_grow, can_fall = state.v < state.upper, state.v > state.lower
+    top = state.gradient[can_grow].max(initial=-np.inf)
+    bottom = state.gradient[can_fall].min(initial=np.inf)
+    middle = 0.5 * (top + bottom)
+    grow = np.where(can_grow, state.gradient - middle, -np.inf).reshape(-1, n).max(axis=0)
+    fall = np.where(can_fall, middle - state.gradient, -np.inf).reshape(-1, n).max(axis=0)
+    urge = np.maximum(grow, fall)
+    urge[np.isfinite(grow) & np.isfinite(fall)] = np.finfo(float).max
+    urge[[np.argmax(grow), np.argmax(fall)]] = np.inf
+    order = np.argsort(-urge, kind="stable")
+    return order[urge[order] >= 0.0]

@@ -1,0 +1,167 @@
+"""A sum of machines over one stack: several problems that share their kernel weights.
+
+    J(d) = Σ_c J_c(d),    J_c(d) = max_v  l_c(v) − ½ vᵀK(d)v
+
+One-versus-rest classification is such a sum, and regression with several targets. Bounds add up at
+one d: the primal is Σ_c P_c at the same weights, never the best of each machine; the dual is
+Σ_c l_c(v_c) − ½σ(Σ_c q_c) for any feasible v_1, v_2, …, which may come from different solves. The
+variables of all machines stand one after the other in one vector v, so that learners and bundles
+combine them with one set of multipliers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from kernelweave._core.types import Array, Places
+from kernelweave.machines.machine import QPAnswer, QPLook, QPMachine, Rounding, Tick
+from kernelweave.stacks.protocol import CombinedKernel, Stack
+
+
+@dataclass(frozen=True)
+class TotalAnswer:
+    """The answers of all machines at the same weights."""
+
+    parts: tuple[QPAnswer, ...]
+
+    @cached_property
+    def v(self) -> Array:
+        """The variables of all machines, one after the other."""
+        return np.concatenate([part.v for part in self.parts])
+
+    @property
+    def quad(self) -> float:
+        """Σ_c v_cᵀK(d)v_c."""
+        return sum(part.quad for part in self.parts)
+
+    @property
+    def linear(self) -> float:
+        """Σ_c l_c(v_c)."""
+        return sum(part.linear for part in self.parts)
+
+    @property
+    def primal(self) -> float:
+        """Σ_c P_c."""
+        return sum(part.primal for part in self.parts)
+
+    @property
+    def doubt(self) -> float:
+        """How far rounding may have moved ``quad``."""
+        return sum(part.doubt for part in self.parts)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether all duals are bounded."""
+        return all(part.bounded for part in self.parts)
+
+
+@dataclass(frozen=True)
+class TotalLook:
+    """The looks of all machines: q adds up, and so do the Hessians."""
+
+    parts: tuple[QPLook, ...]
+
+    @cached_property
+    def q(self) -> Array:
+        """Σ_c q_c."""
+        return np.sum([part.q for part in self.parts], axis=0)
+
+    def curvature(self, soft: float) -> Array | None:
+        """B with BᵀB = Σ_c B_cᵀB_c."""
+        factors = [part.curvature(soft) for part in self.parts]
+        known = [factor for factor in factors if factor is not None]
+        return np.vstack(known) if known else None
+
+
+class Total:
+    """Machines whose objectives are added up."""
+
+    def __init__(self, machines: Sequence[QPMachine]) -> None:
+        self.machines = tuple(machines)
+        self._ends = np.cumsum([machine.qp.size for machine in machines])[:-1]
+
+    def _split(self, v: Array) -> list[Array]:
+        return np.split(v, self._ends)
+
+    def _pairs(self, v: Array) -> zip[tuple[QPMachine, Array]]:
+        return zip(self.machines, self._split(v), strict=True)
+
+    @property
+    def is_hard(self) -> bool:
+        """Whether a slack of some machine costs infinitely much."""
+        return any(machine.is_hard for machine in self.machines)
+
+    def feasible(self, v: Array | None = None) -> Array:
+        """A feasible point near ``v``."""
+        if v is None:
+            return np.concatenate([machine.feasible() for machine in self.machines])
+        return np.concatenate([machine.feasible(part) for machine, part in self._pairs(v)])
+
+    def dual_linear(self, v: Array) -> float:
+        """Σ_c l_c(v_c)."""
+        return sum(machine.dual_linear(part) for machine, part in self._pairs(v))
+
+    def alpha(self, v: Array) -> Array:
+        """What users see of v, a row per machine."""
+        return np.stack([machine.alpha(part) for machine, part in self._pairs(v)])
+
+    def from_alpha(self, alpha: Array) -> Array:
+        """A feasible v from what users see."""
+        pairs = zip(self.machines, alpha, strict=True)
+        return np.concatenate([machine.from_alpha(part) for machine, part in pairs])
+
+    def solve(
+        self,
+        K: CombinedKernel,
+        start: Array,
+        tol: float,
+        tick: Tick | None = None,
+        exact: bool = False,
+        rounding: Rounding | None = None,
+    ) -> TotalAnswer:
+        """All machines under one combined kernel."""
+        return TotalAnswer(
+            tuple(
+                machine.solve(K, part, tol, tick, exact, rounding)
+                for machine, part in self._pairs(start)
+            )
+        )
+
+    def judge(self, K: CombinedKernel, v: Array, rounding: Rounding | None = None) -> TotalAnswer:
+        """Feasible variables as an answer, without solving."""
+        return TotalAnswer(
+            tuple(machine.judge(K, part, rounding) for machine, part in self._pairs(v))
+        )
+
+    def improved(self, answer: TotalAnswer) -> TotalAnswer:
+        """Scale and bias of each machine chosen anew, where that lowers its primal."""
+        pairs = zip(self.machines, answer.parts, strict=True)
+        return TotalAnswer(tuple(machine.improved(part) for machine, part in pairs))
+
+    def quad_forms(self, stack: Stack, v: Array, kernels: Places | None = None) -> Array:
+        """Σ_c v_cᵀK_m v_c for all kernels, or for some."""
+        forms = [machine.quad_forms(stack, part, kernels) for machine, part in self._pairs(v)]
+        return np.sum(forms, axis=0)
+
+    def look(
+        self,
+        stack: Stack,
+        scale: Array,
+        K: CombinedKernel,
+        v: Array,
+        kernels: Places | None = None,
+    ) -> TotalLook:
+        """One pass over the kernels per machine."""
+        return TotalLook(
+            tuple(machine.look(stack, scale, K, part, kernels) for machine, part in self._pairs(v))
+        )
+
+    def model(self, answer: TotalAnswer) -> tuple[Array, Array, Array]:
+        """Coefficients and alpha, both (n_machines, n), and biases (n_machines,)."""
+        models = [m.model(part) for m, part in zip(self.machines, answer.parts, strict=True)]
+        coef, alpha, bias = zip(*models, strict=True)
+        return np.stack(coef), np.stack(alpha), np.array(bias)
