@@ -334,7 +334,7 @@ A = np.array([[0.0, 1.0], [1.0, 0.0]])
                     [Diffusion(Graph(A, nodes="ab"), unknown="isolated")]
                 ).fit([["a"], [name]]),
                 ValueError,
-                "row 1 of X has no name, found .*name each differently",
+                "row 1 of X has no name, found .*give each its own name",
             )
             for name in ("", None, np.nan)
         ),
@@ -350,7 +350,7 @@ A = np.array([[0.0, 1.0], [1.0, 0.0]])
             TypeError,
             r"profiles must hold real numbers.* in column 'a'; .*set_index\('a'\)",
         ),
-        (lambda: correlation_graph([[1, np.nan, 2]]), ValueError, "row 0 has 1 gaps"),
+        (lambda: correlation_graph([[1, np.nan, 2]]), ValueError, "row 0 has 1 missing"),
         (lambda: correlation_graph(np.eye(3), 1.5), ValueError, "between -1 and 1; found 1.5"),
         (lambda: correlation_graph([[1.0], [2.0]]), ValueError, "at least two numbers"),
         (lambda: empirical_kernel_map([[1, np.nan]]), ValueError, r"found nan at \[0, 1\]"),

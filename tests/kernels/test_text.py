@@ -239,7 +239,11 @@ def test_parameters(kernel):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: bag_of_words_kernel(["aa", None]), TypeError, "text 1 is no string but None"),
+        (
+            lambda: bag_of_words_kernel(["aa", None]),
+            TypeError,
+            "text 1 must be a string, found None",
+        ),
         (lambda: bag_of_words_kernel("aa bb"), TypeError, r"several strings, found one; pass \["),
         (lambda: latent_concept_kernel("aa bb"), TypeError, r"several strings, found one"),
         (lambda: bag_of_words_kernel(["", "."]), ValueError, "the 2 texts cannot be read: empty"),
@@ -248,10 +252,18 @@ def test_parameters(kernel):
                 pd.DataFrame({"title": ["aa", "bb"], "abstract": ["cc", None]})
             ),
             TypeError,
-            "BagOfWords on 'abstract': text 1 is no string",
+            "BagOfWords on 'abstract': text 1 must be a string",
         ),
-        (lambda: KernelBank([BagOfWords()]).fit([["aa"], [np.nan]]), TypeError, "text 1 is no"),
-        (lambda: KernelBank([BagOfWords()]).fit([[1.0], [2.0]]), TypeError, "text 0 is no"),
+        (
+            lambda: KernelBank([BagOfWords()]).fit([["aa"], [np.nan]]),
+            TypeError,
+            "text 1 must be a string",
+        ),
+        (
+            lambda: KernelBank([BagOfWords()]).fit([[1.0], [2.0]]),
+            TypeError,
+            "text 0 must be a string",
+        ),
         (lambda: KernelBank([BagOfWords("idf")]).fit([["a"], ["b"]]), ValueError, "found 'idf'"),
         (lambda: bag_of_words_kernel(["aa"], CountVectorizer), TypeError, "an object with"),
         (lambda: bag_of_words_kernel(["aa"], 3), TypeError, "found 3"),

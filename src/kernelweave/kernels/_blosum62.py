@@ -1,6 +1,6 @@
 """The BLOSUM62 substitution scores of amino acids, in half bits [Henikoff and Henikoff 1992].
 
-B stands for N or D, Z for Q or E, X for any, * for a stop; the lower triangle of the matrix.
+B stands for N or D, Z for Q or E, X for any, * for a stop. Stored as a lower triangle.
 """
 
 from __future__ import annotations

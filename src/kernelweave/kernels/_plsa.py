@@ -3,13 +3,13 @@
     max  Σ_dw n_dw log P(w|d),    P(w|d) = Σ_z P(z|d) P(w|z)
 
 n_dw counts word w in document d; P(·|d) and P(·|z) are distributions over concepts z and words
-[Hofmann 1999; lanckriet2004, §6.2.1]. Expectation maximisation multiplies
+[Hofmann 1999; lanckriet2004, §6.2.1]. Each step of expectation maximization updates
 
     P(z|d) ∝ P(z|d) Σ_w n_dw P(w|z)/P(w|d),    P(w|z) ∝ P(w|z) Σ_d n_dw P(z|d)/P(w|d)
 
-and never lowers the likelihood. With P(w|z) given, that of one document is concave in P(z|d), and
-g_z = Σ_w n_dw P(w|z)/P(w|d) bounds what is missing to its maximum: at most N log(max_z g_z/N), N
-the length of the document. New documents are folded in until that bound says so.
+and never lowers the likelihood. With P(w|z) fixed, the log-likelihood of one document is concave in
+P(z|d). It lies at most N log(max_z g_z/N) below its maximum, where g_z = Σ_w n_dw P(w|z)/P(w|d) and
+N is the length of the document. New documents are folded in until this bound is small enough.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _TINY = 1e-300
 
 @dataclass(frozen=True, eq=False)
 class ConceptModel:
-    """Concepts learnt by ``plsa``.
+    """Concepts learned by ``plsa``.
 
     Attributes
     ----------
     memberships : array (n, k)
-        P(z|d) of the training documents, as the last iteration left it.
+        P(z|d) of the training documents after the last iteration.
     words : array (v, k)
-        P(w|z), columns that sum to 1; zeros for a concept that died out.
+        P(w|z); columns sum to 1. A concept that died out has a column of zeros.
     log_likelihood : array
-        Before each iteration and after the last; never falls but for rounding.
+        Before each iteration and after the last; it never falls, except by rounding.
     """
 
     memberships: Array
@@ -45,11 +45,10 @@ class ConceptModel:
     log_likelihood: Array
 
     def fold_in(self, counts: Any, tol: float = 1e-3, max_iter: int = 1000) -> tuple[Array, Array]:
-        """P(z|d) of documents, each from its own counts alone, and a bound for each.
+        """P(z|d) of each document from its own counts alone, and a bound for each.
 
-        The bound is on the log-likelihood a word that is missing to the best P(z|d); iterations
-        end when it is at most ``tol``. Documents without a known word stay where all begin, at
-        equal shares.
+        The bound says how far the log-likelihood per word can be below its maximum over P(z|d).
+        Iterations end when it is at most ``tol``. Documents without a known word keep equal shares.
         """
         check_number("fold_in: tol", tol)
         N = _counts(counts)
@@ -80,13 +79,13 @@ def plsa(
     Parameters
     ----------
     counts : array or sparse matrix (n, v)
-        How often each of v words stands in each of n documents; non-negative.
+        How often each of v words occurs in each of n documents; non-negative.
     n_concepts : positive int
     max_iter : positive int
     tol : positive float
-        Iterations end when the log-likelihood a word rises by less.
+        Iterations end when the log-likelihood per word rises by less than this.
     random_state : int, generator or None
-        For the start; the same number, the same concepts.
+        Seed of the random start; the same number gives the same concepts.
     """
     check_number("plsa: n_concepts", n_concepts, int)
     check_number("plsa: max_iter", max_iter, int)
@@ -124,7 +123,7 @@ def _dot(a: Any, b: Any) -> float:
 def _iterate(
     indptr: Any, indices: Any, data: Any, shares: Any, words: Any, new_shares: Any, new_words: Any
 ) -> float:
-    """One iteration into ``new_…``; the log-likelihood before it."""
+    """Write one iteration into ``new_…``; returns the log-likelihood before it."""
     k = words.shape[1]
     value = 0.0
     new_words[:] = 0.0
@@ -176,7 +175,7 @@ def _fold_in(
     tol: float,
     max_iter: int,
 ) -> None:
-    """P(z|d) of every document in ``shares``, from where it stands there."""
+    """Improve P(z|d) of every document, starting from the values in ``shares``."""
     k = words.shape[1]
     g = np.empty(k)
     for d in range(len(indptr) - 1):
@@ -204,7 +203,7 @@ def _fold_in(
 
 
 def _counts(counts: Any) -> Any:
-    """Counts as a sparse array of floats by rows."""
+    """Counts as a sparse array of floats, stored by rows."""
     from scipy.sparse import csr_array, issparse
 
     given: Any = counts if issparse(counts) else check_floats("counts", counts)

@@ -1,6 +1,6 @@
-"""Kernels from elsewhere: scikit-learn's, by name or as objects, and any function.
+"""Kernels from other libraries: scikit-learn's, by name or as objects, and any function.
 
-None of them is known to be positive semidefinite: the bank checks their training matrices.
+None of them is known to be positive semidefinite, so the bank checks their training matrices.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ _MATRIX = (
 
 
 class Foreign(Kernel):
-    """A kernel whose matrix someone else computes."""
+    """A kernel whose matrix another library or function computes."""
 
     known_psd = False
     advice = (
-        "It is no kernel on these rows. Its matrix with negative eigenvalues set to zero is one: "
-        "Precomputed(K, indefinite='clip')."
+        "It is not a kernel on these rows. To set the negative eigenvalues of its matrix to zero, "
+        "use Precomputed(K, indefinite='clip')."
     )
 
     @abstractmethod
     def evaluate(self, a: NDArray[Any], b: NDArray[Any]) -> Any:
-        """The matrix of k(x, z), x in ``a``, z in ``b``; ``a is b`` on training rows."""
+        """The matrix of k(x, z) for x in ``a``, z in ``b``; ``a is b`` on training rows."""
 
     def fill(self, pair: Pair, out: Array) -> None:
         """The other library's matrix."""
         out[...] = self.matrix(pair)
 
     def matrix(self, pair: Pair) -> NDArray[Any]:
-        """The other library's matrix, after a look at its shape and type."""
+        """The other library's matrix, with its shape and type checked."""
         return self._matrix(self._input(pair.a), self._input(pair.b))
 
     def diagonal(self, rows: Rows) -> Array:
@@ -78,7 +78,7 @@ class Foreign(Kernel):
 
 
 class PairwiseKernel(Foreign):
-    """``sklearn.metrics.pairwise`` kernel of this name, with scikit-learn's default parameters."""
+    """A ``sklearn.metrics.pairwise`` kernel by name, with scikit-learn's default parameters."""
 
     def __init__(self, metric: str) -> None:
         self.metric = metric
@@ -88,7 +88,7 @@ class PairwiseKernel(Foreign):
         return self.metric
 
     def validate(self) -> None:
-        """Raise ValueError if scikit-learn knows no such kernel."""
+        """Raise ValueError if scikit-learn has no such kernel."""
         self._function()
 
     def evaluate(self, a: NDArray[Any], b: NDArray[Any]) -> Any:
@@ -107,14 +107,14 @@ class PairwiseKernel(Foreign):
 
 
 class GaussianProcessKernel(Foreign):
-    """A kernel object of ``sklearn.gaussian_process.kernels``, its parameters as they are."""
+    """A kernel object of ``sklearn.gaussian_process.kernels``, with its parameters unchanged."""
 
     def __init__(self, kernel: Any) -> None:
         self.kernel = kernel
 
     @property
     def numeric(self) -> bool:
-        """Kernels on structures (``requires_vector_input`` false) get the columns as they came."""
+        """Kernels on structures (``requires_vector_input`` false) get the columns unchanged."""
         return bool(getattr(self.kernel, "requires_vector_input", True))
 
     def label(self) -> str:
@@ -128,8 +128,8 @@ class GaussianProcessKernel(Foreign):
         return [("", GaussianProcessKernel(clone(self.kernel)))]
 
     def evaluate(self, a: NDArray[Any], b: NDArray[Any]) -> Any:
-        """Call the kernel object, on one argument for training rows."""
-        return self.kernel(a) if a is b else self.kernel(a, b)  # white noise tells them apart
+        """Call the kernel object, with a single argument for training rows."""
+        return self.kernel(a) if a is b else self.kernel(a, b)  # differs for white noise
 
     def diagonal(self, rows: Rows) -> Array:
         """The kernel object's own diagonal."""
@@ -137,9 +137,9 @@ class GaussianProcessKernel(Foreign):
 
 
 class FunctionKernel(Foreign):
-    """k = any function f(A, B) of two arrays of rows that returns their (len(A), len(B)) matrix.
+    """k = any function f(A, B) of two arrays of rows that returns a (len(A), len(B)) matrix.
 
-    The function gets the columns of its view as they came: floats if all of them hold numbers,
+    The function gets the columns of its view unchanged: floats if all of them hold numbers,
     else an object array.
     """
 
@@ -148,11 +148,11 @@ class FunctionKernel(Foreign):
 
     @property
     def numeric(self) -> bool:
-        """The function judges its columns itself."""
+        """The function reads its columns itself."""
         return False
 
     def label(self) -> str:
-        """The function's name, with the arguments a ``functools.partial`` adds."""
+        """The function's name, with any arguments that ``functools.partial`` adds."""
         if isinstance(self.function, partial):
             given = [f"{key}={value!r}" for key, value in self.function.keywords.items()]
             return f"{FunctionKernel(self.function.func).label()}({', '.join(given)})"
@@ -164,7 +164,7 @@ class FunctionKernel(Foreign):
 
 
 def as_kernel(item: Any) -> Kernel:
-    """A kernel object, from one of ours, scikit-learn's (object or name) or a function."""
+    """A kernel object from a kernelweave kernel, a scikit-learn object or name, or a function."""
     if isinstance(item, Kernel):
         return item
     if isinstance(item, str):

@@ -1,4 +1,4 @@
-"""What a kernel must be able to do to take part in a bank."""
+"""The base class of kernels: the methods that a bank needs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kernelweave.views.rows import Gram, Pair, Rows
 
 
 class Kernel(Params):
-    """k(x, z), by its parameters; a bank evaluates it on the rows of a view.
+    """A kernel function k(x, z) and its parameters; a bank evaluates it on the rows of a view.
 
-    ``known_psd``: positive semidefinite by construction, so that its matrices need no check.
-    ``fills_half``: whether ``fill`` takes a ``Gram``, and then writes the lower triangle; so does a
-    kernel that works entry by entry on what the pair shares.
-    ``advice``: told where a kernel without ``known_psd`` fails the check.
+    ``known_psd``: positive semidefinite by construction, so its matrices need no check.
+    ``fills_half``: ``fill`` also takes a ``Gram`` and then writes the lower triangle only. True of
+    every kernel that computes each entry from the shared products or distances.
+    ``advice``: added to the error message if a kernel without ``known_psd`` fails the check.
     """
 
     known_psd: ClassVar[bool] = True
@@ -29,35 +29,35 @@ class Kernel(Params):
 
     @property
     def numeric(self) -> bool:
-        """Whether it reads the columns as finite floats (``Rows.values``), not as they came."""
+        """Whether it reads the columns as finite floats (``Rows.values``) or unchanged."""
         return True
 
     def label(self) -> str:
-        """How the kernel is named in reports."""
+        """The name of the kernel in reports."""
         return repr(self)
 
     def validate(self) -> None:
-        """Raise ValueError for parameters that make no kernel."""
+        """Raise ValueError for invalid parameters."""
 
     def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
-        """Suffix and fitted kernel for each kernel this stands for, learnt on training rows.
+        """Fit on the training rows: (name suffix, fitted kernel), one pair per kernel to weight.
 
-        A plain kernel stands for a frozen copy of itself, without a suffix.
+        A plain kernel gives one frozen copy of itself, without a suffix.
         """
         return [("", copy.copy(self))]
 
     def fill(self, pair: Pair, out: Array) -> None:
-        """Write k(x, z) for every pair of rows into ``out``, float64 of the pair's shape."""
+        """Write k(x, z) for every pair of rows into ``out``, float64, of the pair's shape."""
         raise NotImplementedError
 
     def matrix(self, pair: Pair) -> NDArray[Any]:
-        """k(x, z) for every pair of rows, in whatever precision it is computed."""
+        """k(x, z) for every pair of rows, in the precision it is computed in."""
         out = pair.scratch("matrix")
         self.fill(pair, out)
         return out
 
     def train(self, gram: Gram, half: Array, name: str) -> None:
-        """Write the lower triangle for rows and themselves; ``name`` is the kernel's in errors."""
+        """Write the lower triangle of the training matrix; error messages use ``name``."""
         if self.fills_half:
             self.fill(gram, half)
             return

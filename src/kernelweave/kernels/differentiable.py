@@ -2,9 +2,8 @@
 
     k(x, z; t),    ∂k/∂t_i,    ∂²k/∂t_i∂t_j
 
-A kernel with such parameters offers the methods of ``DifferentiableKernel``; whatever does so can
-be learnt by ``learn_parameters``. Parameters are real numbers without bounds: take logarithms of
-what has to be positive.
+``learn_parameters`` works with any kernel that has the methods of ``DifferentiableKernel``.
+Parameters are real numbers without bounds: use the logarithm of a quantity that must be positive.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from kernelweave.views.distances import sq_distances
 
 
 class Expansion(Protocol):
-    """The matrix of a kernel between some rows, with its derivatives; each (n, n)."""
+    """The matrix of a kernel between some rows, and its derivatives; each of shape (n, n)."""
 
     @property
     def matrix(self) -> Array:
@@ -42,7 +41,7 @@ class DifferentiableKernel(Protocol):
     """A positive semidefinite kernel with parameters t."""
 
     def parameters(self, X: Array) -> Array:
-        """Their present values, for rows like those of X."""
+        """The current values of t, for rows like those of X."""
         ...
 
     def with_parameters(self, t: Array) -> Any:
@@ -59,15 +58,15 @@ class DifferentiableKernel(Protocol):
 
 
 class GaussianWidths(Params):
-    """k(x, z) = exp(−½ Σ_j (x_j − z_j)²/width_j²), its parameters t = log width.
+    """k(x, z) = exp(−½ Σ_j (x_j − z_j)²/width_j²), with parameters t = log width.
 
     Parameters
     ----------
     width : float or array (n_features,)
-        One width for all features, or one a feature (automatic relevance determination): a
+        One width for all features, or one per feature (automatic relevance determination): a
         feature with a large width does not matter.
     per_feature : bool
-        One parameter a feature, also where ``width`` is one number, from which all of them start.
+        One parameter per feature. If ``width`` is a single number, all of them start from it.
     """
 
     def __init__(self, width: float | ArrayLike = 1.0, per_feature: bool = False) -> None:
@@ -75,7 +74,7 @@ class GaussianWidths(Params):
         self.per_feature = per_feature
 
     def parameters(self, X: Array) -> Array:
-        """Logarithms of the widths, one or one a feature of X."""
+        """Logarithms of the widths: a single one, or one per feature of X."""
         widths = np.atleast_1d(check_floats("width", self.width))
         if not (widths.ndim == 1 and (widths > 0.0).all() and np.isfinite(widths).all()):
             raise ValueError(f"width must be positive, found {self.width!r}")
@@ -86,7 +85,7 @@ class GaussianWidths(Params):
         return np.log(widths)
 
     def with_parameters(self, t: Array) -> GaussianWidths:
-        """The kernel of widths exp(t)."""
+        """The kernel with widths exp(t)."""
         width: Any = float(np.exp(t[0])) if t.size == 1 else np.exp(t)
         return GaussianWidths(width, self.per_feature)
 

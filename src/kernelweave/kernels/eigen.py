@@ -1,4 +1,4 @@
-"""Kernels made of single eigenvectors of a kernel matrix."""
+"""Kernels from single eigenvectors of a kernel matrix."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from kernelweave.kernels.base import Kernel
 from kernelweave.views import triangle
 from kernelweave.views.rows import Gram, Pair, Rows
 
-_SMALLEST = 1e-8  # share of the largest eigenvalue; below, an eigenvector is mostly rounding
+_SMALLEST = 1e-8  # share of the largest eigenvalue; below it, an eigenvector is mostly rounding
 
 
 class EigenvectorKernels(Kernel):
-    """k_i(x, z) = v_i(x) v_i(z), one kernel for each eigenvector of a kernel's training matrix.
+    """k_i(x, z) = v_i(x) v_i(z), one kernel per eigenvector of a kernel's training matrix.
 
     With K u_i = λ_i u_i on the training rows x_1, …, x_n: v_i(x) = Σ_j k(x, x_j) u_ij / λ_i, which
     is u_ij on training row x_j (the Nyström extension to new rows). Weighting these kernels
-    learns the spectrum of a kernel [lanckriet2004, §4.2]. They are evaluated against all training
-    rows, which a fitted bank therefore keeps.
+    learns the spectrum of a kernel [lanckriet2004, §4.2]. A fitted bank keeps all training rows,
+    because new rows are compared with all of them.
 
     Parameters
     ----------
     kernel : any kernel a bank takes
     n_components : positive int or None
-        How many, from the largest eigenvalue down; None for all above 1e-8 times the largest.
+        How many eigenvectors, from the largest eigenvalue down; None for all whose eigenvalue is
+        above 1e-8 times the largest.
     """
 
     def __init__(self, kernel: Any, n_components: int | None = None) -> None:
@@ -38,7 +39,7 @@ class EigenvectorKernels(Kernel):
 
     @property
     def numeric(self) -> bool:
-        """Whatever its kernel is."""
+        """Same as its kernel."""
         return as_kernel(self.kernel).numeric
 
     def label(self) -> str:
@@ -52,7 +53,7 @@ class EigenvectorKernels(Kernel):
             check_number("EigenvectorKernels: n_components", self.n_components, int)
 
     def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
-        """One kernel for each eigenvector, numbered from 1."""
+        """One kernel per eigenvector, numbered from 1."""
         return [
             (f"{number}{suffix and f' of {suffix}'}", kernel)
             for suffix, base in as_kernel(self.kernel).expand(rows)
@@ -69,7 +70,7 @@ class EigenvectorKernels(Kernel):
         many = len(values) if self.n_components is None else int(self.n_components)
         chosen = np.flatnonzero(values > _SMALLEST * values[-1])[::-1][:many]
         basis = _Basis(base, Rows(rows.table, rows.view), vectors[:, chosen] / values[chosen])
-        basis(rows)  # remembered there, for when the stack is filled
+        basis(rows)  # cached in ``rows`` until the stack is filled
         return [_Eigenvector(basis, place) for place in range(len(chosen))]
 
 

@@ -1,4 +1,4 @@
-"""Kernels that are inner products of features learnt on the training rows."""
+"""Kernels that are inner products of features learned on the training rows."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kernelweave.views.rows import Pair, Rows
 
 
 class FeatureKernel(Kernel):
-    """k(x, z) = φ(x)ᵀφ(z); ``features(rows)`` is φ of each row, dense or sparse.
+    """k(x, z) = φ(x)ᵀφ(z); ``features(rows)`` gives φ of each row, dense or sparse.
 
-    ``features`` is any hashable callable: what it returns is kept with the rows.
+    ``features`` is any hashable callable; its result is cached with the rows.
     """
 
     def __init__(self, features: Callable[[Rows], Any]) -> None:
@@ -23,7 +23,7 @@ class FeatureKernel(Kernel):
 
     @property
     def numeric(self) -> bool:
-        """The features read the columns as they came."""
+        """The features read the columns unchanged."""
         return False
 
     def fill(self, pair: Pair, out: Array) -> None:
@@ -42,10 +42,10 @@ class FeatureKernel(Kernel):
 
 
 def inner_products(a: Any, b: Any, out: Array | None = None) -> Array:
-    """Products a bᵀ, in ``out`` if it is given; exactly symmetric where a is b."""
+    """The products a bᵀ, written to ``out`` if given; exactly symmetric if a is b."""
     out = np.empty((a.shape[0], b.shape[0])) if out is None else out
     if hasattr(a, "toarray"):
-        a.sort_indices()  # the sums of k(x, z) and k(z, x) then have one order
+        a.sort_indices()  # so that k(x, z) and k(z, x) are summed in the same order
         b.sort_indices()
         np.copyto(out, (a @ b.T).toarray())
     else:

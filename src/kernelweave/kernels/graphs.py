@@ -1,9 +1,9 @@
-"""Kernels between the nodes of a graph: diffusion, and graphs from correlations.
+"""Kernels between the nodes of a graph: diffusion kernels, and graphs from correlations.
 
-    K = exp(−βL),    L = D − A,  or normalised  L = I − D^−½ A D^−½
+    K = exp(−βL),    L = D − A,  or normalized  L = I − D^−½ A D^−½
 
-A holds the weights of the edges, D the degrees. Heat that starts at a node and spreads along edges
-for a time β reaches node j in proportion to K_ij: nodes are alike if many short paths join them
+A holds the edge weights, D the degrees. Heat that starts at node i and spreads along the edges for
+a time β reaches node j in proportion to K_ij. Nodes are similar if many short paths connect them
 [Kondor and Lafferty 2002; lanckriet2004, §6.2.2].
 """
 
@@ -28,27 +28,26 @@ from kernelweave.views.rows import Pair, Rows
 from kernelweave.views.table import Table
 
 _UNNAMED = (
-    "leave such rows out, or name each differently, with names that the graph lacks, and "
+    "leave such rows out, or give each its own name that is not in the graph, and set "
     "unknown='isolated'."
 )
 _PAIRS = (
-    "Of edges that are pairs (i, j) of node numbers, A = scipy.sparse.coo_array((ones, (i, j)), "
-    "(n, n)) makes the matrix A + A.T."
+    "From edges as pairs (i, j) of node numbers, make A = scipy.sparse.coo_array((ones, (i, j)), "
+    "(n, n)) and pass A + A.T."
 )
-_NOTHING = float(np.finfo(np.float64).eps) / 16  # of exp(−βλ), against the largest, 1
+_NOTHING = float(np.finfo(np.float64).eps) / 16  # exp(−βλ) below this counts as 0; the largest is 1
 
 
 class Graph:
-    """An undirected graph, with its Laplacians factored when first needed and then kept.
+    """An undirected graph. Its Laplacians are factored when first needed and then kept.
 
     Parameters
     ----------
     adjacency : array, sparse matrix or data frame (n, n)
-        Non-negative weights of the edges, symmetric; 0 for none. The diagonal is ignored: what
-        stays at a node does not spread.
+        Non-negative edge weights, symmetric; 0 for no edge. The diagonal is ignored.
     nodes : sequence of names, optional
-        Of the nodes, such as genes; those of the data frame if it has any. Rows of X then hold
-        names; without them, node numbers.
+        Names of the nodes, such as genes; by default the labels of a data frame. With names, rows
+        of X hold names; without, node numbers.
     """
 
     def __init__(self, adjacency: Any, nodes: Sequence[Any] | None = None) -> None:
@@ -78,10 +77,10 @@ class Graph:
         return same and (self.adjacency != other.adjacency).nnz == 0
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
-        return self  # it does not change, and its factors are large
+        return self  # immutable, and its factors are large
 
     def laplacian(self, normalized: bool = False) -> Any:
-        """L as a sparse array; a node without edges has a row of zeros in either form."""
+        """L as a sparse array; a node without edges has a row of zeros, normalized or not."""
         from scipy.sparse import diags_array
 
         degrees = np.asarray(self.adjacency.sum(axis=1)).ravel()
@@ -92,7 +91,7 @@ class Graph:
         return (diags_array((degrees > 0) * 1.0) - scale @ self.adjacency @ scale).tocsr()
 
     def spectrum(self, normalized: bool = False) -> tuple[Array, Array]:
-        """λ and U of L = U diag(λ) Uᵀ, component by component of the graph."""
+        """λ and U of L = U diag(λ) Uᵀ, one connected component after another."""
         from scipy.linalg import eigh
         from scipy.sparse.csgraph import connected_components
 
@@ -105,8 +104,8 @@ class Graph:
             values, vectors = np.zeros(len(self)), np.zeros((len(self), len(self)))
             for start, stop in pairwise(cuts):
                 members = order[start:stop]
-                # divide and conquer: nodes that look alike make many equal eigenvalues, on which
-                # the default driver is slow and loses orthogonality
+                # divide and conquer: similar nodes give many equal eigenvalues, for which the
+                # default driver is slow and loses orthogonality
                 found = eigh(L[members][:, members].toarray(), driver="evd", overwrite_a=True)
                 values[start:stop] = np.maximum(found[0], 0.0)
                 vectors[members, start:stop] = found[1]
@@ -114,7 +113,7 @@ class Graph:
         return self._spectra[normalized]
 
     def places(self, rows: Rows, who: str, unknown: bool) -> NDArray[np.intp]:
-        """The node of each row; −1 for a name that is not there, if ``unknown`` allows it."""
+        """The node of each row; −1 for a name not in the graph, if ``unknown`` is true."""
         if self.nodes is None:
             return row_numbers(rows, len(self), who, "For names, Graph(A, nodes=names).")
         names = _names(rows, who)
@@ -123,17 +122,17 @@ class Graph:
             row = int(np.argmax(found < 0))
             raise ValueError(
                 f"{who}: {(found < 0).sum()} rows of X name no node of the graph, the first "
-                f"{names[row]!r} in row {row}. unknown='isolated' takes them for nodes without "
+                f"{names[row]!r} in row {row}. unknown='isolated' treats them as nodes without "
                 "edges."
             )
         return found
 
 
 class Diffusion(Kernel):
-    """k(i, j) = exp(−βL)_ij between nodes of a graph, L its Laplacian.
+    """k(i, j) = exp(−βL)_ij between nodes of a graph with Laplacian L.
 
-    X is one column: names of nodes where the graph has names, else node numbers from 0. The graph
-    holds all nodes, of training and prediction alike, as ``Precomputed`` does.
+    X is one column: node names if the graph has names, else node numbers from 0. The graph must
+    hold all nodes, for training and for prediction, as with ``Precomputed``.
 
     Parameters
     ----------
@@ -141,13 +140,12 @@ class Diffusion(Kernel):
         Kernels that share a ``Graph`` share the eigenvectors of its Laplacian, which take n³
         operations and n² numbers for n nodes.
     beta : positive float, or several
-        How far heat spreads; a kernel for each if there are several.
+        How far heat spreads. Several values give one kernel each.
     normalized : bool
-        Whether L is I − D^−½ A D^−½, which keeps nodes of high degree from levelling out first.
+        Use L = I − D^−½ A D^−½, so that nodes of high degree do not level out first.
     unknown : "raise" or "isolated"
-        What a name that the graph does not have means: an error, or a node without edges, which
-        has k = 1 with itself and 0 with all others. If it is the case of all training rows there is
-        a warning.
+        How to treat a name that is not in the graph: as an error, or as a node without edges, with
+        k = 1 to itself and 0 to all others. Warns if this applies to all training rows.
     """
 
     def __init__(
@@ -164,16 +162,16 @@ class Diffusion(Kernel):
 
     @property
     def numeric(self) -> bool:
-        """Names and numbers of nodes are not scaled."""
+        """False: node names and numbers are not scaled."""
         return False
 
     def label(self) -> str:
-        """By beta and the form of the Laplacian."""
+        """Shows beta and the form of the Laplacian."""
         beta = f"{self.beta:g}" if isinstance(self.beta, int | float) else repr(self.beta)
         return f"Diffusion(beta={beta}{', normalized' if self.normalized else ''})"
 
     def validate(self) -> None:
-        """Raise ValueError unless beta is positive and ``unknown`` is known."""
+        """Raise ValueError unless ``beta`` and ``unknown`` are valid."""
         if not len(_betas(self.beta)):
             raise ValueError("Diffusion: beta must be a positive number, or several; found none.")
         if self.unknown not in ("raise", "isolated"):
@@ -182,12 +180,12 @@ class Diffusion(Kernel):
             )
 
     def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
-        """A kernel for each beta, on one spectrum."""
+        """One kernel per beta; all share one spectrum."""
         nodes = self.graph.nodes
         if nodes is not None and (self._places(rows) < 0).all():
             warn(
                 f"{self.label()}: the graph has none of the names in X, such as "
-                f"{_names(rows, self.label())[0]!r}; its own are like {nodes[0]!r}.",
+                f"{_names(rows, self.label())[0]!r}; its nodes have names like {nodes[0]!r}.",
             )
         self.graph.spectrum(self.normalized)
         betas = _betas(self.beta)
@@ -199,7 +197,7 @@ class Diffusion(Kernel):
         return fitted
 
     def fill(self, pair: Pair, out: Array) -> None:
-        """Products of U exp(−βΛ/2) at the nodes of these rows."""
+        """Inner products of the rows of U exp(−βΛ/2) at these nodes."""
         a, b = (self._places(rows) for rows in (pair.a, pair.b))
         phi = self._features(a)
         inner_products(phi, phi if pair.same else self._features(b), out)
@@ -210,7 +208,7 @@ class Diffusion(Kernel):
             out[np.ix_(new_a, new_b)] = left[:, None] == right
 
     def diagonal(self, rows: Rows) -> Array:
-        """exp(−βL)_ii, 1 for names that the graph does not have."""
+        """exp(−βL)_ii, or 1 for names not in the graph."""
         places = self._places(rows)
         phi = self._features(places)
         return np.where(places < 0, 1.0, np.einsum("ij,ij->i", phi, phi))
@@ -230,8 +228,8 @@ def diffusion_kernel(
 ) -> Array:
     """exp(−βL) between all nodes of a graph; an array (m, n, n) for m values of beta.
 
-    ``Precomputed(diffusion_kernel(A, 0.5))`` is a kernel for a bank; ``Diffusion(A, 0.5)`` the
-    same without the matrix over all nodes. See ``Diffusion`` for the parameters.
+    ``Precomputed(diffusion_kernel(A, 0.5))`` is a kernel for a bank; ``Diffusion(A, 0.5)`` is the
+    same kernel without the matrix over all nodes. See ``Diffusion`` for the parameters.
     """
     graph = graph if isinstance(graph, Graph) else Graph(graph)
     values, vectors = graph.spectrum(normalized)
@@ -245,13 +243,13 @@ def diffusion_kernel(
 def correlation_graph(
     profiles: Any, threshold: float = 0.8, nodes: Sequence[Any] | None = None
 ) -> Graph:
-    """The graph of rows whose Pearson correlation is greater than ``threshold``.
+    """The graph that joins rows whose Pearson correlation is greater than ``threshold``.
 
     Parameters
     ----------
     profiles : array or data frame (n, d)
-        Measurements of n nodes, such as the expression of genes under d conditions. A row that is
-        constant is correlated with nothing. The index of a data frame names the nodes.
+        Measurements of n nodes, such as the expression of genes under d conditions. A constant row
+        gets no edges. The index of a data frame names the nodes.
     threshold : float from −1 to 1
         0.8 in [lanckriet2004, §6.2.2].
     nodes : sequence of names, optional
@@ -263,7 +261,7 @@ def correlation_graph(
         table = Table.read(profiles)
         if words := [table.label(int(j)) for j in np.flatnonzero(~table.numeric)]:
             raise TypeError(
-                "profiles must hold real numbers, found other things in column "
+                "profiles must hold real numbers, found other values in column "
                 f"{some(map(repr, words))}; if it names the nodes, profiles.set_index({words[0]!r})"
             )
     X = check_floats("profiles", profiles).copy()
@@ -272,8 +270,8 @@ def correlation_graph(
     if not np.isfinite(X).all():
         row = int(np.argmax(~np.isfinite(X).all(axis=1)))
         raise ValueError(
-            f"profiles must be finite; row {row} has {(~np.isfinite(X[row])).sum()} gaps. Impute "
-            "them, or leave the row out."
+            f"profiles must be finite; row {row} has {(~np.isfinite(X[row])).sum()} missing or "
+            "infinite values. Impute them, or leave the row out."
         )
     if not (np.isfinite(threshold) and -1.0 <= threshold <= 1.0):
         raise ValueError(f"threshold must lie between -1 and 1; found {threshold!r}.")
@@ -283,18 +281,18 @@ def correlation_graph(
     varies = norms > 1e-14 * size * np.sqrt(X.shape[1])
     X = np.divide(X, norms, out=np.zeros_like(X), where=varies)
     parts = []
-    for start in range(0, len(X), 1024):  # all correlations need not fit in memory
+    for start in range(0, len(X), 1024):  # in blocks, to bound memory
         near = X[start : start + 1024] @ X.T > threshold
         near[np.arange(near.shape[0]), start + np.arange(near.shape[0])] = False
         near[:, ~varies[:, 0]] = False
         near[~varies[start : start + 1024, 0]] = False
         parts.append([csr_array(near)])
     A = block_array(parts, format="csr").astype(np.float64)
-    return Graph(A.maximum(A.T), nodes)  # rounding may see a pair from one side only
+    return Graph(A.maximum(A.T), nodes)  # rounding may put only one of (i, j), (j, i) above
 
 
 def _features(values: Array, vectors: Array, beta: float) -> Array:
-    """U exp(−βΛ/2), less the columns that rounding hides."""
+    """U exp(−βΛ/2), without columns below rounding."""
     heat = np.exp(-beta * values)
     kept = heat > _NOTHING
     return vectors[:, kept] * np.sqrt(heat[kept])
@@ -311,7 +309,7 @@ def _names(rows: Rows, who: str) -> list[str]:
 
 
 def _name(value: Any, row: int, who: str) -> str:
-    """A name as text; numbers for names came as floats."""
+    """A name as text; names that are numbers arrive as floats."""
     if isinstance(value, float | np.floating):
         if not np.isfinite(value):
             raise ValueError(f"{who}: row {row} of X has no name, found {value}; {_UNNAMED}")

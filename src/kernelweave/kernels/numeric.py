@@ -1,7 +1,7 @@
 """Kernels on numbers: Gaussian, Laplacian, polynomial and linear.
 
-All are computed from what the bank shares between the kernels of a view: squared distances,
-distances or inner products.
+All are computed from arrays that the kernels of a view share: squared distances, distances or
+inner products.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class Gaussian(_Radial):
     Parameters
     ----------
     width : positive float
-        exp(−γ|x − z|²), as in ``SVC(gamma=γ)``, has width (2γ)^−½: γ = 1 / (2 width²).
+        ``SVC(gamma=γ)``, with kernel exp(−γ|x − z|²), corresponds to width = (2γ)^−½.
     relative : bool
-        The width is then that many times the median distance between the training rows of the
-        view that differ (a thousand evenly spaced rows if there are more), learnt when the bank
-        is fitted.
+        If true, ``width`` is a multiple of the median distance between training rows, learned when
+        the bank is fitted. Pairs of equal rows do not count; of more than a thousand rows, a
+        thousand evenly spaced ones do.
     """
 
     def __init__(self, width: float = 1.0, relative: bool = False) -> None:
@@ -80,8 +80,8 @@ class Laplacian(_Radial):
     ----------
     width : positive float
     relative : bool
-        The width is then that many times the median of Σ_j |x_j − z_j| between the training rows
-        of the view that differ, learnt when the bank is fitted.
+        If true, ``width`` is a multiple of the median of Σ_j |x_j − z_j| between training rows
+        that differ, learned when the bank is fitted.
     """
 
     def __init__(self, width: float = 1.0, relative: bool = False) -> None:
@@ -102,7 +102,7 @@ class Polynomial(Kernel):
     ----------
     degree : positive int
     offset : non-negative float
-        A negative one would not always give a positive semidefinite kernel.
+        With a negative offset the kernel might not be positive semidefinite.
     """
 
     fills_half = True
@@ -112,7 +112,7 @@ class Polynomial(Kernel):
         self.offset = offset
 
     def label(self) -> str:
-        """The degree always, the offset unless it is 1."""
+        """Shows the degree, and the offset unless it is 1."""
         offset = "" if self.offset == 1.0 else f", offset={_short(self.offset)}"
         return f"Polynomial(degree={_short(self.degree)}{offset})"
 
@@ -122,7 +122,7 @@ class Polynomial(Kernel):
         check_number("Polynomial: offset", self.offset, zero=True)
 
     def fill(self, pair: Pair, out: Array) -> None:
-        """Products plus offset, multiplied up in place."""
+        """Products plus offset, raised to the degree in place."""
         base = out if self.degree == 1 else pair.scratch("base")
         np.add(pair.products, float(self.offset), out=base)
         _power(base, int(self.degree), out)
@@ -142,7 +142,7 @@ class Linear(Kernel):
         return "Linear()"
 
     def fill(self, pair: Pair, out: Array) -> None:
-        """The products as they are."""
+        """The inner products."""
         np.copyto(out, pair.products)
 
     def diagonal(self, rows: Rows) -> Array:
@@ -153,7 +153,7 @@ class Linear(Kernel):
 def _power(base: Array, degree: int, out: Array | None = None) -> Array:
     """base^degree by repeated squaring: the binary digits of the degree from the left."""
     result = base
-    with np.errstate(over="ignore"):  # the bank refuses what overflows, by name
+    with np.errstate(over="ignore"):  # the bank refuses kernels that overflow
         for digit in bin(degree)[3:]:
             result = out = np.multiply(result, result, out=out)
             if digit == "1":

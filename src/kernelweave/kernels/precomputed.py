@@ -1,4 +1,4 @@
-"""A kernel given as a matrix, so that ready-made kernels pass through splits and pipelines."""
+"""A kernel given as a matrix, for use in cross-validation and pipelines."""
 
 from __future__ import annotations
 
@@ -16,49 +16,49 @@ from kernelweave.stacks.gram import check_gram
 from kernelweave.views.rows import Pair, Rows
 
 _ADVICE = (
-    'Precomputed(K, indefinite="clip") sets negative eigenvalues to zero, right where they come '
-    "from rounding; check=False takes K as it is."
+    'If they come from rounding, Precomputed(K, indefinite="clip") sets negative eigenvalues to '
+    "zero; check=False uses K as it is."
 )
 _ROWS = (
-    "For all rows, X is np.arange(len(K)).reshape(-1, 1), not K; beside other columns, name the "
-    "one that holds the numbers. "
+    "For all rows, X is np.arange(len(K)).reshape(-1, 1), not K; if X has other columns, name the "
+    "one that holds the row numbers. "
 )
-_NAMES = "For names, of a data frame K, say, K.index.get_indexer(names) has the numbers."
+_NAMES = "If you have names and K is a data frame, K.index.get_indexer(names) gives the numbers."
 
 
 class Precomputed(Kernel):
     """k(i, j) = K[i, j]: the rows of X are row numbers into K.
 
-    X is one column of integers, ``np.arange(len(K)).reshape(-1, 1)`` for all rows, which
-    cross-validation and pipelines then split like any other data. With several matrices over the
+    X is one column of integers, ``np.arange(len(K)).reshape(-1, 1)`` for all rows.
+    Cross-validation and pipelines split it like any other data. With several matrices over the
     same rows, all kernels read the same column; name them with ``(name, Precomputed(K))``.
 
     Parameters
     ----------
     K : array or data frame of shape (n_all, n_all)
-        Over all rows, of training and prediction alike: only a row of K can be predicted. Checked
-        once, here: square, finite, symmetric, positive semidefinite, up to rounding (that of
-        float32 where K is float32). Not copied if it is float64 and exactly symmetric; held
+        The kernel over all rows, for training and for prediction: only rows of K can be predicted.
+        Checked once, here: square, finite, symmetric, positive semidefinite, up to rounding (that
+        of float32 if K is float32). Not copied if it is float64 and exactly symmetric; held
         read-only, and shared by clones, copies and the candidates of a grid search. A data frame
-        must have the same labels on rows and columns; matrices of one bank over the same column
-        of X must have the same labels in the same order.
+        must have the same labels on rows and columns. Matrices of one bank that read the same
+        column of X must have the same labels in the same order.
     check : bool
-        False leaves the positive semidefiniteness unchecked, which costs n_all³ operations.
+        False skips the check for positive semidefiniteness, which costs n_all³ operations.
     indefinite : "raise" or "clip"
-        What the check does about negative eigenvalues: refuse, or set them to zero in a copy. A
-        matrix written with few digits (a table of correlations, say) may have small ones.
+        How to treat negative eigenvalues: raise an error, or set them to zero in a copy. A matrix
+        saved with few digits (such as a table of correlations) may have small ones.
 
     Attributes
     ----------
     labels : tuple of str or None
-        Those of a data frame; None for an array, or if they are the row numbers.
+        Labels of a data frame; None for an array, or if the labels are the row numbers.
     """
 
     fills_half = True
 
     @property
     def numeric(self) -> bool:
-        """Row numbers are neither scaled nor rounded."""
+        """False: row numbers are neither scaled nor rounded."""
         return False
 
     def __init__(self, K: Any, check: bool = True, indefinite: str = "raise") -> None:
@@ -69,7 +69,7 @@ class Precomputed(Kernel):
         self._check()
 
     def set_params(self, **params: Any) -> Self:
-        """Set ``K`` or how it is checked; a matrix is checked as the constructor does."""
+        """Set parameters; K is checked again, as in the constructor."""
         super().set_params(**params)
         if "K" in params:
             self.labels = frame_labels(self.K, "Precomputed")
@@ -84,11 +84,11 @@ class Precomputed(Kernel):
             )
         clip = self.indefinite == "clip"
         K = check_gram(self.K, "Precomputed: K", psd=self.check, clip=clip, advice=_ADVICE)
-        self.K = K.view()  # the caller's stays writable
+        self.K = K.view()  # the caller's array stays writable
         self.K.flags.writeable = False
 
     def label(self) -> str:
-        """By the size of the matrix."""
+        """Shows the size of the matrix."""
         return f"Precomputed({len(self.K)}×{len(self.K)})"
 
     __repr__ = label
@@ -119,9 +119,9 @@ class Precomputed(Kernel):
 
 
 def row_numbers(rows: Rows, size: int, who: str, advice: str) -> NDArray[np.intp]:
-    """The one column of these rows, each an integer from 0 to size − 1; ``who`` asks for them.
+    """The only column of these rows, as integers from 0 to size − 1.
 
-    ``advice`` is for those who have names.
+    Error messages begin with ``who``; ``advice`` is shown to users who pass names.
     """
     given = rows.only_column(who, "row numbers", _ROWS)
     if given.dtype.kind != "f":
@@ -142,7 +142,7 @@ def row_numbers(rows: Rows, size: int, who: str, advice: str) -> NDArray[np.intp
 
 
 def check_same_rows(kernels: Iterable[tuple[str, Kernel]]) -> None:
-    """Raise ValueError if matrices that read the same row numbers are not over the same rows."""
+    """Raise ValueError if matrices that share row numbers differ in size or row labels."""
     matrices = [(name, kernel) for name, kernel in kernels if isinstance(kernel, Precomputed)]
     for name, kernel in matrices[1:]:
         first, other = matrices[0]
@@ -158,13 +158,13 @@ def check_same_rows(kernels: Iterable[tuple[str, Kernel]]) -> None:
             row = next(i for i, label in enumerate(labels) if label != others[i])
             raise ValueError(
                 f"Kernels {first!r} and {name!r} read the same row numbers, but row {row} is "
-                f"{others[row]!r} in one and {labels[row]!r} in the other; bring both matrices "
-                "into one order, K.loc[labels, labels]."
+                f"{others[row]!r} in one and {labels[row]!r} in the other; put both matrices in "
+                "the same order with K.loc[labels, labels]."
             )
 
 
 def frame_labels(K: Any, who: str) -> tuple[str, ...] | None:
-    """Labels of a data frame's rows and columns; as text, since files make text of numbers."""
+    """Row and column labels of a data frame, as text because files turn numbers into text."""
     if not (hasattr(K, "index") and hasattr(K, "columns")):
         return None
     rows, columns = tuple(map(str, K.index)), tuple(map(str, K.columns))
@@ -172,7 +172,7 @@ def frame_labels(K: Any, who: str) -> tuple[str, ...] | None:
         found = [some(map(repr, labels), 3) for labels in (rows, columns)]
         raise ValueError(
             f"{who}: rows and columns of the data frame must have the same labels in the same "
-            f"order; found rows {found[0]} and columns {found[1]}. After "
-            "read_csv(…, index_col=0), K.loc[K.columns] puts them in order; K.to_numpy() has none."
+            f"order; found rows {found[0]} and columns {found[1]}. After read_csv(…, index_col=0), "
+            "K.loc[K.columns] puts them in order; K.to_numpy() drops the labels."
         )
     return None if rows == tuple(map(str, range(len(rows)))) else rows

@@ -4,11 +4,11 @@
               Σ substitution(x_i, z_j) − Σ over gaps (gap_open + length · gap_extend)
 
 [Smith and Waterman 1981], with affine gaps by Gotoh's recursion. It is symmetric but in general
-not positive semidefinite: the empirical kernel map makes a kernel of it [lanckriet2004, §6.2.2].
+not positive semidefinite: the empirical kernel map turns it into a kernel [lanckriet2004, §6.2.2].
 
-One sequence is aligned with ``LANES`` others at a time, in lockstep: the inner loop runs over these
-and vectorises, which the recursion along a single pair does not allow. Sequences are sorted by
-length, so that little of a group is padding.
+One sequence is aligned with ``LANES`` others at a time: the inner loop runs over these and
+vectorizes, unlike the recursion along a single pair. Sequences are sorted by length to keep
+padding short.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ _EXACT = 2.0**24  # whole numbers up to here are exact in float32
 class SmithWaterman(Kernel):
     """Best local alignment score of two sequences, as a similarity for ``EmpiricalKernelMap``.
 
-    X is one column of strings. A bank takes it as a kernel only where its matrix happens to be
-    positive semidefinite; ``EmpiricalKernelMap(SmithWaterman())`` always is.
+    X is one column of strings. Use ``EmpiricalKernelMap(SmithWaterman())``, which is always
+    positive semidefinite; a bank refuses the plain scores unless their matrix happens to be.
 
     Parameters
     ----------
     substitution : None, data frame, or (letters, matrix)
-        Symmetric scores of letter against letter; None for BLOSUM62, on amino acids.
+        Symmetric scores for pairs of letters; None for BLOSUM62, on amino acids.
     gap_open, gap_extend : non-negative float
-        A gap of k letters costs gap_open + k·gap_extend; 11 and 1 are BLAST's for BLOSUM62.
+        A gap of k letters costs gap_open + k·gap_extend. The defaults are BLAST's for BLOSUM62.
     n_jobs : int or None
-        Threads that align: None for one, −1 for one on each core. Scores do not depend on it.
+        Number of threads: None for one, −1 for one per core. Scores do not depend on it.
     """
 
     known_psd = False
-    advice = "EmpiricalKernelMap(SmithWaterman()) is, for any scores."
+    advice = "EmpiricalKernelMap(SmithWaterman()) is positive semidefinite for any scores."
 
     def __init__(
         self,
@@ -65,20 +65,20 @@ class SmithWaterman(Kernel):
 
     @property
     def numeric(self) -> bool:
-        """It reads strings."""
+        """False: it reads strings."""
         return False
 
     def label(self) -> str:
-        """By the cost of gaps, and whether the scores are one's own."""
+        """Shows the cost of gaps, and whether the scores are custom."""
         own = "" if self.substitution is None else "own scores, "
         return f"SmithWaterman({own}gaps {self.gap_open:g} + {self.gap_extend:g}·length)"
 
     def validate(self) -> None:
-        """Raise ValueError for scores or costs that make no alignment."""
+        """Raise ValueError for invalid scores or gap costs."""
         _Scores.read(self.substitution, self.gap_open, self.gap_extend)
 
     def fill(self, pair: Pair, out: Array) -> None:
-        """Scores of all pairs, each once where rows meet themselves."""
+        """Scores of all pairs; each pair is aligned once if both sides are the same rows."""
         np.copyto(out, self._scores(_strings(pair.a), None if pair.same else _strings(pair.b)))
 
     def diagonal(self, rows: Rows) -> Array:
@@ -107,8 +107,8 @@ def smith_waterman(
 ) -> Array:
     """Best local alignment scores of the sequences ``a`` with ``b``, or with each other.
 
-    An array (len(a), len(b)). With ``b`` None each pair is aligned once. See ``SmithWaterman`` for
-    the parameters.
+    Returns an array (len(a), len(b)). If ``b`` is None, each pair is aligned once. See
+    ``SmithWaterman`` for the parameters.
     """
     scores = _Scores.read(substitution, gap_open, gap_extend)
     left = _encode(a, scores.letters, "a")
@@ -126,7 +126,7 @@ def smith_waterman(
         room = np.empty((2, longest, LANES), dtype)
         small = np.empty((len(scores.letters) + 3, LANES), dtype)
         for place in range(start, stop):
-            first = place // LANES if b is None else 0  # earlier groups: pairs seen from there
+            first = place // LANES if b is None else 0  # earlier pairs are done
             for group in range(first, len(groups.codes)):
                 best = found[place, LANES * group : LANES * (group + 1)]
                 _align(
@@ -149,8 +149,8 @@ def _align(
 ) -> None:
     """Best scores of ``a`` with each of ``LANES`` sequences, the columns of ``b``.
 
-    H[i], E[i]: best score of alignments that end at a_i and the present letter of b, and of those
-    among them that end in a gap in a. F is E's counterpart for gaps in b.
+    H[i]: best score of alignments that end at a_i and the current letter of b. E[i]: the same for
+    alignments that end in a gap in a; F: in a gap in b.
     """
     H, E = room[0], room[1]
     profile, F, diagonal = small[3:], small[0], small[1]
@@ -187,7 +187,7 @@ def _align(
 
 
 class _Groups(NamedTuple):
-    """Sequences by length, ``LANES`` to a group, letter by letter side by side."""
+    """Sequences sorted by length, in groups of ``LANES``, one sequence per column."""
 
     order: NDArray[np.intp]
     codes: list[NDArray[np.uint8]]
@@ -232,7 +232,7 @@ class _Scores(NamedTuple):
         return cls("".join(letters), _check_scores(letters, given), opened, extended)
 
     def dtype(self, a: list[NDArray[np.uint8]], b: list[NDArray[np.uint8]]) -> np.dtype[Any]:
-        """float32 where all scores are whole numbers that it holds exactly, else float64."""
+        """float32 if it holds all scores exactly (small enough integers), else float64."""
         whole = np.array_equal(self.matrix, np.round(self.matrix))
         whole = whole and float(self.gap_open).is_integer() and float(self.gap_extend).is_integer()
         longest = min(max(map(len, a)), max(map(len, b)))
@@ -245,7 +245,7 @@ def _check_scores(letters: list[str], given: NDArray[Any]) -> Array:
     if not 0 < size < 255 or any(len(letter) != 1 for letter in letters):
         raise ValueError(f"substitution: letters are single characters; found {letters[:5]}.")
     if len(set(letters)) < size:
-        raise ValueError("substitution: a letter stands twice.")
+        raise ValueError("substitution: a letter occurs twice.")
     matrix = np.asarray(given, dtype=np.float64)
     if matrix.shape != (size, size):
         raise ValueError(f"substitution: {size} letters, but a matrix of shape {matrix.shape}.")
@@ -261,7 +261,7 @@ def _by_length(sequences: list[NDArray[np.uint8]]) -> NDArray[np.intp]:
 
 
 def _encode(sequences: Any, letters: str, name: str) -> list[NDArray[np.uint8]]:
-    """Each sequence as places of its letters."""
+    """Each sequence as positions in ``letters``."""
     if isinstance(sequences, str):
         raise TypeError(f"{name} must be a list of sequences; found one string.")
     place = {letter: code for code, letter in enumerate(letters)}
@@ -269,8 +269,8 @@ def _encode(sequences: Any, letters: str, name: str) -> list[NDArray[np.uint8]]:
     for row, sequence in enumerate(sequences):
         if not isinstance(sequence, str):
             raise TypeError(
-                f"SmithWaterman: sequence {row} is no string but {shown(sequence)}; leave rows "
-                "without a sequence out."
+                f"SmithWaterman: sequence {row} must be a string, found {shown(sequence)}; leave "
+                "out rows without a sequence."
             )
         if not sequence:
             raise ValueError(f"SmithWaterman: sequence {row} is empty; leave it out.")
@@ -279,8 +279,8 @@ def _encode(sequences: Any, letters: str, name: str) -> list[NDArray[np.uint8]]:
         except KeyError as error:
             raise ValueError(
                 f"SmithWaterman: sequence {row} has the letter {error}, which has no scores; "
-                f"known are {letters}. Replace it (by X, for an unknown amino acid; upper() where "
-                "letters are small), or give scores of your own."
+                f"known are {letters}. Replace it (by X for an unknown amino acid; use upper() for "
+                "lowercase letters), or pass your own scores."
             ) from None
     if not encoded:
         raise ValueError(f"{name} must hold at least one sequence; found none.")

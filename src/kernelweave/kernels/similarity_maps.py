@@ -1,4 +1,4 @@
-"""The empirical kernel map: kernels from similarities that are none.
+"""The empirical kernel map: a kernel from any similarity.
 
     φ(x) = (s(x, x_1), …, s(x, x_n)),    k(x, z) = φ(x)ᵀφ(z)
 
@@ -24,14 +24,14 @@ from kernelweave.views.rows import Pair, Rows
 class EmpiricalKernelMap(Kernel):
     """k(x, z) = Σ_j s(x, x_j) s(z, x_j) over the training rows x_j.
 
-    New rows need their similarity to all training rows, which a fitted bank therefore keeps,
-    together with the similarities among these.
+    A fitted bank keeps all training rows and the similarities among them, because new rows are
+    compared with all of them.
 
     Parameters
     ----------
     similarity : any kernel that a bank takes
-        It need not be positive semidefinite: ``SmithWaterman()``, a function f(A, B) of two arrays
-        of rows, a name in scikit-learn.
+        Need not be positive semidefinite: ``SmithWaterman()``, a function f(A, B) of two arrays
+        of rows, or the name of a scikit-learn kernel.
     """
 
     def __init__(self, similarity: Any) -> None:
@@ -39,7 +39,7 @@ class EmpiricalKernelMap(Kernel):
 
     @property
     def numeric(self) -> bool:
-        """Whatever the similarity is."""
+        """Same as the similarity."""
         return as_kernel(self.similarity).numeric
 
     def label(self) -> str:
@@ -47,11 +47,11 @@ class EmpiricalKernelMap(Kernel):
         return f"EmpiricalKernelMap({as_kernel(self.similarity).label()})"
 
     def validate(self) -> None:
-        """Raise ValueError for a bad similarity."""
+        """Raise ValueError for an invalid similarity."""
         as_kernel(self.similarity).validate()
 
     def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
-        """One kernel for each that the similarity stands for."""
+        """One kernel per fitted similarity."""
         return [
             (suffix, FeatureKernel(_Similarities(similarity, rows)))
             for suffix, similarity in as_kernel(self.similarity).expand(rows)
@@ -87,7 +87,7 @@ class _Similarities:
 
 
 def _keys(rows: Rows) -> list[Any]:
-    """What each row holds; a key that equals no other where that has no hash."""
+    """A key per row that compares its values; unhashable rows get a unique key."""
 
     def key(row: tuple[Any, ...]) -> Any:
         try:
@@ -102,8 +102,8 @@ def _keys(rows: Rows) -> list[Any]:
 def empirical_kernel_map(S: ArrayLike) -> Array:
     """K = S Sᵀ from similarities S (n, p) of n rows to p reference rows.
 
-    For similarities among all n rows this is the kernel that ``EmpiricalKernelMap`` has when all
-    of them are training rows. To keep test rows out of the map, let the columns be training rows.
+    If S compares all n rows with each other, this is ``EmpiricalKernelMap`` with all of them as
+    training rows. To keep test rows out of the map, use training rows only as columns.
     """
     S = check_floats("S", S)
     if S.ndim != 2 or 0 in S.shape:

@@ -1,11 +1,11 @@
-"""Kernels between texts: words in common, and concepts in common.
+"""Kernels between texts: shared words, and shared concepts.
 
     bag of words      k(x, z) = Σ_w φ_w(x) φ_w(z)
     latent concepts   k(x, z) = Σ_c P(c|x) P(c|z)
 
-φ_w(x) says how often word w stands in x, weighted; concepts c come from probabilistic latent
-semantic analysis [lanckriet2004, §6.2.1]. Vocabulary, weights and concepts are learnt on the
-training texts; new texts are read with these.
+φ_w(x) is the weighted count of word w in x; concepts c come from probabilistic latent semantic
+analysis [lanckriet2004, §6.2.1]. Vocabulary, weights and concepts are learned on the training
+texts and applied to new ones.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ _KNOWN = {"counts": "CountVectorizer", "tfidf": "TfidfVectorizer"}
 
 
 class BagOfWords(Kernel):
-    """k(x, z) = φ(x)ᵀφ(z), φ the weighted word counts of a text.
+    """k(x, z) = φ(x)ᵀφ(z), where φ holds the weighted word counts of a text.
 
-    X holds strings; several columns of a view are read as one text.
+    X holds strings; several columns of a view are joined into one text.
 
     Parameters
     ----------
     vectorizer : "tfidf", "counts" or a scikit-learn vectorizer
-        Words weighted by how rare they are among the training texts, at length 1; plain counts; or
-        an object such as ``TfidfVectorizer(stop_words="english", min_df=2)``, whose parameters a
-        grid search reaches as ``vectorizer__min_df``.
+        "tfidf" gives words that are rare in the training texts more weight and scales each text to
+        length 1; "counts" uses plain counts. Parameters of an object such as
+        ``TfidfVectorizer(stop_words="english", min_df=2)`` can be searched as
+        ``vectorizer__min_df``.
     """
 
     def __init__(self, vectorizer: Any = "tfidf") -> None:
@@ -41,15 +42,15 @@ class BagOfWords(Kernel):
 
     @property
     def numeric(self) -> bool:
-        """It reads texts."""
+        """False: it reads texts."""
         return False
 
     def label(self) -> str:
-        """By the weights of words."""
+        """Shows the vectorizer."""
         return f"BagOfWords({_told(self.vectorizer)})"
 
     def validate(self) -> None:
-        """Raise ValueError or TypeError for what is no vectorizer."""
+        """Raise ValueError or TypeError for an invalid vectorizer."""
         _check_vectorizer(self.vectorizer, "BagOfWords")
 
     def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
@@ -60,18 +61,18 @@ class BagOfWords(Kernel):
 
 
 class LatentConcepts(Kernel):
-    """k(x, z) = Σ_c P(c|x) P(c|z), concepts c by probabilistic latent semantic analysis.
+    """k(x, z) = Σ_c P(c|x) P(c|z), with concepts c from probabilistic latent semantic analysis.
 
-    X holds strings; several columns of a view are read as one text. P(c|x) is found for every
-    text in the same way, from its own words and the P(w|c) learnt on the training texts, so that
-    a text has one place whether it was trained on or not.
+    X holds strings; several columns of a view are joined into one text. P(c|x) is computed from
+    the words of x and the P(w|c) learned on the training texts, in the same way for training texts
+    and new ones.
 
     Parameters
     ----------
     n_concepts : positive int
     vectorizer : "counts", or a scikit-learn vectorizer with non-negative values
     max_iter, tol, random_state
-        Of the training, see ``kernelweave.kernels._plsa.plsa``.
+        Training options, see ``kernelweave.kernels._plsa.plsa``.
     """
 
     def __init__(
@@ -90,15 +91,15 @@ class LatentConcepts(Kernel):
 
     @property
     def numeric(self) -> bool:
-        """It reads texts."""
+        """False: it reads texts."""
         return False
 
     def label(self) -> str:
-        """By the number of concepts."""
+        """Shows the number of concepts."""
         return f"LatentConcepts({self.n_concepts})"
 
     def validate(self) -> None:
-        """Raise ValueError or TypeError for parameters that cannot be learnt with."""
+        """Raise ValueError or TypeError for invalid parameters."""
         _check_vectorizer(self.vectorizer, "LatentConcepts")
         check_number("LatentConcepts: n_concepts", self.n_concepts, int)
         check_number("LatentConcepts: max_iter", self.max_iter, int)
@@ -119,7 +120,7 @@ class LatentConcepts(Kernel):
 
 
 class _Words:
-    """Word counts of texts, weighted, by a vectorizer of its own."""
+    """Weighted word counts of texts, from its own copy of a vectorizer."""
 
     def __init__(self, vectorizer: Any, who: str) -> None:
         self.vectorizer, self.who = _make(vectorizer), who
@@ -147,7 +148,7 @@ class _Concepts:
 
 
 def bag_of_words_kernel(texts: Iterable[str], vectorizer: Any = "tfidf") -> Array:
-    """Inner products of the weighted word counts of texts, the vocabulary learnt on all of them."""
+    """Inner products of the texts' weighted word counts; the vocabulary is learned on all texts."""
     _check_vectorizer(vectorizer, "bag_of_words_kernel")
     words = _Words(vectorizer, "bag_of_words_kernel")
     phi = words.fit(_check_texts(texts, words.who))
@@ -163,7 +164,7 @@ def latent_concept_kernel(
     tol: float = 1e-4,
     random_state: int | None = 0,
 ) -> Array:
-    """Inner products of the concept memberships of texts, the concepts learnt on all of them."""
+    """Inner products of the texts' concept memberships; the concepts are learned on all texts."""
     _check_vectorizer(vectorizer, "latent_concept_kernel")
     words = _Words(vectorizer, "latent_concept_kernel")
     counts = words.fit(_check_texts(texts, words.who))
@@ -189,8 +190,8 @@ def _check_texts(texts: Any, who: str) -> list[str]:
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise TypeError(
-                f"{who}: text {row} is no string but {shown(text)}; where texts are missing, put "
-                "an empty string."
+                f"{who}: text {row} must be a string, found {shown(text)}; use an empty string for "
+                "a missing text."
             )
     return texts
 
@@ -210,7 +211,7 @@ def _check_vectorizer(vectorizer: Any, who: str) -> None:
 
 
 def _make(vectorizer: Any) -> Any:
-    """A vectorizer of one's own."""
+    """A new, unfitted vectorizer."""
     from sklearn.base import clone
     from sklearn.feature_extraction import text
 
