@@ -1,4 +1,4 @@
-"""A first fit: the default kernels on a raw table, the learnt weights, the certificate."""
+"""A first fit: the default kernels on a raw table, the learned weights, the certificate."""
 
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split

@@ -28,7 +28,7 @@ def main():
 
 
 def genes(data):
-    """What does a gene do? Its neighbours in two networks know."""
+    """What does a gene do? Its neighbors in two networks know."""
     print("Function of yeast genes from two networks: area under the ROC curve on 1,310 test genes")
     rng = np.random.default_rng(0)
     order = rng.permutation(len(data.X))
@@ -82,8 +82,8 @@ def stories(data):
 
 
 def compare(stack, cross, names, tasks, train, test):
-    """One line a task: each kernel alone, equal weights, learnt weights, and these weights."""
-    print(" ".join(f"{word:>14}" for word in ["", *names, "equal", "learnt", "weights"]))
+    """One line a task: each kernel alone, equal weights, learned weights, and these weights."""
+    print(" ".join(f"{word:>14}" for word in ["", *names, "equal", "learned", "weights"]))
     scores = []
     for task, labels in tasks.items():
         y = 2.0 * labels - 1.0
@@ -102,8 +102,8 @@ def compare(stack, cross, names, tasks, train, test):
     table = np.array(scores)
     best, equal, learnt = table[:, :-2].max(axis=1), table[:, -2], table[:, -1]
     print(
-        f"better than the best source alone in {np.sum(learnt > best)} of {len(tasks)} tasks with "
-        f"learnt weights, in {np.sum(equal > best)} with equal ones"
+        f"better than the best source alone in {np.sum(learned > best)} of {len(tasks)} tasks with "
+        f"learned weights, in {np.sum(equal > best)} with equal ones"
     )
 
 

@@ -1,9 +1,9 @@
-"""SMO fails where the objective has kinks, and what regularisation does about it.
+"""SMO fails where the objective has kinks, and what regularization does about it.
 
 The dual of multiple kernel learning is the maximum of one quadratic function a kernel. Where
 several kernels attain the maximum it has a kink, and coordinate descent may stop there for good:
 every pair of variables raises one kernel's function while it lowers another's [bach2004, §1]. The
-learner ``skm`` minimises functions without kinks instead, that come closer and closer.
+learner ``skm`` minimizes functions without kinks instead, that come closer and closer.
 
 Below, SMO on the maximum itself, with an exact search along the pair, stops some per cent short of
 the optimum, although each of the 1,560 pairs is tried before it gives up.
@@ -16,6 +16,7 @@ import numpy as np
 
 from kernelweave import KernelStack, learn
 from kernelweave._solvers.skm import smo as skm_smo
+from kernelweave._solvers.skm.pairs import Target
 from kernelweave.problems.losses import hinge
 
 # Three Gaussian kernels, one a feature; two of the features know something of y.
@@ -28,7 +29,7 @@ optimum = learn(K, y, C=1.0, tol=1e-12).dual
 
 
 def value(v):
-    """What SMO shall maximise: cᵀv − ½ max_j vᵀK_j v."""
+    """What SMO shall maximize: cᵀv − ½ max_j vᵀK_j v."""
     return y @ v - 0.5 * np.einsum("i,kij,j->k", v, K, v).max()
 
 
@@ -78,10 +79,10 @@ rows, kernels = skm_smo.Rows(KernelStack(K)), np.arange(3)
 w, steps, smooth = np.zeros(40), 0, [(0, 1.0)]
 for kappa in 0.5 ** np.arange(1, 14):
     a, d = np.full(3, kappa / (1.0 - kappa)), np.ones(3)
-    machine = skm_smo.solve(rows, kernels, qp, a, d, w, gap_tol=0.01 * kappa**2)
+    machine = skm_smo.solve(rows, Target(kernels, a, d), qp, w, gap_tol=0.01 * kappa**2)
     w, steps = machine.v, steps + machine.steps
     smooth.append((steps, 1.0 - value(w) / optimum))
-print(f"regularised, κ down to {kappa:.1g}: {steps} steps, {smooth[-1][1]:.0e} short")
+print(f"regularized, κ down to {kappa:.1g}: {steps} steps, {smooth[-1][1]:.0e} short")
 assert smooth[-1][1] < 1e-7
 
 # 3. A picture of both.
@@ -94,7 +95,7 @@ else:
     axes = figure.subplots()
     axes.semilogy(plain, label="on the maximum of three functions")
     axes.semilogy([len(plain) - 1, steps], [plain[-1]] * 2, ":", color="C0", label="no pair helps")
-    axes.semilogy(*np.array(smooth).T, "o-", color="C1", label="regularised, κ = 1/2, 1/4, …")
+    axes.semilogy(*np.array(smooth).T, "o-", color="C1", label="regularized, κ = 1/2, 1/4, …")
     axes.set(xlabel="pair steps", ylabel="short of the optimum", title="SMO with and without kinks")
     axes.legend()
     path = pathlib.Path(tempfile.mkdtemp()) / "plain_smo.png"

@@ -17,14 +17,14 @@ narrow, wide = (KernelBank([Gaussian(w)]).fit(X).stack.combine([1.0]) for w in (
 
 
 def weight_of_wide(learner, factor):
-    """Share of the wide kernel in the learnt one, after multiplying it by ``factor``."""
+    """Share of the wide kernel in the learned one, after multiplying it by ``factor``."""
     stack = KernelStack(np.stack([narrow, factor * wide]), check=False)
     d = learn(stack, y, C=1.0, learner=learner, tol=1e-4).weights * [1.0, factor]
     return d[1] / d.sum()
 
 
 # 1. The same two kernels, the second in other units: metres, centimetres, …
-print("share of the wide kernel in the kernel learnt\n")
+print("share of the wide kernel in the kernel learned\n")
 print("units of it    newton    radius")
 shares = {}
 for factor in (1e-3, 1e-1, 1.0, 1e1, 1e3):

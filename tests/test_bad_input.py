@@ -22,7 +22,7 @@ from kernelweave import (
 )
 from kernelweave.kernels._plsa import plsa
 from kernelweave.kernels.similarity_maps import empirical_kernel_map
-from kernelweave.machines import oracle as oracle_module
+from kernelweave.machines import machine as machine_module
 
 N, M = 8, 3
 GOOD = dense(0, n=N, m=M)
@@ -85,7 +85,7 @@ LABELS: dict[str, Row] = {
     "the other class": (-np.ones(N), ValueError, r"y holds one class only \(-1\)"),
     "short": (GOOD.y[:5], ValueError, "y has 5 labels, but the kernels have 8 rows"),
     "long": (np.tile(GOOD.y, 2), ValueError, "y has 16 labels, but the kernels have 8 rows"),
-    "empty": ([], ValueError, "y has 0 labels, but the kernels have 8 rows"),
+    "empty": ([], ValueError, r"y holds no class; both -1 and \+1 are needed"),
     "column": (GOOD.y[:, None], ValueError, r"y must be one-dimensional, found shape \(8, 1\)"),
     "a number": (1, ValueError, r"y must be one-dimensional, found shape \(\)"),
     "masked": (np.ma.masked_equal(GOOD.y, 7), TypeError, "y is a masked array; leave rows"),
@@ -168,7 +168,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("an SVM was solved with bad input")
 
-    monkeypatch.setattr(oracle_module.smo, "solve", refuse)
+    monkeypatch.setattr(machine_module.smo, "solve", refuse)
 
 
 @pytest.mark.parametrize(("K", "error", "message"), rows(KERNELS))

@@ -7,6 +7,7 @@ Everything else in benchmarks/ uses documented names: those of ``kernelweave`` i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from kernelweave._solvers.conic.clarabel import ConeSolution, solve_cone_program
 from kernelweave._solvers.conic.programs import group_form, machine_form
 from kernelweave.kernels._plsa import plsa
 from kernelweave.learners import Learner, Newton, make_learner
-from kernelweave.machines.oracle import HardMarginInfeasible
-from kernelweave.problems.losses import lower
+from kernelweave.learners.base import Step
+from kernelweave.machines.evaluator import HardMarginInfeasible
+from kernelweave.problems.losses import make_qp
 
 __all__ = [
     "ConeSolution",
@@ -36,7 +38,7 @@ class Hinge:
     """
 
     def __init__(self, y: np.ndarray, C: float) -> None:
-        self.problem = lower(y, len(y), C, "hinge")
+        self.problem = make_qp(y, len(y), C, "hinge")
 
     def best_bias(self, f: np.ndarray) -> float:
         """The b that minimises P(f, b)."""
@@ -71,20 +73,31 @@ class Watched(Learner):
         self.weights: list[np.ndarray] = []
         self.passes = 0
 
-    def iterate(self, oracle: Any, e: np.ndarray, tol: float) -> Iterator[None]:
-        solve, quads, products = oracle.solve, oracle.quads, oracle.products
+    def iterate(self, evaluator: Any, incumbent: Any, e: np.ndarray, tol: float) -> Iterator[Step]:
+        return self.learner.iterate(_Watching(evaluator, self), incumbent, e, tol)
 
-        def watched_solve(e, tol):
-            self.weights.append(oracle.weight_set.scale * e)
-            return solve(e, tol)
 
-        def watched_quads(v, kernels=None):
-            self.passes += kernels is None  # else it fills in what an earlier pass left out
-            return quads(v, kernels)
+class _Watching:
+    """An evaluator that tells where it solves, and counts passes over all kernels."""
 
-        def watched_products(point, kernels=None):
-            self.passes += 1
-            return products(point, kernels)
+    def __init__(self, evaluator: Any, log: Watched) -> None:
+        self._evaluator, self._log = evaluator, log
 
-        oracle.solve, oracle.quads, oracle.products = watched_solve, watched_quads, watched_products
-        yield from self.learner.iterate(oracle, e, tol)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._evaluator, name)
+
+    def solve(self, e: np.ndarray, tol: float, *args: Any, **options: Any) -> Any:
+        self._log.weights.append(self._evaluator.weight_set.scale * e)
+        return replace(self._evaluator.solve(e, tol, *args, **options), _quads=self.quads)
+
+    def quads(self, v: np.ndarray, kernels: Any = None) -> np.ndarray:
+        self._log.passes += kernels is None  # else it fills in what an earlier pass left out
+        return self._evaluator.quads(v, kernels)
+
+    def look(self, point: Any, kernels: Any = None) -> Any:
+        self._log.passes += 1
+        return self._evaluator.look(point, kernels)
+
+    def bound(self, v: np.ndarray, q: Any = None, by: str = "machine", **options: Any) -> Any:
+        q = self.quads(v) if q is None else q
+        return self._evaluator.bound(v, q, by, **options)

@@ -200,7 +200,7 @@ def chapelle2008_2(args, get):
         }
         for ax, x in zip(row, ("iteration", "n_svm_solves"), strict=True):
             plotting.plot_convergence(fits, ax, x=x)
-            ax.axhline(TOL, color=plotting.GREY, linewidth=0.8, zorder=1.0)
+            ax.axhline(TOL, color=plotting.GRAY, linewidth=0.8, zorder=1.0)
             ax.set_title(f"{name}, to gap {CLOSE:g}", loc="left")
         place = {"transform": row[0].get_yaxis_transform(), "ha": "right", "va": "bottom"}
         row[0].text(1.0, TOL, "the paper stops here", fontsize="small", color="#666666", **place)

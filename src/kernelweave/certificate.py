@@ -18,7 +18,9 @@ diagonal of K(d) is 10⁷ or more.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -119,7 +121,7 @@ def certify(
     else:
         check_weights(d, problem.weight_set)
     coefs = [check_vector("coef", w, whole.n) for w in _machines(coef, count)]
-    biases = [check_finite("bias", b) for b in np.atleast_1d(bias)]
+    biases = [check_finite("bias", b) for b in _machines(bias, count)]
     K = whole.combined(d)
     triples = zip(problem.qps, coefs, biases, strict=True)
     primal = sum(_primal(problem, qp, K, d, w, b) for qp, w, b in triples)
@@ -152,7 +154,7 @@ def certify_given(
     count, rows = len(problem.qps), problem.rows
     v = machine.from_alpha(dual_alpha[..., rows])
     quad = machine.judge(K, v, None).quad
-    triples = zip(problem.qps, _machines(coef, count), np.atleast_1d(bias), strict=True)
+    triples = zip(problem.qps, _machines(coef, count), _machines(bias, count), strict=True)
     whole = problem.whole.combined(weights)
     primal = sum(_primal(problem, qp, whole, weights, w, float(b)) for qp, w, b in triples)
     return Certificate(primal, machine.dual_linear(v) - 0.5 * quad)
@@ -163,10 +165,9 @@ def _shape(count: int) -> tuple[int, ...]:
     return (-1,) if count == 1 else (count, -1)
 
 
-def _machines(values: ArrayLike, count: int) -> Array:
-    """One row per machine."""
-    rows = np.asarray(values)
-    return rows[None] if count == 1 else rows
+def _machines(values: Any, count: int) -> Sequence[Any]:
+    """What each machine has of values: all of them, where there is one machine only."""
+    return [values] if count == 1 else list(values)
 
 
 def _primal(

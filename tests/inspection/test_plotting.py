@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from kernelweave import KernelBank, MKLClassifier, learn, regularization_path
 from kernelweave.inspection.plotting import (
     COLORS,
-    GREY,
+    GRAY,
     plot_convergence,
     plot_weight_history,
     plot_weight_path,
@@ -215,7 +215,7 @@ def test_others_are_one_grey_line_with_breaks(ax):
     plot_weight_history(weights, ax, top=1)
     coloured, grey = ax.lines
     assert (coloured.get_label(), grey.get_label()) == ("kernel 2", "3 others")
-    assert grey.get_color() == GREY
+    assert grey.get_color() == GRAY
     np.testing.assert_array_equal(grey.get_xdata(), [1, 2, np.nan] * 3)
     expected = [0.1, 0.2, np.nan, 0.2, 0.3, np.nan, 0.0, 0.1, np.nan]
     np.testing.assert_array_equal(grey.get_ydata(), expected)

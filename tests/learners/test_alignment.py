@@ -35,14 +35,14 @@ from kernelweave.learners.alignment import (
 )
 
 
-def centred(K: np.ndarray) -> np.ndarray:
+def centered_by_hand(K: np.ndarray) -> np.ndarray:
     H = np.eye(len(K)) - 1.0 / len(K)
     return H @ K @ H
 
 
 def products(problem: Problem, centered: bool = False) -> tuple[np.ndarray, np.ndarray, float]:
     """S, a and ‖y‖² by the definitions alone."""
-    K = np.stack([centred(k) if centered else k for k in problem.K])
+    K = np.stack([centered_by_hand(k) if centered else k for k in problem.K])
     y = problem.y - problem.y.mean() if centered else problem.y
     S = np.array([[np.trace(one @ other) for one in K] for other in K])
     return S, np.array([y @ k @ y for k in K]), float(y @ y)
@@ -66,7 +66,7 @@ def test_score_is_the_definition() -> None:
 def test_centred_score_is_that_of_centred_matrices() -> None:
     problem = dense(1, n=15)
     for K in problem.K:
-        expected = alignment(centred(K), centred(np.outer(problem.y, problem.y)))
+        expected = alignment(centered_by_hand(K), centered_by_hand(np.outer(problem.y, problem.y)))
         assert alignment(K, problem.y, centered=True) == pytest.approx(expected, rel=1e-10)
 
 

@@ -37,14 +37,14 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelweave import KernelStack, Solution, duality_gap, learn
 from kernelweave.learners import Learner
 from kernelweave.learners.alternate import Alternate
+from kernelweave.learners.base import Step
 from kernelweave.learners.newton import Newton
 from kernelweave.learners.qcqp import Qcqp
 from kernelweave.learners.silp import Silp
 from kernelweave.learners.simple import Simple
 from kernelweave.learners.skm import Skm
 from kernelweave.learners.uniform import Uniform
-from kernelweave.machines import oracle as oracle_module
-from kernelweave.machines.oracle import Oracle
+from kernelweave.machines import machine as machine_module
 
 STEPWISE = ["simple", "silp", "newton"]  # one SVM an iteration
 EXACT = [*STEPWISE, "qcqp", "skm"]
@@ -335,7 +335,7 @@ def test_history(learner: str) -> None:
     problem = rank_one(1, m=12)
     found = learn(problem.K, problem.y, C=1.0, learner=learner, tol=0.05)
     history = found.history
-    assert set(history) == {"weights", "objective", "gap", "seconds", "n_svm_solves"}
+    assert set(history) == {"weights", "objective", "gap", "seconds", "n_svm_solves", "by"}
     assert found.n_iter >= 2
     assert history["weights"].shape == (found.n_iter, 12)
     for name in ("objective", "gap", "seconds", "n_svm_solves"):
@@ -356,13 +356,13 @@ def test_history(learner: str) -> None:
 @pytest.mark.parametrize("learner", [*EXACT, "uniform", "alternate"])
 def test_every_solve_is_counted(learner: str, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    solve = oracle_module.smo.solve
+    solve = machine_module.smo.solve
 
     def counting(*args: Any, **options: Any) -> Any:
         calls.append(None)
         return solve(*args, **options)
 
-    monkeypatch.setattr(oracle_module.smo, "solve", counting)
+    monkeypatch.setattr(machine_module.smo, "solve", counting)
     found = learn(dense(0).K, dense(0).y, learner=learner, tol=0.05)
     assert found.n_svm_solves == len(calls) > 0
 
@@ -611,11 +611,11 @@ def test_a_learner_of_ones_own() -> None:
     class Corners(Learner):
         """Tries every kernel alone."""
 
-        def iterate(self, oracle: Oracle, e: np.ndarray, tol: float) -> Iterator[None]:
+        def iterate(self, evaluator, incumbent, e: np.ndarray, tol: float) -> Iterator[Step]:
             for corner in np.eye(e.size):
-                point = oracle.solve(corner, 0.1 * tol)
-                oracle.offer_dual(point.v, point.q)
-                yield
+                point = evaluator.solve(corner, 0.1 * tol)
+                incumbent.offer_bound(evaluator.bound(point.v, point.q))
+                yield Step("corners")
 
     problem = dense(0)
     with pytest.warns(ConvergenceWarning, match="'stopped'"):
@@ -642,7 +642,7 @@ def test_silp_ends_truthfully_where_highs_finds_no_optimum(monkeypatch: pytest.M
 
 
 def test_silp_refuses_other_norms_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oracle_module.smo, "solve", lambda *_: pytest.fail("solved something"))
+    monkeypatch.setattr(machine_module.smo, "solve", lambda *_: pytest.fail("solved something"))
     with pytest.raises(ValueError, match="needs weight_norm=1, found 2"):
         learn(dense(0).K, dense(0).y, learner="silp", weight_norm=2)
 

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from _helpers.opened import opened
 from _helpers.references import (
     awkward,
     by_feature,
@@ -26,7 +27,6 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelweave import KernelStack, duality_gap, learn
 from kernelweave._solvers.svm.curvature import hessian_factor
 from kernelweave.learners.newton import Newton
-from kernelweave.machines.oracle import Oracle
 from kernelweave.problems.problem import make_problem
 
 
@@ -59,13 +59,14 @@ class Counting(KernelStack):
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_hessian_against_finite_differences(loss):
     K, y, C = smooth(0)
-    problem = make_problem(K, y, C, loss, 1, None, False, 0.0)
+    problem = make_problem(K, y, C, loss=loss)
 
     def gradient(e):
-        oracle = Oracle(problem.stack, problem.qp, problem.weight_set)
-        point = oracle.solve(e, 1e-13)
-        free, products = oracle.products(point)
-        return -0.5 * point.q, hessian_factor(point.K, problem.qp, free, products)
+        evaluator, _ = opened(problem)
+        point = evaluator.solve(e, 1e-13)
+        look = evaluator.look(point)
+        np.testing.assert_allclose(look.q, point.q, rtol=1e-9)
+        return -0.5 * point.q, look.curvature(1e-10)
 
     e = np.full(len(K), 1.0 / len(K))
     _, factor = gradient(e)
@@ -78,9 +79,9 @@ def test_hessian_against_finite_differences(loss):
 
 
 def test_no_free_variable_has_no_curvature():
-    problem = make_problem(*smooth(1), "hinge", 1, None, False, 0.0)
+    problem = make_problem(*smooth(1), loss="hinge")
     free, products = np.empty(0, dtype=int), np.empty((6, 0))
-    assert hessian_factor(problem.stack.combine(np.ones(6)), problem.qp, free, products) is None
+    assert hessian_factor(problem.stack.combined(np.ones(6)), problem.qp, free, products) is None
 
 
 @pytest.mark.parametrize("problem", awkward(), ids=repr)
@@ -197,9 +198,9 @@ def test_learning_C(learner):
         tau = 1.0 / solution.C
         assert solution.weights @ traces[:-1] + tau * n == pytest.approx(traces.mean(), rel=1e-9)
         # the same machine at the C that was learnt
-        fixed = make_problem(problem.K, problem.y, solution.C, "squared_hinge", 1, None, False, 0.0)
-        oracle = Oracle(fixed.stack, fixed.qp, fixed.weight_set)
-        assert oracle.solve(solution.weights, 1e-9).primal == pytest.approx(
+        fixed = make_problem(problem.K, problem.y, solution.C, loss="squared_hinge")
+        evaluator, _ = opened(fixed)
+        assert evaluator.solve(solution.weights, 1e-9).primal == pytest.approx(
             solution.primal, rel=2e-5
         )
         certificate = duality_gap(

@@ -8,6 +8,7 @@ import warnings
 import cvxpy as cp
 import numpy as np
 import pytest
+from _helpers.opened import opened
 from _helpers.references import awkward, dense, factor, separable, solve
 from sklearn.datasets import load_breast_cancer
 
@@ -22,7 +23,7 @@ from kernelweave import (
     regularization_path,
 )
 from kernelweave._solvers.radius.balls import Balls
-from kernelweave._solvers.radius.centring import centred
+from kernelweave._solvers.radius.centering import centered
 from kernelweave.learners.radius import Radius
 from kernelweave.learners.radius_bound import RadiusBound
 from kernelweave.papers import gai2010 as theory
@@ -68,7 +69,7 @@ def central_difference(f, x: np.ndarray, step: float) -> np.ndarray:
 def test_gradient_of_the_radius(cancer):
     stack = KernelStack(cancer[0][:8], check=False)
     e = np.linspace(1.0, 2.0, 8)
-    balls = Balls(centred(stack), np.ones(8))
+    balls = Balls(centered(stack), np.ones(8))
     slopes = balls.slopes(balls.around(e, 1e-13).beta)
     by_hand = central_difference(lambda x: balls.around(x, 1e-13).radius2, e, 1e-4)
     np.testing.assert_allclose(slopes, by_hand, rtol=1e-6)
@@ -78,16 +79,15 @@ def test_gradient_of_the_radius(cancer):
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_gradients_of_both_criteria(cancer, loss):
     """[gai2010, eq. 21–22] by finite differences of values that another function computes."""
-    from kernelweave.learners.radius import _Task
-    from kernelweave.machines.oracle import Oracle
+    from kernelweave.learners.radius import _Objective
     from kernelweave.problems.problem import make_problem
 
     K, y = cancer
     K = K[[1, 3, 5, 10, 11]] * len(y)
     theta = np.array([0.5, 0.2, 0.3, 0.4, 0.1])
-    problem = make_problem(K, y, 1.0, loss, None, None, False, 0.0)
-    task = _Task(Oracle(problem.stack, problem.qp, problem.weight_set), 1e-10)
-    gradient = task.evaluate(theta, 1e-12).gradient
+    problem = make_problem(K, y, 1.0, loss=loss, weight_norm=None)
+    objective = _Objective(*opened(problem, own=True), 1e-10)
+    gradient = objective.evaluate(theta, 1e-12).gradient
 
     def value(x):
         return theory.rkl(K, y, x, C=1.0, loss=loss, tol=1e-12)
@@ -376,14 +376,14 @@ def test_proposition_4(cancer):
     K, y = cancer
     K = K[[1, 3, 5, 10]] * len(y)
     solution = learn(K, y, C=1.0, learner="radius", tol=1e-9)
-    C1, C2 = theory.penalised_radius_constants(K, y, solution.weights, C=1.0)
-    here = theory.penalised_radius(K, y, solution.weights, C1=C1, C2=C2)
-    found = theory.minimise_penalised_radius(K, y, C1=C1, C2=C2, tol=1e-7, max_iter=3000)
-    best = theory.penalised_radius(K, y, found, C1=C1, C2=C2)
+    C1, C2 = theory.penalized_radius_constants(K, y, solution.weights, C=1.0)
+    here = theory.penalized_radius(K, y, solution.weights, C1=C1, C2=C2)
+    found = theory.minimize_penalized_radius(K, y, C1=C1, C2=C2, tol=1e-7, max_iter=3000)
+    best = theory.penalized_radius(K, y, found, C1=C1, C2=C2)
     assert here == pytest.approx(best, rel=1e-5)
     for seed in range(5):
         theta = np.random.default_rng(seed).random(4) * solution.weights.sum()
-        assert theory.penalised_radius(K, y, theta, C1=C1, C2=C2) >= here * (1 - 1e-6)
+        assert theory.penalized_radius(K, y, theta, C1=C1, C2=C2) >= here * (1 - 1e-6)
 
 
 def test_estimation_error_bound():

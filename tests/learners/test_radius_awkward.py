@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from _helpers.opened import opened
 from _helpers.references import (
     Problem,
     awkward,
@@ -28,10 +29,10 @@ CRITERIA = {
     "rkl": lambda K, y, theta, **o: theory.rkl(K, y, theta, C=1.0, **o),
     "kl_c": lambda K, y, theta, **o: theory.kl_c(K, y, theta, C=1.0, **o),
     "margin_and_radius": lambda K, y, theta, **o: theory.margin_and_radius(K, y, theta, C=1.0, **o),
-    "penalised_radius": lambda K, y, theta, **o: theory.penalised_radius(
+    "penalized_radius": lambda K, y, theta, **o: theory.penalized_radius(
         K, y, theta, C1=1.0, C2=1.0, **o
     ),
-    "constants": lambda K, y, theta, **o: theory.penalised_radius_constants(
+    "constants": lambda K, y, theta, **o: theory.penalized_radius_constants(
         K, y, theta, C=1.0, **o
     )[1],
 }
@@ -115,19 +116,17 @@ def test_differences_lost_in_rounding_are_reported():
 
 def test_a_bound_above_the_value_is_not_hidden():
     """A bundle that lies leaves a gap, not a certificate."""
-    from kernelweave.learners.radius import _Task
-    from kernelweave.machines.oracle import Oracle
+    from kernelweave.learners.radius import _Objective
     from kernelweave.problems.problem import make_problem
 
     problem = dense(0)
-    made = make_problem(problem.K, problem.y, 1.0, "hinge", 1, None, False, 0.0)
-    oracle = Oracle(made.stack, made.qp, made.weight_set)
-    task = _Task(oracle, 1e-3)
-    state = task.evaluate(np.ones(5), 1e-6)
-    task.dual = 2.0 * state.value
-    task.settle(state)
-    assert oracle.gap == pytest.approx(1.0)
-    assert not oracle.reached(1e-3)
+    made = make_problem(problem.K, problem.y, 1.0, loss="hinge")
+    evaluator, incumbent = opened(made, own=True)
+    objective = _Objective(evaluator, incumbent, 1e-3)
+    state = objective.evaluate(np.ones(5), 1e-6)
+    objective.bundle.value = 2.0 * state.value
+    incumbent.settle(*objective.step("newton", state).settled)
+    assert incumbent.gap == pytest.approx(0.5)
 
 
 def test_kernels_blind_where_it_matters():
@@ -191,7 +190,7 @@ def test_one_message_where_all_points_coincide(name):
         with pytest.raises(ValueError, match=message):
             criterion(K, y, np.ones(len(K)))
     with pytest.raises(ValueError, match=message):
-        theory.minimise_penalised_radius(K, y, C1=1.0, C2=1.0)
+        theory.minimize_penalized_radius(K, y, C1=1.0, C2=1.0)
     for matrix in K:
         ball = enclosing_ball(matrix)
         assert ball.radius2 == ball.lower == ball.gap == 0.0
@@ -211,7 +210,7 @@ def test_blind_kernels_beside_others():
     for criterion in CRITERIA.values():
         value = criterion(K, problem.y, np.concatenate([[3.0], theta, [2.0]]))
         assert value == pytest.approx(criterion(problem.K, problem.y, theta), rel=1e-6)
-    found = theory.minimise_penalised_radius(K, problem.y, C1=1.0, C2=1.0, tol=1e-4)
+    found = theory.minimize_penalized_radius(K, problem.y, C1=1.0, C2=1.0, tol=1e-4)
     assert found[0] == found[-1] == 0.0 and found.any()
 
 
@@ -387,15 +386,15 @@ def test_balls_look_at_the_rest():
         enclosing_ball(np.ma.masked_array(np.eye(3), mask=np.eye(3) > 0))
 
 
-def test_penalised_radius_looks_at_its_costs():
+def test_penalized_radius_looks_at_its_costs():
     for options in ({"C1": 0.0, "C2": 1.0}, {"C1": 1.0, "C2": -1.0}, {"C1": np.nan, "C2": 1.0}):
         with pytest.raises(ValueError, match=r"^C[12] must be positive"):
-            theory.penalised_radius(GOOD.K, GOOD.y, np.ones(2), **options)
+            theory.penalized_radius(GOOD.K, GOOD.y, np.ones(2), **options)
         with pytest.raises(ValueError, match=r"^C[12] must be positive"):
-            theory.minimise_penalised_radius(GOOD.K, GOOD.y, **options)
+            theory.minimize_penalized_radius(GOOD.K, GOOD.y, **options)
     for start, word in ((np.ones(3), "shape"), ([1.0, -1.0], "nonnegative")):
         with pytest.raises(ValueError, match=f"^start must .*{word}"):
-            theory.minimise_penalised_radius(GOOD.K, GOOD.y, C1=1.0, C2=1.0, start=start)
+            theory.minimize_penalized_radius(GOOD.K, GOOD.y, C1=1.0, C2=1.0, start=start)
     with pytest.raises(ValueError, match=r"^C must be positive"):
         theory.margin_and_radius(GOOD.K, GOOD.y, np.ones(2), C=-1.0)
     with pytest.raises(ValueError, match=r"^C must be positive"):

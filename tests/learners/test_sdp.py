@@ -30,7 +30,7 @@ from kernelweave import KernelStack, duality_gap, learn, regularization_path
 from kernelweave._solvers.signed.semidefinite_set import Joint, SemidefiniteSet
 from kernelweave._solvers.signed.support import _Part, support, supports
 from kernelweave._solvers.svm import smo
-from kernelweave.machines.oracle import HardMarginInfeasible
+from kernelweave.machines.evaluator import HardMarginInfeasible
 from kernelweave.problems.problem import make_problem
 
 CRITERIA = {
@@ -341,7 +341,7 @@ def test_support_function(seed):
     problem = dense(seed, n=10, m=4)
     q = np.random.default_rng(seed).random(4)
     c = float(np.trace(problem.K, axis1=1, axis2=2).mean())
-    made = make_problem(problem.K, problem.y, 1.0, "hinge", 1, c, False, 0.0, True)
+    made = make_problem(problem.K, problem.y, trace=c, signed=True)
     scale = made.weight_set.scale
     d = cp.Variable(4)
     traces = np.trace(problem.K, axis1=1, axis2=2)
@@ -383,7 +383,7 @@ def test_few_columns_bind():
 
 def test_coordinates_and_weights():
     problem = dense(4, n=12, m=5)
-    made = make_problem(problem.K, problem.y, 1.0, "hinge", 1, 12.0, False, 0.0, True)
+    made = make_problem(problem.K, problem.y, trace=12.0, signed=True)
     region = SemidefiniteSet(Joint(made.whole, made.weight_set.scale))
     x = np.array([0.1, -0.2, 0.05, 0.1])
     e = region.weights(x)

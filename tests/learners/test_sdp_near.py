@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelweave import KernelStack, duality_gap, learn
 from kernelweave._solvers.svm import smo
-from kernelweave.machines.oracle import HardMarginInfeasible
+from kernelweave.machines.evaluator import HardMarginInfeasible
 
 CRITERIA = ("hard", "hinge", "squared_hinge", "learn")
 TOL = 1e-4

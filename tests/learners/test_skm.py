@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import cvxpy as cp
@@ -26,12 +27,19 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelweave import KernelStack, duality_gap, learn
 from kernelweave._solvers.skm import smo as skm_smo
 from kernelweave._solvers.skm.moreau_yosida import regularise
+from kernelweave._solvers.skm.pairs import Target
 from kernelweave.learners.skm import Skm
 from kernelweave.papers.bach2004 import theory
 from kernelweave.papers.bach2004.general import support_kernel_machine
 from kernelweave.problems.losses import hinge
+from kernelweave.problems.problem import make_problem
 
 PROBLEMS = [dense(0), dense(2, n=41, m=3, C=100.0), rank_one(0), duplicate(0), wide(0)]
+
+
+def pair(found):
+    """α and η of the last regularized machine."""
+    return found.extras["alpha"], found.extras["eta"]
 
 
 # --- the learner --------------------------------------------------------------------------------
@@ -60,9 +68,11 @@ def test_optimality_of_the_paper_stops_it(problem: Problem, tol: float) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = learn(K, y, C=C, learner=Skm(stop="optimality"), tol=tol)
-    assert found.status == "optimal"
+    assert found.status == "rule_met"
     assert found.extras["eps1"] <= 5e-4 and found.extras["eps2"] <= 1e-4
-    attained = theory.attained_optimality(K, y, found.extras["alpha"], found.extras["eta"], C=C)
+    attained = theory.attained_optimality(
+        make_problem(K, y, C=C), found.extras["alpha"], found.extras["eta"]
+    )
     assert attained[0] <= 5e-4 * n and attained[1] <= 1e-4 * (1 + 1e-6)
     assert found.n_iter < 20
     judged = duality_gap(
@@ -84,7 +94,7 @@ def test_optimality_stops_it_no_later_than_it_holds() -> None:
             learner = Skm(stop="optimality")
             found = learn(problem.K, problem.y, learner=learner, max_iter=rounds)
         seen.append(found.extras["eps1"] <= 5e-4 and found.extras["eps2"] <= 1e-4)
-        assert (found.status == "optimal") == seen[-1]
+        assert (found.status == "rule_met") == seen[-1]
         if found.n_iter < rounds:
             break
     assert seen[-2:] == [True, True] and not any(seen[:-2])
@@ -102,7 +112,7 @@ def test_optimality_is_asked_of_a_start_too() -> None:
     problem = dense(0)
     first = learn(problem.K, problem.y, learner="skm", tol=1e-3)
     found = learn(problem.K, problem.y, learner=Skm(stop="optimality"), start=first, tol=1e-3)
-    assert found.status == "optimal"
+    assert found.status == "rule_met"
     assert found.extras["eps1"] <= 5e-4 and found.extras["eps2"] <= 1e-4
 
 
@@ -116,10 +126,10 @@ def test_the_pair_is_there_for_every_problem(kind: str, stop: str) -> None:
     if kind == "start":
         start = learn(K, problem.y, learner="newton", tol=1e-6)
     found = learn(K, problem.y, learner=Skm(stop=stop), start=start, tol=1e-3)
-    assert found.status == "optimal" and found.gap <= 2e-2
+    assert found.status == ("optimal" if stop == "gap" else "rule_met") and found.gap <= 2e-2
     assert set(found.extras) == {"alpha", "eta", "eps1", "eps2", "kappa"}
     eps1, eps2 = theory.attained_optimality(
-        K, problem.y, found.extras["alpha"], found.extras["eta"], C=1.0
+        make_problem(K, problem.y, C=1.0), found.extras["alpha"], found.extras["eta"]
     )
     assert eps1 == pytest.approx(30 * found.extras["eps1"], abs=1e-12)
     assert eps2 == pytest.approx(found.extras["eps2"], abs=1e-9)
@@ -131,7 +141,7 @@ def test_the_pair_of_the_paper_and_what_it_attains() -> None:
     problem = dense(0)
     found = learn(problem.K, problem.y, learner="skm", tol=1e-5)
     alpha, eta = found.extras["alpha"], found.extras["eta"]
-    eps1, eps2 = theory.attained_optimality(problem.K, problem.y, alpha, eta, C=1.0)
+    eps1, eps2 = theory.attained_optimality(make_problem(problem.K, problem.y, C=1.0), alpha, eta)
     assert eps1 / 30 == pytest.approx(found.extras["eps1"], rel=1e-9)
     assert eps2 == pytest.approx(found.extras["eps2"], rel=1e-6)
     assert duality_gap(problem.K, problem.y, eta, problem.y * alpha, found.bias, C=1.0).gap < 1e-3
@@ -151,8 +161,8 @@ def test_the_bundle_takes_over_where_the_path_stalls(monkeypatch: pytest.MonkeyP
     """Were regularisation never to fall, the cuts of the machines so far would have to do."""
     solve_at = skm_smo.solve
 
-    def regularised(rows, kernels, qp, a, d, *rest):  # type: ignore[no-untyped-def]
-        return solve_at(rows, kernels, qp, d.copy(), d, *rest)
+    def regularised(rows, target, qp, *rest):  # type: ignore[no-untyped-def]
+        return solve_at(rows, target._replace(a=target.d.copy()), qp, *rest)
 
     monkeypatch.setattr("kernelweave.learners.skm.skm_smo.solve", regularised)
     problem = coarse(0)
@@ -254,7 +264,7 @@ def test_any_d(a: np.ndarray | None) -> None:
     assert primal == pytest.approx(-best, rel=1e-5)
 
 
-def test_regularised_machine_minimises_its_primal() -> None:
+def test_regularized_machine_minimises_its_primal() -> None:
     """Problem (R), by a conic solver; and what comes with it is consistent."""
     problem, C = dense(2, n=16, m=4), 1.5
     y, F = problem.y, [factor(K) for K in problem.K]
@@ -265,7 +275,7 @@ def test_regularised_machine_minimises_its_primal() -> None:
     limits = [cp.multiply(y, f + b) >= 1 - xi, *(cp.norm(x) <= t[k] for k, x in enumerate(w))]
     cost = 0.5 * cp.square(d @ t) + 0.5 * cp.sum_squares(cp.multiply(a, t)) + C * cp.sum(xi)
     best = solve(cp.Problem(cp.Minimize(cost), limits))
-    found = theory.regularised_machine(problem.K, y, a, d, C=C)
+    found = theory.regularized_machine(make_problem(problem.K, y, C=C), a, d)
     assert -found.value == pytest.approx(best, rel=1e-5) and found.gap <= 1e-6
     assert d**2 @ found.eta_tilde == pytest.approx(1.0, rel=1e-9)
     spread = 0.5 * (((found.mu - found.gamma * d) / a) ** 2).sum()
@@ -277,47 +287,55 @@ def test_regularised_machine_minimises_its_primal() -> None:
     assert found.eps == pytest.approx(0.5 * (top - bottom), rel=1e-6, abs=1e-9)
 
 
-def test_regularised_machine_at_kappa_1_is_the_svm_on_the_sum() -> None:
+def test_regularized_machine_at_kappa_1_is_the_svm_on_the_sum() -> None:
     problem = dense(5, C=3.0)
-    found = theory.regularised_machine(problem.K, problem.y, np.ones(5), np.zeros(5), C=3.0)
+    found = theory.regularized_machine(
+        make_problem(problem.K, problem.y, C=3.0), np.ones(5), np.zeros(5)
+    )
     svm = learn(problem.K.sum(axis=0)[None], problem.y, C=3.0, tol=1e-8)
     assert -found.value == pytest.approx(svm.primal, rel=1e-5)
     assert found.gamma == 0.0 and (found.eta == 1.0).all() and not found.eta_tilde.any()
 
 
-def test_regularised_machine_needs_separation_for_a_hard_margin() -> None:
+def test_regularized_machine_needs_separation_for_a_hard_margin() -> None:
     rng = np.random.default_rng(0)
     K = np.stack([np.outer(x, x) for x in rng.standard_normal((2, 40))])
     y = np.where(np.arange(40) % 2, 1.0, -1.0)
     with pytest.raises(ValueError, match="C=inf asks for a hard margin"):
-        theory.regularised_machine(K, y, np.ones(2), np.ones(2), C=np.inf)
+        theory.regularized_machine(make_problem(K, y, C=np.inf), np.ones(2), np.ones(2))
 
 
-def test_regularised_machine_with_some_d_zero() -> None:
+def test_regularized_machine_with_some_d_zero() -> None:
     """Those kernels are regularised only: η_j = 1/a_j², and no η̃_j."""
     problem, a, d = dense(2), np.linspace(0.5, 1.5, 5), np.array([0.0, 1.0, 0.0, 2.0, 1.0])
-    found = theory.regularised_machine(problem.K, problem.y, a, d)
+    found = theory.regularized_machine(make_problem(problem.K, problem.y), a, d)
     assert found.eta[[0, 2]] == pytest.approx(1.0 / a[[0, 2]] ** 2, rel=1e-12)
     assert not found.eta_tilde[[0, 2]].any()
     assert d**2 @ found.eta_tilde == pytest.approx(1.0, rel=1e-9)
 
 
-def test_regularised_machine_says_when_its_gap_is_missed() -> None:
+def test_regularized_machine_says_when_its_gap_is_missed() -> None:
     problem = dense(0)
     with pytest.warns(ConvergenceWarning, match="duality gap reached is .*, not tol=1e-25") as told:
-        found = theory.regularised_machine(problem.K, problem.y, np.ones(5), np.ones(5), tol=1e-25)
+        found = theory.regularized_machine(
+            make_problem(problem.K, problem.y), np.ones(5), np.ones(5), tol=1e-25
+        )
     assert f"{found.gap:.2g}" in str(told[0].message) and told[0].filename == __file__
 
 
-def test_regularised_machine_with_a_hard_margin_is_certified() -> None:
+def test_regularized_machine_with_a_hard_margin_is_certified() -> None:
     """min_w ½(Σ d_j‖w_j‖)² + ½ Σ a_j²‖w_j‖² without slack."""
     problem = separable(0)
     m = len(problem.K)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = theory.regularised_machine(problem.K, problem.y, np.ones(m), np.ones(m), C=np.inf)
+        found = theory.regularized_machine(
+            make_problem(problem.K, problem.y, C=np.inf), np.ones(m), np.ones(m)
+        )
     assert found.gap <= 1e-6
-    soft = theory.regularised_machine(problem.K, problem.y, np.ones(m), np.ones(m), C=1e4)
+    soft = theory.regularized_machine(
+        make_problem(problem.K, problem.y, C=10000.0), np.ones(m), np.ones(m)
+    )
     assert found.value == pytest.approx(soft.value, rel=1e-5)
 
 
@@ -361,7 +379,7 @@ def test_learning_C_reports_the_pair_with_the_identity(a: np.ndarray | None) -> 
     eta = found.extras["eta"]
     assert eta.size == 7 and traces @ eta == pytest.approx(traces.mean(), rel=1e-9)
     eps1, eps2 = theory.attained_optimality(
-        K, problem.y, found.extras["alpha"], eta, C=np.inf, trace=float(traces.mean())
+        make_problem(K, problem.y, C=np.inf, trace=float(traces.mean())), found.extras["alpha"], eta
     )
     assert eps1 == pytest.approx(20 * found.extras["eps1"], rel=1e-6, abs=1e-9)
     assert eps2 == pytest.approx(found.extras["eps2"], rel=1e-6, abs=1e-9)
@@ -372,13 +390,13 @@ def test_learnt_C_is_refused_by_the_theory() -> None:
     alpha, eta, ones = np.zeros(30), np.full(5, 0.2), np.ones(5)
     options = {"C": "learn", "loss": "squared_hinge"}
     for call in [
-        lambda: theory.regularised_machine(K, y, ones, ones, **options),
-        lambda: theory.attained_optimality(K, y, alpha, eta, **options),
-        lambda: theory.optimal_weights(K, y, alpha, eps1=0.1, **options),
-        lambda: theory.sparser_weights(K, y, alpha, eta, eps2=0.1, **options),
+        lambda: theory.regularized_machine(make_problem(K, y, **options), ones, ones),
+        lambda: theory.attained_optimality(make_problem(K, y, **options), alpha, eta),
+        lambda: theory.optimal_weights(make_problem(K, y, **options), alpha, eps1=0.1),
+        lambda: theory.sparser_weights(make_problem(K, y, **options), alpha, eta, eps2=0.1),
         lambda: support_kernel_machine(K, y, d=ones, **options),
     ]:
-        with pytest.raises(ValueError, match="C must be a number, or one a row, found 'learn'"):
+        with pytest.raises(ValueError, match="C must be a number, or one per row, found 'learn'"):
             call()
 
 
@@ -389,7 +407,7 @@ def test_learnt_C_is_refused_by_the_theory() -> None:
 def test_paper_form(trace: float | None) -> None:
     problem = far_scaled(0) if trace else dense(4)
     found = learn(problem.K, problem.y, C=2.0, trace=trace, learner="skm", tol=1e-7)
-    form = theory.paper_form(found, problem.K, problem.y, trace=trace)
+    form = theory.paper_form(found)
     assert form.d**2 @ form.eta == pytest.approx(1.0, rel=1e-9)
     if trace:  # lanckriet2004's constraint
         traces = np.trace(problem.K, axis1=1, axis2=2)
@@ -406,20 +424,16 @@ def test_paper_form(trace: float | None) -> None:
 
 
 def test_what_has_no_paper_form_is_refused() -> None:
-    K, y = dense(4).K, dense(4).y
-    found = learn(K, y, learner="skm")
-    with pytest.raises(ValueError, match=r"solution.weights must have shape \(4,\)"):
-        theory.paper_form(found, K[:4], y)
+    problem = dense(4)
+    found = learn(problem.K, problem.y, weight_norm=2)
+    with pytest.raises(ValueError, match=r"solution.weights must be .* Σ d_j² η_j = 1, found"):
+        theory.paper_form(found)
     learns = rank_one(10, n=20)
-    for problem, options in [
-        (dense(4), {"weight_norm": 2}),
-        (dense(4), {"trace": 7.0}),
-        (learns, {"C": "learn", "loss": "squared_hinge", "trace": 20.0}),
-    ]:
-        found = learn(problem.K, problem.y, **options)
-        trace = 20.0 if problem is learns else None
-        with pytest.raises(ValueError, match=r"solution.weights must be .* Σ d_j² η_j = 1, found"):
-            theory.paper_form(found, problem.K, problem.y, trace=trace)
+    found = learn(learns.K, learns.y, C="learn", loss="squared_hinge", trace=20.0)
+    with pytest.raises(ValueError, match="C must be a number, or one per row, found 'learn'"):
+        theory.paper_form(found)
+    with pytest.raises(ValueError, match="needs the kernels"):
+        theory.paper_form(pickle.loads(pickle.dumps(learn(problem.K, problem.y))))
 
 
 # --- approximate optimality ----------------------------------------------------------------------
@@ -430,17 +444,21 @@ def test_optimality_of_alpha_alone(problem: Problem) -> None:
     """The linear programme finds weights at least as good as those that came with α."""
     K, y, C = problem.K, problem.y, problem.C
     found = learn(K, y, C=C, learner="skm", tol=1e-6)
-    eps1, eps2 = theory.attained_optimality(K, y, found.dual_alpha, found.weights, C=C)
-    eta, best = theory.optimal_weights(K, y, found.dual_alpha, C=C, eps1=eps1 * (1 + 1e-9))
+    eps1, eps2 = theory.attained_optimality(
+        make_problem(K, y, C=C), found.dual_alpha, found.weights
+    )
+    eta, best = theory.optimal_weights(
+        make_problem(K, y, C=C), found.dual_alpha, eps1=eps1 * (1 + 1e-09)
+    )
     assert best <= eps2 + 1e-7
-    again = theory.attained_optimality(K, y, found.dual_alpha, eta, C=C)
+    again = theory.attained_optimality(make_problem(K, y, C=C), found.dual_alpha, eta)
     assert again[0] <= eps1 * (1 + 1e-9) and again[1] == pytest.approx(best, abs=1e-6)
 
 
 def test_optimality_is_not_found_where_it_is_not() -> None:
     problem = dense(0)
     alpha = learn(problem.K, problem.y, C=0.05, tol=1e-6).dual_alpha
-    _, eps2 = theory.optimal_weights(problem.K, problem.y, alpha, C=1.0, eps1=np.inf)
+    _, eps2 = theory.optimal_weights(make_problem(problem.K, problem.y, C=1.0), alpha, eps1=np.inf)
     assert eps2 > 0.1
 
 
@@ -457,7 +475,7 @@ def test_linear_programme_against_a_conic_solver() -> None:
     limits = [cp.sum(eta) == 1, cp.norm(nu - b - cp.multiply(y, g), "inf") <= eps]
     limits += [nu[np.flatnonzero(up)] >= 0, nu[np.flatnonzero(down)] <= 0]
     expected = solve(cp.Problem(cp.Minimize(eps), limits))
-    _, eps2 = theory.optimal_weights(problem.K, y, alpha, C=1.0, eps1=np.inf)
+    _, eps2 = theory.optimal_weights(make_problem(problem.K, y, C=1.0), alpha, eps1=np.inf)
     assert eps2 == pytest.approx(expected, abs=1e-6)
 
 
@@ -466,12 +484,16 @@ def test_sparser_weights_drop_what_is_not_needed() -> None:
     for problem in (duplicate(0), nearly_identical(0)):
         K, y = problem.K, problem.y
         found = learn(K, y, learner="skm", tol=1e-6)
-        _, eps2 = theory.attained_optimality(K, y, found.dual_alpha, found.weights, C=1.0)
+        _, eps2 = theory.attained_optimality(
+            make_problem(K, y, C=1.0), found.dual_alpha, found.weights
+        )
         allowed = eps2 + 1e-4
-        fewer = theory.sparser_weights(K, y, found.dual_alpha, found.weights, C=1.0, eps2=allowed)
+        fewer = theory.sparser_weights(
+            make_problem(K, y, C=1.0), found.dual_alpha, found.weights, eps2=allowed
+        )
         assert np.count_nonzero(fewer) <= np.count_nonzero(found.weights) / 2
         assert fewer.sum() == pytest.approx(1.0, rel=1e-9)
-        _, reached = theory.attained_optimality(K, y, found.dual_alpha, fewer, C=1.0)
+        _, reached = theory.attained_optimality(make_problem(K, y, C=1.0), found.dual_alpha, fewer)
         assert reached <= allowed + 1e-6
         judged = duality_gap(K, y, fewer, found.coef, found.bias, C=1.0)
         assert judged.gap <= 1e-2
@@ -480,21 +502,23 @@ def test_sparser_weights_drop_what_is_not_needed() -> None:
 def test_sparser_weights_keep_what_is_needed() -> None:
     problem = rank_one(0)
     found = learn(problem.K, problem.y, learner="skm", tol=1e-7)
-    options = {"C": 1.0, "eps2": 1e-3}
+    allowed = 1e-3
     alpha, weights = found.dual_alpha, found.weights
-    same = theory.sparser_weights(problem.K, problem.y, alpha, weights, **options)
+    same = theory.sparser_weights(make_problem(problem.K, problem.y), alpha, weights, eps2=allowed)
     support = np.flatnonzero(same)
     assert support.size >= 2
     for j in support:  # none of them could have been left out
         fewer = problem.K[np.setdiff1d(support, j)]
-        _, eps2 = theory.optimal_weights(fewer, problem.y, alpha, C=1.0, eps1=np.inf)
+        _, eps2 = theory.optimal_weights(make_problem(fewer, problem.y, C=1.0), alpha, eps1=np.inf)
         assert eps2 > 1e-3
 
 
 def test_weights_off_the_simplex_are_named() -> None:
     problem = dense(0)
     with pytest.raises(ValueError, match=r"eta must be nonnegative with Σ d_j² η_j = 1, found"):
-        theory.attained_optimality(problem.K, problem.y, np.zeros(30), np.ones(5), C=1.0)
+        theory.attained_optimality(
+            make_problem(problem.K, problem.y, C=1.0), np.zeros(30), np.ones(5)
+        )
 
 
 def test_alpha_has_to_be_feasible() -> None:
@@ -502,13 +526,15 @@ def test_alpha_has_to_be_feasible() -> None:
     K, y, eta = problem.K, problem.y, np.full(5, 0.2)
     alpha = learn(K, y, tol=1e-6).dual_alpha
     rounded = np.where(alpha == 1.0, 1.0 + 1e-12, alpha)
-    exact = theory.attained_optimality(K, y, alpha, eta, C=1.0)
-    assert theory.attained_optimality(K, y, rounded, eta, C=1.0) == pytest.approx(exact, rel=1e-9)
+    exact = theory.attained_optimality(make_problem(K, y, C=1.0), alpha, eta)
+    assert theory.attained_optimality(make_problem(K, y, C=1.0), rounded, eta) == pytest.approx(
+        exact, rel=1e-9
+    )
     for bad in (-alpha, 3.0 * alpha, alpha + 0.1 * (y > 0) * (alpha < 0.9)):
         for call in [
-            lambda bad: theory.attained_optimality(K, y, bad, eta, C=1.0),
-            lambda bad: theory.optimal_weights(K, y, bad, C=1.0, eps1=1.0),
-            lambda bad: theory.sparser_weights(K, y, bad, eta, C=1.0, eps2=1.0),
+            lambda bad: theory.attained_optimality(make_problem(K, y, C=1.0), bad, eta),
+            lambda bad: theory.optimal_weights(make_problem(K, y, C=1.0), bad, eps1=1.0),
+            lambda bad: theory.sparser_weights(make_problem(K, y, C=1.0), bad, eta, eps2=1.0),
         ]:
             with pytest.raises(ValueError, match=r"alpha must be feasible, 0 ≤ α ≤ C with yᵀα = 0"):
                 call(bad)
@@ -518,19 +544,16 @@ def test_bad_input_is_named() -> None:
     K, y = dense(0).K, dense(0).y
     alpha, eta, ones = np.zeros(30), np.full(5, 0.2), np.ones(5)
     for message, call in [
-        (r"eps1 must be a number ≥ 0.*found -1", lambda: theory.optimal_weights(
-            K, y, alpha, C=1.0, eps1=-1)),
-        (r"eta must be nonnegative", lambda: theory.sparser_weights(
-            K, y, alpha, -eta, C=1.0, eps2=0.1)),
+        (r"eps1 must be a number ≥ 0.*found -1", lambda: theory.optimal_weights(make_problem(K, y, C=1.0), alpha, eps1=-1)),
+        (r"eta must be nonnegative", lambda: theory.sparser_weights(make_problem(K, y, C=1.0), alpha, -eta, eps2=0.1)),
         (r"eta must .* Σ d_j² η_j = 1, found a least of 0 and a sum of 0", lambda:
-            theory.sparser_weights(K, y, alpha, 0 * eta, C=1.0, eps2=0.1)),
+            theory.sparser_weights(make_problem(K, y, C=1.0), alpha, 0 * eta, eps2=0.1)),
         (r"eta must .* Σ d_j² η_j = 1, found a least of 2 and a sum of 10", lambda:
-            theory.sparser_weights(K, y, alpha, 10 * eta, C=1.0, eps2=0.1)),
-        (r"alpha must have shape \(30,\)", lambda: theory.attained_optimality(
-            K, y, ones, eta, C=1.0)),
-        (r"d must hold positive numbers, found 0", lambda: theory.regularisation_bounds(
+            theory.sparser_weights(make_problem(K, y, C=1.0), alpha, 10 * eta, eps2=0.1)),
+        (r"alpha must have shape \(30,\)", lambda: theory.attained_optimality(make_problem(K, y, C=1.0), ones, eta)),
+        (r"d must hold positive numbers, found 0", lambda: theory.regularization_bounds(
             K, ones, 0 * ones, C=1.0, eps=0.1)),
-        (r"C must be positive, found inf", lambda: theory.largest_regularisation(
+        (r"C must be positive, found inf", lambda: theory.largest_regularization(
             K, ones, C=np.inf, eps1=0.1, eps2=0.1)),
     ]:  # fmt: skip
         with pytest.raises(ValueError, match=message):
@@ -542,10 +565,12 @@ def test_rows_without_a_label() -> None:
     problem = dense(0)
     y = np.where(np.arange(30) % 5 == 0, 0.0, problem.y)
     found = learn(problem.K, y, learner="skm", trace=3.0, tol=1e-6)
-    form = theory.paper_form(found, problem.K, y, trace=3.0)
+    form = theory.paper_form(found)
     assert (form.alpha[y == 0.0] == 0.0).all() and form.alpha.sum() > 0.0
     assert form.alpha.sum() - 0.5 * form.gamma**2 == pytest.approx(found.primal, rel=1e-4)
-    eps1, eps2 = theory.attained_optimality(problem.K, y, form.alpha, form.eta, C=1.0, trace=3.0)
+    eps1, eps2 = theory.attained_optimality(
+        make_problem(problem.K, y, C=1.0, trace=3.0), form.alpha, form.eta
+    )
     assert eps1 < 1e-3 and eps2 < 1e-2
 
 
@@ -556,7 +581,7 @@ def regularised(problem: Problem, a: np.ndarray, d: np.ndarray, eps: float) -> s
     """The ε-optimal solution of the regularised machine."""
     rows, every = skm_smo.Rows(KernelStack(problem.K)), np.arange(len(problem.K))
     qp = hinge(problem.y, problem.C)
-    return skm_smo.solve(rows, every, qp, a, d, gap_tol=0.0, kkt_tol=2.0 * eps)
+    return skm_smo.solve(rows, Target(every, a, d), qp, gap_tol=0.0, kkt_tol=2.0 * eps)
 
 
 @pytest.mark.parametrize("size", [1.0, 0.1, 0.01])
@@ -570,9 +595,11 @@ def test_theorem_1(problem: Problem, size: float) -> None:
     found = regularised(problem, a, d, eps)
     assert found.parts.value <= np.abs(found.v).sum()  # G(α) ≤ 0, as the proof needs
     eps1, eps2 = theory.attained_optimality(
-        problem.K, problem.y, np.abs(found.v), found.parts.eta_tilde, C=problem.C, trace=float(n)
+        make_problem(problem.K, problem.y, C=problem.C, trace=float(n)),
+        np.abs(found.v),
+        found.parts.eta_tilde,
     )
-    bound1, bound2 = theory.regularisation_bounds(problem.K, a, d, C=problem.C, eps=eps)
+    bound1, bound2 = theory.regularization_bounds(problem.K, a, d, C=problem.C, eps=eps)
     assert eps1 <= bound1 and eps2 <= bound2
     # as written out
     sums = np.abs(problem.K).sum(axis=2).max(axis=1)
@@ -586,24 +613,24 @@ def test_corollary_2(problem: Problem) -> None:
     n, m = problem.y.size, len(problem.K)
     goal1, goal2 = 5e-4 * n, 1e-2
     d = np.ones(m)
-    limit = theory.largest_regularisation(problem.K, d, C=problem.C, eps1=goal1, eps2=goal2)
+    limit = theory.largest_regularization(problem.K, d, C=problem.C, eps1=goal1, eps2=goal2)
     a = np.full(m, limit)
-    granted = theory.regularisation_bounds(problem.K, a, d, C=problem.C, eps=0.5 * goal2)
+    granted = theory.regularization_bounds(problem.K, a, d, C=problem.C, eps=0.5 * goal2)
     assert granted[0] <= goal1 * (1 + 1e-9) and granted[1] <= goal2 * (1 + 1e-9)
     assert max(granted[0] / goal1, granted[1] / goal2) == pytest.approx(1.0, rel=1e-9)
     found = regularised(problem, a, d, 0.5 * goal2)
     eps1, eps2 = theory.attained_optimality(
-        problem.K, problem.y, np.abs(found.v), found.parts.eta_tilde, C=problem.C
+        make_problem(problem.K, problem.y, C=problem.C), np.abs(found.v), found.parts.eta_tilde
     )
     assert eps1 <= goal1 and eps2 <= goal2
 
 
 def test_corollary_2_with_kernels_of_zero() -> None:
     """They cost no ε₂: what ε₁ allows is all."""
-    limit = theory.largest_regularisation(
+    limit = theory.largest_regularization(
         np.zeros((2, 9, 9)), np.ones(2), C=1.0, eps1=0.1, eps2=1.0
     )
-    granted = theory.regularisation_bounds(
+    granted = theory.regularization_bounds(
         np.zeros((2, 9, 9)), np.full(2, limit), np.ones(2), C=1.0, eps=0.5
     )
     assert granted == pytest.approx((0.1, 0.5), rel=1e-9)

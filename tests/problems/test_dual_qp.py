@@ -318,7 +318,8 @@ def test_is_hard() -> None:
 
 def test_relative_gap() -> None:
     assert relative_gap(2.0, 1.0) == 0.5
-    assert relative_gap(-2.0, -3.0) == 0.5
+    assert relative_gap(-2.0, -3.0) == pytest.approx(1 / 3)
+    assert relative_gap(2e-30, 1e-30) == 0.5  # in any units
     assert 0.0 < relative_gap(1.0, 1.0 + 1e-15) < 1e-14  # rounding, by its size
     assert relative_gap(0.0, 0.0) == 0.0
     assert relative_gap(np.inf, 1.0) == np.inf

@@ -1,4 +1,4 @@
-"""``kernelweave demo``: which view of a tumour tells malignant from benign, and how surely."""
+"""``kernelweave demo``: which view of a tumor tells malignant from benign, and how surely."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 def run(seed: int = 0, splits: int = 10) -> None:
-    """Learn on two views of the breast cancer data, and print what was learnt."""
+    """Learn on two views of the breast cancer data, and print what was learned."""
     began = time.perf_counter()
     data = breast_cancer()
     bank = KernelBank(views=data.views)
     classes = ", ".join(f"{count} {name}" for name, count in zip(*_counts(data.y), strict=True))
-    _say(f"Breast cancer data: {len(data.y)} tumours ({classes}) in two views")
+    _say(f"Breast cancer data: {len(data.y)} tumors ({classes}) in two views")
     for name, columns in data.views.items():
         told = f"{name}, {len(columns)} columns: {', '.join(_properties(data, columns))}"
         _say(textwrap.fill(told, 79, initial_indent="  ", subsequent_indent="    "))
@@ -59,7 +59,7 @@ def _compare(
     for _ in range(splits):
         train, test = next(_folds(data.y, 3, rng))
         for name, model in {
-            "learnt weights": MKLClassifier(bank),
+            "learned weights": MKLClassifier(bank),
             "equal weights": MKLClassifier(bank, learner="uniform"),
             "best single kernel, chosen by cross-validation on the training rows": MKLClassifier(
                 _best_single(data, train, rng)

@@ -43,3 +43,12 @@ SQUARED_TOL = 1e-13
 
 TRACE_ROUNDING = 1e-14
 """How exactly a sum of signed weights is known, as a share of their sizes."""
+
+MASTER_PATH, MASTER_RESIDUAL = 1e-13, 1e-11
+"""Where the interior point method of the master problem ends: products, and residuals."""
+
+LOST_PIVOT = 1e-15
+"""A pivot below this share of its diagonal is lost to rounding."""
+
+ENTER = 1e-10
+"""Kernels enter the master problem if that lowers it by this share, and leave below it."""

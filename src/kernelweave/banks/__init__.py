@@ -1,1 +1,1 @@
-"""Kernels on views of a table: what is to be weighted."""
+"""Kernel banks: the kernels on views of a table that learning weights."""

@@ -1,4 +1,4 @@
-"""A bank of kernels on views of X: what is to be weighted, before any data is seen."""
+"""A bank of kernels on views of X: the kernels to weight, before any data is seen."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from kernelweave.views.table import Table
 
 
 class KernelBank(Params):
-    """Kernels k_m on views of X, crossed, normalised and written into one stack.
+    """Kernels k_m on views of X: every kernel on every view, normalized, in one stack.
 
     Parameters
     ----------
     kernels : list of items, or one of them; None for the default kernels
-        An item is a kernel, crossed with ``views``, ``(name, kernel)`` for a kernel on all columns
-        as a view of that name, or ``(name, kernel, columns)`` for one on its own columns. A
-        kernel is one of ours, a scikit-learn Gaussian-process kernel, the name of a
-        ``sklearn.metrics.pairwise`` kernel, or a function f(A, B) that returns a
-        (len(A), len(B)) array. Kernels come view by view, in the order of this list.
+        An item is a kernel, which is applied to each of ``views``; ``(name, kernel)`` for a kernel
+        on all columns as a view of that name; or ``(name, kernel, columns)`` for a kernel on its
+        own columns. A kernel is a kernelweave kernel, a scikit-learn Gaussian-process kernel, the
+        name of a ``sklearn.metrics.pairwise`` kernel, or a function f(A, B) that returns a
+        (len(A), len(B)) array. Kernels are ordered by view, then as in this list.
     views : "all", "each", "all+each" or {name: columns}
-        All columns as one view, each column as one, both, or those named here. Columns: names (of
-        a data frame), positions, a slice, a mask, or a list of names or positions. Strings are
-        names and integers positions, also where a data frame has integers for names.
+        All columns as one view, each column as its own view, both, or named views. Columns: names
+        (of a data frame), positions, a slice, a mask, or a list of names or positions. Strings are
+        names and integers are positions, even if a data frame has integer column names.
     normalize : "trace", "unit_trace", "sphere", "center+trace", "center+unit_trace" or None
-        See ``kernelweave.banks.normalize``. Learnt on the training rows.
+        See ``kernelweave.banks.normalize``. Learned on the training rows.
     scale : "auto", "standard" or None
-        ``"standard"``: kernels on numbers see each column at mean 0 and variance 1, learnt on the
-        training rows; functions, kernels on structures and ``Precomputed`` see it as it came.
+        ``"standard"``: numeric kernels see each column at mean 0 and variance 1, learned on the
+        training rows; functions, kernels on structures and ``Precomputed`` see it unchanged.
         ``"auto"``: ``"standard"`` for the default kernels, None for kernels you name.
     dtype : "float64" or "float32"
-        Of the training stack. Distances and products are computed in float64 all the same.
+        Precision of the training stack. Distances and products are always computed in float64.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class KernelBank(Params):
         self.dtype = dtype
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name; with ``deep``, also named kernels, and theirs as ``name__beta``."""
+        """Parameters by name; ``deep`` adds named kernels and their parameters, ``name__beta``."""
         params = super().get_params(deep)
         for name, kernel in self._searchable(self.kernels).items() if deep else ():
             params[name] = kernel
@@ -70,11 +70,11 @@ class KernelBank(Params):
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name, those of a named kernel as ``name__beta``."""
+        """Set parameters by name; those of a named kernel as ``name__beta``."""
         named = self._searchable(params.get("kernels", self.kernels))
         inner = {key: params.pop(key) for key in [*params] if key.partition("__")[0] in named}
         super().set_params(**params)
-        for key in sorted(inner):  # a kernel comes before its parameters
+        for key in sorted(inner):  # so that a kernel is set before its parameters
             name, _, rest = key.partition("__")
             if not rest:
                 named[name] = inner[key]
@@ -91,21 +91,21 @@ class KernelBank(Params):
         return self
 
     def _searchable(self, kernels: Any) -> dict[str, Any]:
-        """Kernels with a name of their own, one that no parameter of the bank has."""
+        """Kernels with a unique name that is not a parameter of the bank."""
         items = [item for item in _as_list(kernels) if _has_name(item)]
         names = [item[0] for item in items] + self._param_names()
         usable = [name for name in names if names.count(name) == 1 and "__" not in f"{name}_"]
         return {name: kernel for name, kernel, *_ in items if name in usable}
 
     def fit(self, X: Any, n_jobs: int | None = None) -> FittedBank:
-        """Learn widths, scalings and normalisations on the rows of X, and compute all kernels.
+        """Learn widths, scalings and normalizations on the rows of X, and compute all kernels.
 
-        Views of large stacks are shared between ``n_jobs`` threads: −1 for one on each core, None
-        for one. The numbers do not depend on it. Functions from outside are never called by two
-        threads at once.
+        Large banks are computed by ``n_jobs`` threads: −1 for one per core, None for one. Results
+        do not depend on it. Functions and scikit-learn kernels are never called by two threads at
+        once.
 
-        Warns once if kernels are left out: on views that are constant on these rows, of trace
-        zero, or equal to an earlier kernel up to scale.
+        Warns once if kernels are dropped: those on views that are constant on these rows, those
+        of trace zero, and those equal to an earlier kernel up to scale.
         """
         rule, dtype, standardize = (
             check_rule(self.normalize),
@@ -123,7 +123,7 @@ class KernelBank(Params):
         return fitted
 
     def _plan(self, table: Table) -> Iterator[tuple[View, list[_Request]]]:
-        """Each set of columns once, with all kernels that read it."""
+        """Each distinct set of columns, with all kernels that read it."""
         items = _as_list(default_kernels() if self.kernels is None else self.kernels)
         if not items:
             raise ValueError("kernels: the bank is empty; give at least one kernel.")
@@ -151,11 +151,11 @@ class KernelBank(Params):
         return self.scale == "standard" or (self.scale == "auto" and self.kernels is None)
 
 
-_Request = tuple[str, str, Kernel]  # a name, the name of a view, and the kernel asked for on it
+_Request = tuple[str, str, Kernel]  # name of the kernel, name of its view, the kernel
 
 
 def _as_list(kernels: Any) -> list[Any]:
-    """Items; a tuple is one if a name comes first, but ("rbf", "chi2") are two kernels."""
+    """A list of items. A tuple that begins with a name is one; ("rbf", "chi2") is two kernels."""
     if not isinstance(kernels, list | tuple):
         return [kernels]
     item = _has_name(kernels) and not (len(kernels) == 2 and isinstance(kernels[1], str))
@@ -182,10 +182,10 @@ def _named(item: tuple[Any, ...]) -> tuple[str, Kernel, Any]:
 
 
 def _fit_view(view: View, requests: list[_Request], table: Table, standardize: bool) -> Group:
-    """Fitted kernels of one view; none where its columns are constant on these rows."""
+    """Fitted kernels of one view; all dropped if its columns are constant on these rows."""
     check_same_rows((name, kernel) for name, _, kernel in requests)
     if any(kernel.numeric for _, _, kernel in requests):
-        table.floats(view.columns)  # an error about what X holds comes before all else
+        table.floats(view.columns)  # report bad values in X first
         view = view.standardized(table) if standardize else view
     rows = Rows(table, view)
     if len(table) > 1 and table.constant(view.columns):
@@ -199,7 +199,7 @@ def _fit_view(view: View, requests: list[_Request], table: Table, standardize: b
 
 
 def _expanded(name: str, kernel: Kernel, rows: Rows) -> list[tuple[str, Kernel]]:
-    """The kernels of one item, as learnt; errors name it."""
+    """The fitted kernels of one item; errors name it."""
     try:
         return kernel.expand(rows)
     except Exception as error:

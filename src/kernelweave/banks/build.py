@@ -1,4 +1,4 @@
-"""Filling one stack with the kernels of a bank, view by view."""
+"""Computes the kernels of a bank, view by view, into one stack."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.validation import count_threads
 from kernelweave.views.rows import Gram, Rows, Scratch
 
-Group = tuple[Rows, list[Member]]  # kernels on the same columns, and the training rows there
+Group = tuple[Rows, list[Member]]  # the training rows of one view, and the kernels on it
 
 
 def build(
     groups: list[Group], rule: str | None, dtype: np.dtype[Any], n_jobs: int | None
 ) -> tuple[tuple[Member, ...], NDArray[np.intp], KernelStack]:
-    """Compute and normalise every kernel in its place of one stack; leave out what adds nothing.
+    """Compute and normalize every kernel into one stack; drop kernels that add nothing.
 
-    Returns all kernels as learnt, the numbers of those in the stack, in its order, and the stack.
+    Returns all fitted kernels, the numbers of those in the stack, in its order, and the stack.
     """
     builder = _Builder(groups, rule, dtype)
     builder.fill(count_threads(n_jobs))
@@ -43,7 +43,7 @@ def build(
 
 
 class _Builder:
-    """A stack on the way: kernel ``numbers[slot]`` of the bank stands in ``K[slot]``."""
+    """A stack being filled: ``K[slot]`` holds kernel ``numbers[slot]`` of the bank."""
 
     def __init__(self, groups: list[Group], rule: str | None, dtype: np.dtype[Any]) -> None:
         self.rule = rule
@@ -59,7 +59,7 @@ class _Builder:
         self._local = threading.local()
 
     def fill(self, threads: int) -> None:
-        """Every kernel in its slot. Kernels from outside may not be made for threads."""
+        """Compute every kernel. Those from other libraries run in one thread: they may need to."""
 
         def known(task: tuple[Rows, range]) -> bool:
             return all(self._kernel(slot).known_psd for slot in task[1])
@@ -78,7 +78,7 @@ class _Builder:
             self._drop(self.numbers[slot], f"it equals {name!r}{scale}")
 
     def close_gaps(self) -> NDArray[np.intp]:
-        """Move the last kernels into the slots of dropped ones; the numbers left, by slot."""
+        """Move the last kernels into the slots of dropped ones; returns the numbers by slot."""
         live = [self.members[number].dropped is None for number in self.numbers]
         count = sum(live)
         gaps = [slot for slot in range(count) if not live[slot]]
@@ -104,7 +104,7 @@ class _Builder:
                 self._fill_slot(gram, half, slot)
 
     def _fill_slot(self, gram: Gram, half: Array, slot: int) -> None:
-        """One kernel in its slot; its lower triangle passes through ``half``."""
+        """Compute one kernel into its slot, with ``half`` as room for its lower triangle."""
         number = self.numbers[slot]
         member = self.members[number]
         member.fill(gram, half)

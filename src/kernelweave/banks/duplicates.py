@@ -1,4 +1,4 @@
-"""Finding kernel matrices that equal an earlier one up to scale, without comparing all pairs."""
+"""Finds kernel matrices that equal an earlier one up to scale, without comparing all pairs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _CHUNK = 64  # rows compared at a time
 
 
 class Duplicates:
-    """Matrices of a stack, each by a signature (pᵀK e_0 + qᵀdiag K) / tr K.
+    """Finds equal matrices by their signatures (pᵀK e_0 + qᵀdiag K) / tr K.
 
-    p and q are fixed random vectors. Matrices that are equal up to scale have equal signatures;
-    only those that do are compared in full.
+    p and q are fixed random vectors. Matrices that are equal up to scale have equal signatures, so
+    only matrices with equal signatures are compared in full.
     """
 
     def __init__(self, K: NDArray[Any], any_scale: bool = True) -> None:
@@ -30,14 +30,14 @@ class Duplicates:
         self._tolerance = 1e-6 if K.dtype == np.float32 else 1e-12
 
     def see(self, k: int, half: Array) -> None:
-        """Take the signature of matrix ``k``, whose lower triangle is ``half`` up to scale."""
+        """Store the signature of matrix ``k``, whose lower triangle is ``half`` up to scale."""
         self._signatures[k] = triangle.signature(half, self._p, self._q)
 
     def twins(self, seen: list[int]) -> Iterator[tuple[int, int]]:
-        """Matrices of those ``seen`` that equal an earlier one up to scale, each with that one."""
+        """Pairs (matrix, earlier matrix) among ``seen`` that are equal up to scale."""
         order = np.array(seen, dtype=np.intp)
         order = order[np.argsort(self._signatures[order])]
-        # entries of K / tr K are at most 1, and there are 2 n of them in a signature
+        # a signature sums 2n entries of K / tr K, each at most 1
         apart = np.diff(self._signatures[order]) > 100 * self._tolerance * len(self._p)
         cuts = [0, *(np.flatnonzero(apart) + 1), len(order)]
         for start, stop in pairwise(cuts):

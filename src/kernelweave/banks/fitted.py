@@ -1,4 +1,4 @@
-"""A bank fitted on training rows: kernels against new rows, normalised as in training."""
+"""A bank fitted on training rows: kernels between new and training rows, normalized as learned."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from kernelweave.views.columns import View
 from kernelweave.views.rows import Gram, Pair, Rows, Scratch
 from kernelweave.views.table import Table
 
-_BLOCK = 2**21  # entries of a matrix of new rows against training rows held at a time
+_BLOCK = 2**21  # entries held at a time of a matrix of new rows against training rows
 
 
 @dataclass(frozen=True)
 class Member:
-    """One kernel of a bank, as learnt; kernels on the same columns share one ``view`` object.
+    """One fitted kernel of a bank; kernels on the same columns share one ``view`` object.
 
-    ``dropped``: why the kernel was left out; it then has no ``kernel`` and no ``normalizer``.
+    ``dropped``: why the kernel was dropped; it then has no ``kernel`` and no ``normalizer``.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Member:
     dropped: str | None = None
 
     def fill(self, pair: Pair, out: Array) -> None:
-        """The kernel on a pair, on rows and themselves its lower triangle; errors name it."""
+        """Compute the kernel on a pair; for a ``Gram``, its lower triangle. Errors name it."""
         assert self.kernel is not None
         try:
             if isinstance(pair, Gram):
@@ -55,7 +55,7 @@ class Member:
         return replace(self, name=name)
 
     def fitted(self, normalizer: Normalizer) -> Member:
-        """The kernel with its normalisation."""
+        """The kernel with its normalization."""
         known = self.name, self.view_name, self.view, self.kernel  # far quicker than replace()
         return Member(*known, normalizer, normalizer.scale)
 
@@ -66,26 +66,26 @@ class Member:
         return replace(self, normalizer=self.normalizer.take(rows))
 
     def let_go(self) -> Member:
-        """Its name and scale without what it takes to evaluate it."""
+        """Only its name and scale: it can no longer be evaluated."""
         return replace(self, kernel=None, normalizer=None)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FittedBank:
-    """Kernels of a bank as learnt on its training rows; made by ``KernelBank.fit``.
+    """The kernels of a bank fitted on training rows; made by ``KernelBank.fit``.
 
-    A kernel has one number everywhere, dropped ones included: its place in ``names``, ``views``,
-    ``scales`` and in the weights passed to ``cross`` and ``decision``. The training stack holds
-    the others; ``kept`` says which, and ``spread`` brings its weights to that order.
+    Every kernel, dropped or not, has one number: its position in ``names``, ``views``, ``scales``
+    and in the weights passed to ``cross`` and ``decision``. The training stack holds only the
+    kernels listed in ``kept``; ``spread`` turns weights of the stack into weights of the bank.
 
-    Pickles hold the training rows, not the stack. ``compact`` keeps support rows alone.
+    Pickles hold the training rows, not the stack. ``compact`` keeps only the rows you choose.
     """
 
     members: tuple[Member, ...]
     table: Table
     kept: NDArray[np.intp]  # numbers of the kernels in the training stack, in its order
     _stack: KernelStack | None = None
-    _columns: NDArray[np.intp] | None = None  # of table's rows, where centred
+    _columns: NDArray[np.intp] | None = None  # rows of ``table`` to return, if centered
 
     @property
     def m_all(self) -> int:
@@ -104,7 +104,7 @@ class FittedBank:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """A readable name for each kernel."""
+        """A readable name per kernel."""
         return tuple(member.name for member in self.members)
 
     @property
@@ -119,25 +119,25 @@ class FittedBank:
 
     @property
     def scales(self) -> Array:
-        """Factor s_m with which each kernel, centred if so asked, was multiplied.
+        """The factor s_m that multiplied each kernel (after centering, if any).
 
-        Weights times scales are weights for the kernels before normalisation. 0 for dropped
-        kernels; NaN under ``"sphere"``, where every pair of rows has a factor of its own.
+        Weights times scales are weights for the kernels before normalization. 0 for dropped
+        kernels; NaN under ``"sphere"``, where every pair of rows has its own factor.
         """
         return np.array([member.scale for member in self.members])
 
     @property
     def stack(self) -> KernelStack:
-        """The kept kernels on the training rows; not in a fitted model, a copy or a pickle."""
+        """The kept kernels on the training rows; fitted models, copies and pickles have none."""
         if self._stack is None:
             raise ValueError(
-                "The training stack is not kept by fitted models, compact() and pickles: fit the "
-                "bank itself on the training rows, KernelBank(…).fit(X).stack."
+                "Fitted models, compact() and pickles do not keep the training stack: fit the bank "
+                "itself on the training rows, KernelBank(…).fit(X).stack."
             )
         return self._stack
 
     def spread(self, values: ArrayLike) -> Array:
-        """One value for each kernel of the bank from one for each of the stack; 0 for dropped."""
+        """Values per kernel of the bank from values per kernel of the stack; 0 if dropped."""
         full = np.zeros(self.m_all)
         full[self.kept] = values
         return full
@@ -145,7 +145,7 @@ class FittedBank:
     def cross(self, X: Any, weights: ArrayLike, rows: ArrayLike | None = None) -> Array:
         """Σ_m weights_m k_m(x, x_j) for x in X and the training rows j in ``rows`` (all of them).
 
-        ``weights`` has an entry for each kernel of the bank; those with weight 0 are not computed.
+        ``weights`` has one entry per kernel of the bank; kernels of weight 0 are not computed.
         """
         new, index = self._read(X), self._index(rows)
         result = np.empty((len(new), len(index)))
@@ -156,7 +156,7 @@ class FittedBank:
     def decision(
         self, X: Any, weights: ArrayLike, coef: ArrayLike, rows: ArrayLike | None = None
     ) -> Array:
-        """``cross(X, weights, rows) @ coef`` in bounded memory: block by block of X."""
+        """``cross(X, weights, rows) @ coef`` in bounded memory, one block of X at a time."""
         new, index = self._read(X), self._index(rows)
         coef = np.asarray(coef, dtype=np.float64)
         if coef.shape[:1] != (len(index),):
@@ -179,12 +179,12 @@ class FittedBank:
         return result
 
     def compact(self, kernels: ArrayLike, rows: ArrayLike | None = None) -> FittedBank:
-        """The bank with these kernels and training rows alone, to predict with and to pickle.
+        """The bank with only these kernels and training rows, for prediction and pickling.
 
         ``kernels``: numbers of kernels, or a mask over all of them; ``rows``: the same for
         training rows. Kernels keep their numbers; rows are renumbered in the order given. The
-        stack is let go. Under centring, k(x, ·) is averaged over all training rows, so that all
-        of them stay, and only the columns of the results shrink.
+        stack is dropped. Centered kernels keep all training rows, because k(x, ·) is averaged
+        over all of them; results still have columns for ``rows`` only.
         """
         chosen = set(_indices(kernels, self.m_all, "kernels").tolist())
         self._require(chosen)
@@ -193,7 +193,7 @@ class FittedBank:
             member.narrow(index) if number in chosen else member.let_go()
             for number, member in enumerate(self.members)
         )
-        if self._centred:
+        if self._centered:
             return FittedBank(members, self.table, self.kept, None, self._columns_of(index))
         return FittedBank(members, self.table.take(index), self.kept)
 
@@ -205,8 +205,8 @@ class FittedBank:
         return {**self.__dict__, "_stack": None}
 
     @property
-    def _centred(self) -> bool:
-        return any(m.normalizer is not None and m.normalizer.centred for m in self.members)
+    def _centered(self) -> bool:
+        return any(m.normalizer is not None and m.normalizer.centered for m in self.members)
 
     def _read(self, X: Any) -> Table:
         new = Table.read(X)
@@ -223,7 +223,7 @@ class FittedBank:
         gone = [self.members[number].name for number in numbers if not self.members[number].kernel]
         if gone:
             raise ValueError(
-                f"Kernel {gone[0]!r} was left out of this fitted bank (dropped, or let go by "
+                f"Kernel {gone[0]!r} was left out of this fitted bank (dropped in fit or by "
                 "compact); it cannot be evaluated. Give it weight 0."
             )
 
@@ -248,7 +248,7 @@ class FittedBank:
     def _check_finite(
         self, found: Array, new: Table, numbers: NDArray[np.intp], index: NDArray[np.intp]
     ) -> None:
-        """Raise ValueError, with the name of the first such kernel, if ``found`` is not finite."""
+        """Raise ValueError if ``found`` is not finite, with the name of the first such kernel."""
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isfinite(found.sum()):  # one cheap pass; a sum of finite numbers may overflow
                 return
@@ -258,21 +258,21 @@ class FittedBank:
                 if bad.size:
                     raise ValueError(
                         f"Kernel {self.members[number].name!r} is not finite: between these rows "
-                        f"of X and training rows it has {bad.size} values like {bad[0]}."
+                        f"of X and the training rows it has {bad.size} values like {bad[0]}."
                     )
 
     def _blocks(
         self, new: Table, numbers: NDArray[np.intp], index: NDArray[np.intp]
     ) -> Iterator[tuple[slice, Iterator[tuple[int, Array]]]]:
-        """Blocks of new rows; for each, kernel by kernel, its normalised matrix.
+        """Blocks of new rows, each with an iterator over (kernel number, normalized matrix).
 
-        A matrix lives in a shared buffer until the next one is asked for.
+        A matrix is valid only until the next one is requested: they share a buffer.
         """
         self._require(numbers)
-        centred = self._centred
-        table = self.table if centred else self.table.take(index)
-        columns = self._columns_of(index) if centred else index
-        numbers = numbers if len(index) else numbers[:0]  # against no rows: nothing to compute
+        centered = self._centered
+        table = self.table if centered else self.table.take(index)
+        columns = self._columns_of(index) if centered else index
+        numbers = numbers if len(index) else numbers[:0]  # no training rows: nothing to compute
         active = [(int(number), self.members[number].narrow(index)) for number in numbers]
         groups = [
             (Rows(table, view), list(group))
@@ -306,7 +306,7 @@ def _matrices(
 
 
 def _indices(chosen: ArrayLike, size: int, what: str) -> NDArray[np.intp]:
-    """Positions from integers or from a mask over all ``size`` of them."""
+    """Positions from integers or from a mask of length ``size``."""
     array = np.atleast_1d(np.asarray(chosen))
     if array.dtype == bool:
         if array.shape != (size,):

@@ -1,14 +1,14 @@
-"""Normalisations of kernels, learnt on training rows and applied exactly to new ones.
+"""Kernel normalizations, learned on training rows and applied exactly to new ones.
 
 ==================== ====================================================================
 ``"trace"``          K · n / tr K: mean diagonal 1 on the n training rows
 ``"unit_trace"``     K / tr K: trace 1 on the training rows
-``"sphere"``         k(x, z) / √(k(x, x) k(z, z)): unit diagonal on every row, old or new;
+``"sphere"``         k(x, z) / √(k(x, x) k(z, z)): unit diagonal on training and new rows;
                      0 where k(x, x) = 0
 ``"center+trace"``   k(x, z) − mean_j k(x, x_j) − mean_i k(x_i, z) + mean_ij k(x_i, x_j),
                      means over the training rows, then as ``"trace"``
 ``"center+unit_trace"``  the same, then as ``"unit_trace"``
-``None``             K as it is
+``None``             K unchanged
 ==================== ====================================================================
 """
 
@@ -34,12 +34,12 @@ RULES: dict[str | None, tuple[bool, str | None]] = {
     None: (False, None),
 }
 
-_NOTHING = 1e-8  # share of the trace that centring has to leave, for half of the digits to count
+_NOTHING = 1e-8  # share of the trace that must remain after centering, to keep half of the digits
 _TINY = float(np.finfo(np.float64).tiny)
 
 
 def check_rule(normalize: Any) -> str | None:
-    """``normalize`` if it names a normalisation."""
+    """``normalize``, if it is a valid name; raises ValueError otherwise."""
     if not isinstance(normalize, str | None) or normalize not in RULES:
         raise ValueError(f"normalize must be one of {[*RULES]}; found {normalize!r}.")
     return normalize
@@ -47,11 +47,11 @@ def check_rule(normalize: Any) -> str | None:
 
 @dataclass(frozen=True)
 class Normalizer:
-    """What one kernel's normalisation learnt on its training matrix.
+    """The normalization of one kernel, learned on its training matrix.
 
-    ``scale``: factor s on the (centred) kernel, NaN on the sphere, where there is no single one.
-    ``means``: mean over training rows of k(·, x_j) for each x_j, less half their own mean.
-    ``inverse_norms``: 1/√k(x_j, x_j) for each training row.
+    ``scale``: factor s on the (centered) kernel; NaN for "sphere", which has no single factor.
+    ``means``: mean over training rows of k(·, x_j) for each x_j, minus half the mean of these.
+    ``inverse_norms``: 1/√k(x_j, x_j) per training row.
     """
 
     scale: float = 1.0
@@ -59,17 +59,20 @@ class Normalizer:
     inverse_norms: Array | None = None
 
     @property
-    def centred(self) -> bool:
-        """Whether new rows are compared with all training rows, to be centred."""
+    def centered(self) -> bool:
+        """Whether the kernel is centered, which needs new rows against all training rows."""
         return self.means is not None
 
     def take(self, rows: Any) -> Normalizer:
-        """For these training rows alone; what centring subtracts still needs all of them."""
+        """The normalization for these training rows only; centering still needs all of them."""
         norms = self.inverse_norms
         return self if norms is None else replace(self, inverse_norms=norms[rows])
 
     def train(self, half: Array, out: NDArray[Any]) -> None:
-        """Write the training matrix; ``half``, its lower triangle, is then so up to scale."""
+        """Write the normalized training matrix to ``out``, from its lower triangle ``half``.
+
+        Afterwards ``half`` is the normalized triangle up to scale.
+        """
         if self.means is not None:
             triangle.center(half, self.means)
         if self.inverse_norms is not None:
@@ -77,13 +80,15 @@ class Normalizer:
         triangle.unpack(half, 1.0 if math.isnan(self.scale) else self.scale, out)
 
     def cross(self, K: Array, rows: Any, diagonal: Callable[[], Array]) -> Array:
-        """Normalise in place, and return, a kernel of new rows against training rows.
+        """Normalize a kernel of new rows against training rows in place, and return it.
 
-        If centred, K is against all training rows and ``rows`` picks the columns to return.
-        ``diagonal()`` gives k(x, x) of the new rows, asked for on the sphere alone.
+        If centered, K is against all training rows and ``rows`` picks the columns to return.
+        ``diagonal()`` gives k(x, x) of the new rows; only "sphere" calls it.
         """
         if self.means is not None:
-            means = K.mean(axis=1) - self.means.mean()  # half of the grand mean, as in means
+            means = (
+                K.mean(axis=1) - self.means.mean()
+            )  # minus half of the grand mean, as in ``means``
             K = K[:, rows]
             K -= np.add.outer(means, self.means[rows])
         if self.inverse_norms is not None:
@@ -94,7 +99,7 @@ class Normalizer:
 
 
 def learn_normalizer(normalize: str | None, half: Array, n: int, name: str) -> Normalizer | str:
-    """Learn a normalisation on n training rows; or say, in words, why nothing is left.
+    """Learn a normalization on n training rows; or return the reason to drop the kernel.
 
     ``half`` is the lower triangle of the training matrix.
     """
@@ -111,13 +116,13 @@ def learn_normalizer(normalize: str | None, half: Array, n: int, name: str) -> N
     if center:
         means = triangle.means(half, n)
         means -= 0.5 * means.mean()
-        centred = trace - 2.0 * float(means.sum())
-        if not centred > _NOTHING * trace:
+        centered = trace - 2.0 * float(means.sum())
+        if not centered > _NOTHING * trace:
             return (
-                "it is constant on the training rows, or so nearly that centring leaves mostly "
-                "rounding; if its columns are far from zero, scale them (scale='standard')"
+                "it is constant on the training rows, or so nearly that only rounding is left after "
+                "centering; if its columns are far from zero, scale them (scale='standard')"
             )
-        trace = centred
+        trace = centered
     if scaling == "sphere":
         return Normalizer(np.nan, None, _inverse_root(triangle.diagonal(half, n)))
     target = {"trace": float(n), "unit_trace": 1.0, None: trace}[scaling]

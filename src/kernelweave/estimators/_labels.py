@@ -65,7 +65,7 @@ def read_labels(y: Any, unlabeled: Any) -> tuple[NDArray[Any], NDArray[np.bool_]
     return labels, known
 
 
-def labelled_rows(y: Any, unlabeled: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def labeled_rows(y: Any, unlabeled: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """The same, where it is clear which rows have a label."""
     labels, known = read_labels(y, unlabeled)
     if gaps := [row for row in np.flatnonzero(known) if _is_nothing(labels[row])]:

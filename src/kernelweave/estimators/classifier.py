@@ -36,10 +36,10 @@ from kernelweave.views.table import Table
 
 
 class MKLClassifier(ClassifierMixin, BaseEstimator):
-    """Support vector classifier on a learnt combination of kernels.
+    """Support vector classifier on a learned combination of kernels.
 
     The decision function is f(x) = Σ_m d_m Σ_i k_m(x, x_i) coef_i + b. Kernel weights d_m ≥ 0,
-    Σ_m d_m = 1 (or another norm), and the machine are learnt together; the duality gap certifies
+    Σ_m d_m = 1 (or another norm), and the machine are learned together; the duality gap certifies
     how close both are to the optimum. Two classes.
 
     Parameters
@@ -50,13 +50,13 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         them, stands for ``KernelBank(kernels)``. The bank decides what X may hold.
     C : float or "learn", default=1.0
         Cost of a slack, which is how far a row falls short of its side of the margin; ``inf``
-        allows none, the hard margin. Under the bank's default normalisation it means what it
+        allows none, the hard margin. Under the bank's default normalization it means what it
         means in ``SVC``. "learn", with ``loss="squared_hinge"`` and ``weight_norm=1``: 1/C is
-        learnt with the weights, as that of the identity kernel (a ridge: a number added to the
+        learned with the weights, as that of the identity kernel (a ridge: a number added to the
         diagonal of the kernel matrix). ``weights_`` then sum to less than 1, the rest is the
         identity's; see ``C_``.
     learner : str or learner object, default="auto"
-        How the weights are learnt: a name in ``kernelweave.learners.NAMES``, or an object with
+        How the weights are learned: a name in ``kernelweave.learners.NAMES``, or an object with
         knobs of its own, such as ``kernelweave.learners.simple.Simple(small=1e-3)``. Signed
         weights ("sdp") are for ``TransductiveMKLClassifier``: their kernel is one on the rows given
         alone.
@@ -81,9 +81,9 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     weights_ : ndarray (n_kernels,)
-        Learnt weight of every kernel of the bank, 0 for those it left out.
+        Learned weight of every kernel of the bank, 0 for those it left out.
     raw_weights_ : ndarray (n_kernels,)
-        The same for the kernels before their normalisation (centring aside). NaN under
+        The same for the kernels before their normalization (centering aside). NaN under
         ``normalize="sphere"``, where no single factor relates the two.
     kernel_names_ : ndarray (n_kernels,) of str
         A readable name for every kernel.
@@ -102,7 +102,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
     objective_ : float
         The primal value.
     C_ : float
-        C as given, or as learnt; infinite where the identity got no weight, because kernels
+        C as given, or as learned; infinite where the identity got no weight, because kernels
         separate the training rows without slack.
     n_iter_ : int
         Iterations of the learner.
@@ -113,7 +113,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         "n_svm_solves".
     radius_ : float
         Under the learners ``radius`` and ``radius_bound``: the radius of the smallest ball around
-        the training rows in the feature space of the learnt kernel, Σ_m ``weights_``_m k_m; under
+        the training rows in the feature space of the learned kernel, Σ_m ``weights_``_m k_m; under
         ``RadiusBound(ridge_in_ball=True)`` of that kernel with its ridge.
     solution_ : Solution
         What ``kernelweave.learn`` returned, over the kernels ``bank_.kept`` and all training rows.
@@ -129,7 +129,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
     A pickle (or a copy) holds the support rows and the kernels with a weight, neither the other
     training rows nor any kernel matrix. ``combined_kernel`` therefore works on the fitted object
     only. Two sorts of banks need more to predict, and keep it: ``Precomputed`` its matrix, and
-    centred kernels all training rows.
+    centered kernels all training rows.
 
     Examples
     --------
@@ -247,7 +247,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         if learner.signed and not self._transductive:
             raise ValueError(
                 f"{learner!r} learns signed weights: their kernel is positive semidefinite on the "
-                "rows it is learnt on, and perhaps not beside new ones. Use another learner, or "
+                "rows it is learned on, and perhaps not beside new ones. Use another learner, or "
                 "TransductiveMKLClassifier with the rows to predict among those given to fit."
             )
         formulation = make_formulation(
@@ -311,7 +311,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[(values > 0.0).astype(int)]
 
     def combined_kernel(self, X: Any) -> Array:
-        """The learnt kernel Σ_m d_m k_m(x, x_i) against all training rows, (n_new, n_train).
+        """The learned kernel Σ_m d_m k_m(x, x_i) against all training rows, (n_new, n_train).
 
         Not there after unpickling: a pickle holds the support rows alone.
         """

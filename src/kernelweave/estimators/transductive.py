@@ -3,7 +3,7 @@
     K = ( K_tr     K_tr,t )
         ( K_tr,tᵀ  K_t    )        [lanckriet2004, eq. 17]
 
-Normalisations, traces and semidefiniteness are those of all rows; the machine is over the labelled
+Normalizations, traces and semidefiniteness are those of all rows; the machine is over the labeled
 ones.
 """
 
@@ -17,7 +17,7 @@ from sklearn.utils import _safe_indexing, check_consistent_length
 
 from kernelweave._core.checks import shown
 from kernelweave._core.types import Array
-from kernelweave.estimators._labels import classes_of_known, labelled_rows, read_labels
+from kernelweave.estimators._labels import classes_of_known, labeled_rows, read_labels
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.learners.base import Learner
 from kernelweave.views.table import Table
@@ -26,10 +26,10 @@ _INDUCTION = ("weights", "per_point")
 
 
 class TransductiveMKLClassifier(MKLClassifier):
-    """Complete a partly labelled data set with a learnt combination of kernels.
+    """Complete a partly labeled data set with a learned combination of kernels.
 
-    Rows to predict are given to ``fit`` together with the labelled ones, and marked in y as without
-    a label, as in ``sklearn.semi_supervised``. Kernels are normalised over all rows.
+    Rows to predict are given to ``fit`` together with the labeled ones, and marked in y as without
+    a label, as in ``sklearn.semi_supervised``. Kernels are normalized over all rows.
     ``learner="sdp"`` may give negative weights to kernels, as long as their combination is positive
     semidefinite on all rows.
 
@@ -42,7 +42,7 @@ class TransductiveMKLClassifier(MKLClassifier):
         stand for NA as well. Classes -1 and +1 need another value than the default, and
         cross-validation a number or a string: scikit-learn's splitters refuse None and NaN in y.
     induction : {"weights", "per_point"}, default="weights"
-        How rows are predicted that were not given to ``fit``. "weights": with the kernel learnt,
+        How rows are predicted that were not given to ``fit``. "weights": with the kernel learned,
         which takes weights ≥ 0; where some are negative only rows seen can be predicted.
         "per_point": each by a problem of its own, that of ``fit`` with this row as one more without
         a label [lanckriet2004, §4.8], which costs a fit a row. Rows seen are known again by all
@@ -53,7 +53,7 @@ class TransductiveMKLClassifier(MKLClassifier):
     transduction_ : ndarray (n,)
         A label for every row given to ``fit``: its own, or what is predicted where it has none.
     weights_, kernel_names_, support_, dual_coef_, intercept_, duality_gap_, solution_, classes_, …
-        All attributes of ``MKLClassifier``. Support rows are labelled ones.
+        All attributes of ``MKLClassifier``. Support rows are labeled ones.
 
     Notes
     -----
@@ -61,7 +61,7 @@ class TransductiveMKLClassifier(MKLClassifier):
     fit once for each of them against the others: scikit-learn's OneVsRestClassifier would take rows
     without a label for one class more.
 
-    Where kernels have no parameters learnt from X, and unit diagonals (``normalize="sphere"``),
+    Where kernels have no parameters learned from X, and unit diagonals (``normalize="sphere"``),
     weights ≥ 0 do not depend on how many rows have no label, for the trace allowed grows with them
     [lanckriet2004, eq. 57–58]: rows that come later are predicted as they would have been in X.
 
@@ -143,7 +143,7 @@ class TransductiveMKLClassifier(MKLClassifier):
             raise ValueError(
                 f"induction must be 'weights' or 'per_point', found {shown(self.induction)}"
             )
-        labels, known = labelled_rows(y, self.unlabeled)
+        labels, known = labeled_rows(y, self.unlabeled)
         self.classes_, signs = classes_of_known(labels, known, self.unlabeled)
         everywhere = np.zeros(labels.size)
         everywhere[known] = signs

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# Okabe and Ito's colours, told apart by colour-blind readers too; no yellow, which is too light
+# Okabe and Ito's colors, told apart by color-blind readers too; no yellow, which is too light
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 STYLES = ("-", "--", ":", "-.")
-GREY = "#BBBBBB"
+GRAY = "#BBBBBB"
 X_LABELS = {"seconds": "time (s)", "n_svm_solves": "SVM solves", "iteration": "iteration"}
 Y_LABELS = {"gap": "relative duality gap", "objective": "objective"}
 FEW = 30  # points up to which each of them is marked
@@ -127,7 +127,7 @@ def plot_weight_path(
     names: Sequence[str] | None = None,
     top: int | Sequence[int] = len(COLORS),
 ) -> Axes:
-    """Kernel weights along a regularisation path, C on a log axis.
+    """Kernel weights along a regularization path, C on a log axis.
 
     Parameters
     ----------
@@ -140,8 +140,8 @@ def plot_weight_path(
     names : sequence of str, optional
         One for each kernel; those of the estimators, or numbers from 0 on, where not given.
     top : int or sequence of int
-        So many kernels, those with the largest weight anywhere, have a colour and a name; or
-        which have, in this order, so that panels agree in colours.
+        So many kernels, those with the largest weight anywhere, have a color and a name; or
+        which have, in this order, so that panels agree in colors.
 
     Returns
     -------
@@ -192,8 +192,8 @@ def plot_weight_history(
     names : sequence of str, optional
         One for each kernel; those of the estimator, or numbers from 0 on, where not given.
     top : int or sequence of int
-        So many kernels, those with the largest weight at the end, have a colour and a name; or
-        which have, in this order, so that panels agree in colours.
+        So many kernels, those with the largest weight at the end, have a color and a name; or
+        which have, in this order, so that panels agree in colors.
 
     Returns
     -------
@@ -304,7 +304,7 @@ def _axes(ax: Axes | None) -> Axes:
 
 
 def _look(place: int) -> dict[str, Any]:
-    """Colour and dashes of the line at a place."""
+    """Color and dashes of the line at a place."""
     return {
         "color": COLORS[place % len(COLORS)],
         "linestyle": STYLES[place // len(COLORS) % len(STYLES)],
@@ -315,7 +315,7 @@ def _look(place: int) -> dict[str, Any]:
 def _lines(
     ax: Axes, xs: NDArray[Any], weights: Array, named: NDArray[np.intp], labels: list[str]
 ) -> None:
-    """A line for each kernel ever in use: coloured if it is named, else a thin grey one."""
+    """A line for each kernel ever in use: colored if it is named, else a thin gray one."""
     others = np.setdiff1d(np.flatnonzero(weights.any(axis=0)), named)
     marker = "." if len(xs) <= FEW else ""
     for place, k in enumerate(named):
@@ -325,7 +325,7 @@ def _lines(
         ax.plot(
             np.tile(np.append(xs, np.nan), others.size),
             lines.T.ravel(),
-            color=GREY,
+            color=GRAY,
             linewidth=0.6,
             marker=marker,
             markersize=2.0,

@@ -1,4 +1,4 @@
-"""Learnt weights and their certificate as plain text."""
+"""Learned weights and their certificate as plain text."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def names() -> list[str]:
 
 
 def breast_cancer() -> DataSet:
-    """Wisconsin diagnostic breast cancer, from scikit-learn: 569 tumours, 30 measurements.
+    """Wisconsin diagnostic breast cancer, from scikit-learn: 569 tumors, 30 measurements.
 
     Each of ten properties of the cell nuclei is given by its mean, its standard error and its
     worst value. View ``size``: radius, perimeter, area. View ``shape``: texture, smoothness,
@@ -395,7 +395,7 @@ def _checked(data: DataSet, name: str, known: _Known) -> DataSet:
         members = data.y[:, data.labels.index(label)] if data.labels else data.y == label
         if members.sum() != count:
             raise ValueError(
-                f"{name}: expected {count} rows labelled {label!r}, found {members.sum()} in "
+                f"{name}: expected {count} rows labeled {label!r}, found {members.sum()} in "
                 f"{data.origin}."
             )
     return data

@@ -7,7 +7,7 @@
 
 all subject to y_i(f(x_i) + b) ≥ 1 − ξ_i, ξ ≥ 0, f in the space of K_θ = Σ_m θ_m K_m. They are
 written for reference and comparison, one machine and one ball a call; the learners ``radius`` and
-``radius_bound`` minimise the first two. Kernels under which all points coincide count as zero.
+``radius_bound`` minimize the first two. Kernels under which all points coincide count as zero.
 A ``ConvergenceWarning`` says where a machine's duality gap stays above ``tol``.
 """
 
@@ -136,7 +136,7 @@ def minimize_penalized_radius(
     tol: float = 1e-6,
     max_iter: int = 1000,
 ) -> Array:
-    """Weights θ ≥ 0 that minimise (23), by projected gradient from ``start``.
+    """Weights θ ≥ 0 that minimize (23), by projected gradient from ``start``.
 
     It ends when the gradient promises a relative fall of less than ``tol``, as far as θ ≥ 0 allows.
     """
@@ -207,7 +207,7 @@ def radius_gap(
 def estimation_error_bound(
     n: float, margin: float, radius: float, pseudodimension: float, delta: float
 ) -> float:
-    """Bound of the gap between expected and empirical error of an SVM with a learnt kernel.
+    """Bound of the gap between expected and empirical error of an SVM with a learned kernel.
 
         √( (8/n) (2 + d log(128en³R²/(γ²d)) + 256 (R²/γ²) log(enγ/(8R)) log(128nR²/γ²) − log δ) )
 

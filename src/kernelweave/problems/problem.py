@@ -133,7 +133,7 @@ def make_formulation(
     """
     if signed and recenter:
         raise ValueError("signed weights go with the trace itself: leave recenter=False")
-    constrained = trace is not None or recenter or signed or isinstance(C, str)
+    constrained = trace is not None or recenter or signed
     check_norm(weight_norm, constrained)
     if trace is not None:
         trace = check_number("trace", trace)

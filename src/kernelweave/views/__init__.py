@@ -1,1 +1,1 @@
-"""A table of data, its views, and the rows that a kernel reads."""
+"""Tables, views of their columns, and the rows that kernels read."""

@@ -1,4 +1,4 @@
-"""Views: named sets of columns, asked for by name, position, slice or mask."""
+"""Views: named sets of columns, selected by name, position, slice or mask."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAMED = ("all", "each", "all+each")
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Columns of X under a name; numbers are seen as (x − shift)·factor if these are set."""
+    """A named set of columns of X; kernels see (x − shift)·factor if these are set."""
 
     name: str
     columns: tuple[int, ...]
@@ -25,15 +25,15 @@ class View:
     factor: Array | None = None
 
     def standardized(self, table: Table) -> View:
-        """The view with each column at mean 0 and variance 1 on these rows.
+        """The view with each column scaled to mean 0 and variance 1 on these rows.
 
-        A column constant on these rows is seen as 0 everywhere: nothing is known of its scale.
+        A column that is constant on these rows becomes 0 everywhere: its scale is unknown.
         """
         values = table.floats(self.columns)
         with np.errstate(over="ignore", invalid="ignore"):
             shift, deviation = values.mean(axis=0), values.std(axis=0)
         if not (np.isfinite(shift).all() and np.isfinite(deviation).all()):
-            raise ValueError(f"View {self.name!r}: values too large to standardise (overflow).")
+            raise ValueError(f"View {self.name!r}: values too large to standardize (overflow).")
         varies = (values.max(axis=0) > values.min(axis=0)) & (deviation > 0)
         factor = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=varies)
         return replace(self, shift=shift, factor=factor)
@@ -60,7 +60,7 @@ def make_views(views: Any, table: Table) -> list[View]:
 
 
 def find_columns(columns: Any, table: Table, who: str) -> tuple[int, ...]:
-    """Positions of ``columns``: names, integers, a slice or a mask; ``who`` asks for them."""
+    """Positions of ``columns``: names, integers, a slice or a mask; ``who`` begins errors."""
     if isinstance(columns, str):
         found = [_by_name(columns, table, who)]
     elif isinstance(columns, slice):
@@ -112,9 +112,9 @@ def _by_position(position: int, table: Table, who: str) -> int:
 def _by_name(name: str, table: Table, who: str) -> int:
     if table.names is None:
         raise ValueError(
-            f"{who}: column {name!r} is asked for by name, but X has no column names; "
+            f"{who}: column {name!r} is requested by name, but X has no column names; "
             "pass a pandas DataFrame, or give positions. In a pipeline, "
-            '.set_output(transform="pandas") on the steps before keeps the names.'
+            '.set_output(transform="pandas") on the earlier steps keeps the names.'
         )
     count = table.names.count(name)
     if count == 1:

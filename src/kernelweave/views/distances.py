@@ -1,8 +1,8 @@
-"""Squared distances between rows from their products: |x − z|² = |x|² + |z|² − 2 xᵀz.
+"""Squared distances between rows from inner products: |x − z|² = |x|² + |z|² − 2 xᵀz.
 
-Rows are taken about their mean, so that columns far from zero lose no digits. Rows much nearer to
-each other than to the mean would: for these it is Σ_j (x_j − z_j)², so that every distance is right
-to twelve digits, that of equal rows zero.
+Rows are centered first, so that columns far from zero lose no digits. For rows much nearer to each
+other than to the mean, Σ_j (x_j − z_j)² is summed directly. Every distance is then accurate to
+twelve digits, and equal rows have distance zero.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ import numpy as np
 from kernelweave._core.jit import ordered_jit
 from kernelweave._core.types import Array
 
-_NEAR = 1e-3  # share of |x|² + |z|² below which |x − z|² is summed by itself
+_NEAR = 1e-3  # share of |x|² + |z|² below which |x − z|² is summed directly
 
 
 def sq_distances(a: Array, b: Array, out: Array | None = None) -> Array:
     """|x − z|² for x in ``a``, z in ``b``; exactly symmetric if a is b.
 
-    The mean is that of ``b``.
+    Both are centered by the mean of ``b``.
     """
     if a.shape[1] == 1:
         out = np.subtract.outer(a[:, 0], b[:, 0], out=out)
         return np.multiply(out, out, out=out)
-    centre = b.mean(axis=0)
-    right = b - centre
-    left = right if a is b else a - centre
+    center = b.mean(axis=0)
+    right = b - center
+    left = right if a is b else a - center
     out = np.matmul(left, right.T, out=out)  # BLAS mirrors one triangle where a is b
     _from_products(a, sq_norms(left), b, sq_norms(right), out)
     return out
 
 
 def sq_norms(x: Array) -> Array:
-    """|x|² of every row, infinite where it overflows."""
+    """|x|² of every row; infinite on overflow."""
     with np.errstate(over="ignore"):
         return np.einsum("ij,ij->i", x, x)
 
 
 @ordered_jit
 def from_half_products(x: Any, norms: Any, out: Any) -> None:
-    """Write |x_i − x_j|² in place of products, where ``out`` is a lower triangle.
+    """Replace the products in ``out``, a lower triangle, by |x_i − x_j|².
 
-    ``norms`` and products are those of rows about some mean, ``x`` the rows themselves.
+    ``norms`` and products belong to the centered rows; ``x`` holds the rows themselves.
     """
     for i in range(x.shape[0]):
         target = out[i * (i + 1) // 2 :]
@@ -59,7 +59,7 @@ def _from_products(a: Any, a_norms: Any, b: Any, b_norms: Any, out: Any) -> None
 
 @ordered_jit
 def _finish(row: Any, norm: float, rows: Any, norms: Any, count: int, target: Any) -> None:
-    """|x − z|² in place of xᵀz, for x = ``row`` and the first ``count`` of ``rows``."""
+    """Replace xᵀz by |x − z|², for x = ``row`` and the first ``count`` of ``rows``."""
     near = 0
     for j in range(count):
         total = norm + norms[j]

@@ -1,4 +1,4 @@
-"""Rows of X as one view sees them, and what all kernels of a view share: products, distances."""
+"""Rows of X in one view, and the products and distances that kernels of a view share."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from kernelweave.views.columns import View
 from kernelweave.views.distances import from_half_products, sq_distances, sq_norms
 from kernelweave.views.table import Table
 
-_ENOUGH = 1000  # rows from which a median distance is taken
+_ENOUGH = 1000  # at most this many rows are used for a median distance
 _STEP = 256  # rows of a matrix computed at a time
 
 
 class Rows:
-    """Rows of X in one view, converted to what a kernel asks for when it first asks."""
+    """Rows of X in one view; conversions happen on first use and are cached."""
 
     def __init__(self, table: Table, view: View) -> None:
         self.table = table
@@ -33,11 +33,11 @@ class Rows:
 
     @cached_property
     def raw(self) -> NDArray[Any]:
-        """The columns as they came, floats if all of them are numbers."""
+        """The columns unchanged; floats if all of them are numbers."""
         return self.table.raw(self.view.columns)
 
     def only_column(self, who: str, what: str, advice: str = "") -> NDArray[Any]:
-        """The one column of the view, as it came; ``who`` asks for it as ``what``."""
+        """The only column of the view, unchanged; errors say that ``who`` needs ``what``."""
         if self.raw.shape[1] != 1:
             raise ValueError(
                 f"{who} takes one column of {what}; view {self.view.name!r} has "
@@ -47,7 +47,7 @@ class Rows:
 
     @cached_property
     def values(self) -> Array:
-        """The columns as finite floats, standardised if the view says so."""
+        """The columns as finite floats, standardized if the view is."""
         values = self.table.floats(self.view.columns)
         if self.view.shift is not None and self.view.factor is not None:
             values -= self.view.shift
@@ -80,23 +80,23 @@ class Rows:
         return {"table": self.table, "view": self.view, "_memory": {}}
 
     def remember(self, key: Hashable, compute: Callable[[], Array]) -> Array:
-        """``compute()``, once for each key: features several kernels read off these rows."""
+        """``compute()``, cached by key: for features that several kernels share."""
         if key not in self._memory:
             self._memory[key] = compute()
         return self._memory[key]
 
 
 class Scratch:
-    """Arrays that one view's pair hands on to the next.
+    """Work arrays that successive pairs reuse.
 
-    Fresh memory costs more than the arithmetic done in it: the system clears every page.
+    Allocating new memory costs more than the arithmetic, because the system clears every page.
     """
 
     def __init__(self) -> None:
         self._arrays: dict[str, Array] = {}
 
     def __call__(self, use: str, shape: tuple[int, ...]) -> Array:
-        """An uninitialised array of this shape, the same memory for the same use."""
+        """An uninitialized array of this shape; the same ``use`` gets the same memory."""
         size = math.prod(shape)
         flat = self._arrays.get(use)
         if flat is None or flat.size < size:
@@ -107,7 +107,7 @@ class Scratch:
 class Pair:
     """Products and distances between the rows ``a`` and ``b`` of one view, each computed once.
 
-    They live in ``scratch``: a pair is done with when the next one begins.
+    They are stored in ``scratch``, which the next pair overwrites.
     """
 
     def __init__(self, a: Rows, b: Rows, scratch: Scratch | None = None) -> None:
@@ -117,16 +117,16 @@ class Pair:
 
     @property
     def same(self) -> bool:
-        """Whether these are rows and themselves."""
+        """Whether both sides are the same rows."""
         return self.a is self.b
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of all arrays about this pair: the number of rows on either side."""
+        """The shape of all arrays of this pair: the number of rows on each side."""
         return len(self.a), len(self.b)
 
     def scratch(self, use: str) -> Array:
-        """Room for an array about this pair, until the next asks for the same use."""
+        """A work array of this pair's shape, valid until the same ``use`` is requested again."""
         return self._scratch(use, self.shape)
 
     @cached_property
@@ -155,21 +155,21 @@ class Pair:
         return out
 
     def blocks(self) -> Iterator[tuple[slice, slice]]:
-        """Rows of ``a``, some at a time, and the rows of ``b`` that they are compared with."""
+        """Blocks of rows of ``a``, each with the rows of ``b`` to compare it with."""
         for start in range(0, len(self.a), _STEP):
             yield slice(start, start + _STEP), slice(None)
 
     def put(self, rows: slice, block: Array, out: Array) -> None:
-        """Write what was computed for one of the ``blocks`` into its place."""
+        """Write the result for one of the ``blocks`` into ``out``."""
         out[rows] = block
 
     def outer(self, u: Array, v: Array, out: Array) -> None:
-        """Write u_i v_j for every pair, u_i of row i of ``a`` and v_j of row j of ``b``."""
+        """Write u_i v_j for every row i of ``a`` and row j of ``b``."""
         np.multiply.outer(u, v, out=out)
 
 
 class Gram(Pair):
-    """Rows and themselves: all arrays are lower triangles (``kernelweave.views.triangle``).
+    """Rows against themselves; all arrays are lower triangles (``kernelweave.views.triangle``).
 
     Distances are exactly zero on the diagonal.
     """
@@ -194,24 +194,24 @@ class Gram(Pair):
         if x.shape[1] == 1:
             triangle.sq_differences(x[:, 0], out)
         else:
-            centred = x - x.mean(axis=0)
-            norms = sq_norms(centred)
+            centered = x - x.mean(axis=0)
+            norms = sq_norms(centered)
             if not np.isfinite(norms).all():
                 raise ValueError(
                     f"X: columns of view {self.a.view.name!r} reach {np.abs(x).max():.3g}, too "
-                    "large to square. Scale them, or let scale='standard' of KernelBank do it."
+                    "large to square. Scale them, or use KernelBank(scale='standard')."
                 )
-            self._products(centred, out)
+            self._products(centered, out)
             from_half_products(x, norms, out)
         return out
 
     def blocks(self) -> Iterator[tuple[slice, slice]]:
-        """Some rows at a time, and those up to the last of them."""
+        """Blocks of rows, each with all rows up to its last."""
         for start in range(0, len(self.a), _STEP):
             yield slice(start, start + _STEP), slice(start + _STEP)
 
     def put(self, rows: slice, block: Array, out: Array) -> None:
-        """Write a block, which reaches as far as the diagonal or farther, into its place."""
+        """Write a block, which reaches at least to the diagonal, into ``out``."""
         triangle.pack(np.ascontiguousarray(block), rows.start, out)
 
     def outer(self, u: Array, v: Array, out: Array) -> None:
@@ -219,7 +219,7 @@ class Gram(Pair):
         triangle.products(np.ascontiguousarray(u), out)
 
     def whole(self) -> Pair:
-        """The same rows, arrays about them as whole matrices."""
+        """The same rows as a pair whose arrays are whole matrices."""
         return Pair(self.a, self.b, self._scratch)
 
     def _products(self, x: Array, out: Array) -> Array:
@@ -232,7 +232,7 @@ class Gram(Pair):
 
 
 def _apart(distances: Array) -> Array:
-    """Distances between rows that differ: those that are not zero up to rounding."""
+    """Distances between rows that differ, up to rounding."""
     return distances[distances > 1e-12 * distances.max(initial=0.0)]
 
 

@@ -1,8 +1,7 @@
-"""What X holds: one reading of arrays, lists and data frames, column by column.
+"""Reads X: arrays, lists of rows and data frames, column by column.
 
-Columns of numbers become floats once. Columns of anything else (strings, dates, objects) stay as
-they came, for the kernels that ask for them; a kernel that needs numbers says which column stands
-in its way.
+Columns of numbers are converted to floats once. All other columns (strings, dates, objects) stay
+unchanged for kernels that read them. If a numeric kernel meets such a column, the error names it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _NUMBERS = "biuf"  # NumPy's kinds of real numbers
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of X: ``numbers`` (n, d), and ``objects`` (n, d) as given if some column has none."""
+    """Rows of X: ``numbers`` (n, d), and ``objects`` (n, d), unchanged, if not all are numbers."""
 
     numbers: Array
     objects: NDArray[Any] | None
@@ -33,7 +32,7 @@ class Table:
 
     @classmethod
     def read(cls, X: Any) -> Table:
-        """Read a 2-D array, a list of rows or a data frame; refuse what no kernel could use."""
+        """Read a 2-D array, a list of rows or a data frame; refuse unusable input."""
         if isinstance(X, cls):
             return X
         if is_sparse(X):
@@ -66,17 +65,17 @@ class Table:
         return self.numbers.shape[1]
 
     def take(self, rows: Any) -> Table:
-        """Some of the rows, as a table of its own that shares no memory."""
+        """Some of the rows, as a copy."""
         objects = None if self.objects is None else self.objects[rows].copy()
         return Table(self.numbers[rows].copy(), objects, self.numeric, self.names)
 
     def block(self, rows: slice) -> Table:
-        """Consecutive rows, sharing memory."""
+        """Consecutive rows, as a view of the same memory."""
         objects = None if self.objects is None else self.objects[rows]
         return Table(self.numbers[rows], objects, self.numeric, self.names)
 
     def join(self, other: Table) -> Table:
-        """These rows, and after them those of ``other``."""
+        """These rows followed by those of ``other``."""
         other.check_like(self)
         numeric = self.numeric & other.numeric
         objects = None if numeric.all() else np.vstack([self._objects, other._objects])
@@ -84,7 +83,7 @@ class Table:
         return Table(numbers, objects, numeric, self.names)
 
     def find(self, other: Table) -> NDArray[np.intp]:
-        """For each row of ``other`` the number of one here that equals it, −1 if there is none."""
+        """For each row of ``other``, the number of an equal row here, or −1."""
         other.check_like(self)
         numbers = {key: number for number, key in enumerate(self._keys())}
         return np.array([numbers.get(key, -1) for key in other._keys()], dtype=np.intp)
@@ -94,25 +93,25 @@ class Table:
         return self.numbers.astype(object) if self.objects is None else self.objects
 
     def _keys(self) -> Iterator[tuple[Any, ...]]:
-        """What tells rows apart, one for each; NaN counts as one value."""
+        """A key per row; equal rows have equal keys, and NaN equals NaN."""
         numbers = np.where(np.isnan(self.numbers), np.nan, self.numbers + 0.0)  # −0 is 0
         for row in range(len(self)):
             words = () if self.objects is None else self.objects[row, ~self.numeric]
             yield numbers[row].tobytes(), *(_token(word) for word in words)
 
     def label(self, column: int) -> str:
-        """Name of a column, ``x3`` for the fourth of an array."""
+        """Name of a column; ``x3`` for the fourth column of an array."""
         return f"x{column}" if self.names is None else str(self.names[column])
 
     def raw(self, columns: Sequence[int]) -> NDArray[Any]:
-        """Columns as they came: floats where all of them hold numbers, else objects."""
+        """Columns unchanged: floats if all of them hold numbers, else objects."""
         index = list(columns)
         if self.objects is None or self.numeric[index].all():
             return self.numbers[:, index]
         return self.objects[:, index]
 
     def floats(self, columns: Sequence[int]) -> Array:
-        """Columns as finite floats; an error names the columns that are not."""
+        """Columns as finite floats; errors name the columns that cannot be converted."""
         for column in columns:
             if not self.numeric[column]:
                 self._refuse(column)
@@ -124,11 +123,11 @@ class Table:
         return values
 
     def constant(self, columns: Sequence[int]) -> bool:
-        """Whether every one of these columns has the same value in all rows."""
+        """Whether each of these columns has one value in all rows."""
         return all(_is_constant(self.raw([column])[:, 0]) for column in columns)
 
     def check_like(self, other: Table) -> None:
-        """Raise ValueError unless this table has the columns of ``other``, seen at fit."""
+        """Raise ValueError unless this table has the columns of ``other``, the table of ``fit``."""
         if self.n_columns != other.n_columns:
             raise ValueError(
                 f"X has {self.n_columns} features, but KernelBank is expecting "
@@ -159,8 +158,8 @@ class Table:
                 raise type(error)(told) from error
         raise ValueError(
             f"Column {name!r} of X does not hold numbers but strings, found "
-            f"{shown(self.objects[0, column])}; all of them convert: use pd.to_numeric, or "
-            "astype(float) for an array."
+            f"{shown(self.objects[0, column])}; all of them can be converted: use pd.to_numeric, "
+            "or astype(float) for an array."
         )
 
     def _describe_gaps(self, columns: Sequence[int], values: Array, bad: NDArray[np.bool_]) -> str:
@@ -185,7 +184,7 @@ def _as_array(X: Any) -> NDArray[Any]:
         return X.to_numpy(dtype=np.float64 if plain else object, na_value=np.nan)
     data = np.asarray(X)
     if data.dtype.kind in "US" and not hasattr(X, "dtype"):
-        data = np.asarray(X, dtype=object)  # else NumPy spells the numbers of mixed rows as text
+        data = np.asarray(X, dtype=object)  # else NumPy turns numbers in mixed rows into text
     return data
 
 
@@ -216,7 +215,7 @@ def _as_numbers(column: NDArray[Any]) -> Array | None:
 
 
 def _token(value: Any) -> Any:
-    """``value``, or what stands for it where it has no hash."""
+    """``value``, or its pickle if it is not hashable."""
     try:
         hash(value)
     except TypeError:
@@ -233,5 +232,5 @@ def _is_constant(column: NDArray[Any]) -> bool:
 def _same(a: Any, b: Any) -> bool:
     try:
         return bool(np.all(a == b))
-    except ValueError:  # arrays of other shapes
+    except ValueError:  # arrays of different shapes
         return False

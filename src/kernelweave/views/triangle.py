@@ -1,10 +1,10 @@
-"""Lower triangles of symmetric matrices, row by row: (i, j) with j ≤ i stands at i(i + 1)/2 + j.
+"""Lower triangles of symmetric matrices, row by row: (i, j) with j ≤ i is at i(i + 1)/2 + j.
 
-A kernel of rows and themselves is computed once for each pair of rows, in half the memory, and
-written out by one pass that normalises it on the way.
+A training matrix is computed once per pair of rows, in half the memory; one final pass normalizes
+it and writes the whole matrix.
 
-Entries are computed in the order written, as NumPy computes those against new rows: the bits are
-the same.
+Operations are done in the order written, as NumPy does against new rows, so that results are equal
+to the last bit.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import numpy as np
 
 from kernelweave._core.jit import jit, ordered_jit
 
-PART = 128  # rows added up by themselves, so that rounding does not grow with their number
+PART = 128  # rows summed separately, so that rounding does not grow with their number
 
 
 def size(n: int) -> int:
-    """Entries in the triangle of an n × n matrix."""
+    """Number of entries in the triangle of an n × n matrix."""
     return n * (n + 1) // 2
 
 
 @ordered_jit
 def pack(rows: Any, first: int, out: Any) -> None:
-    """Put the rows ``first``, … of a matrix, as far as its diagonal, into their places."""
+    """Copy rows ``first``, … of a matrix, up to the diagonal, into the triangle ``out``."""
     for i in range(rows.shape[0]):
         width = first + i + 1
         source, target = rows[i], out[width * (width - 1) // 2 :]
@@ -98,7 +98,7 @@ def means(triangle: Any, n: int) -> Any:
 
 @ordered_jit
 def center(triangle: Any, shift: Any) -> None:
-    """Write k_ij − shift_i − shift_j in place of k_ij."""
+    """Replace k_ij by k_ij − shift_i − shift_j."""
     for i in range(shift.shape[0]):
         row = triangle[i * (i + 1) // 2 :]
         for j in range(i + 1):
@@ -107,7 +107,7 @@ def center(triangle: Any, shift: Any) -> None:
 
 @ordered_jit
 def rescale(triangle: Any, factor: Any) -> None:
-    """Write factor_i factor_j k_ij in place of k_ij."""
+    """Replace k_ij by factor_i factor_j k_ij."""
     for i in range(factor.shape[0]):
         row = triangle[i * (i + 1) // 2 :]
         for j in range(i + 1):
@@ -116,10 +116,10 @@ def rescale(triangle: Any, factor: Any) -> None:
 
 @ordered_jit
 def unpack(triangle: Any, scale: float, out: Any) -> None:
-    """The whole matrix times ``scale``, row by row: memory not in cache is slow elsewhere.
+    """Write the whole matrix times ``scale``, row by row, which suits the cache.
 
-    Four rows at a time, so that right of the diagonal four neighbours in a row of the triangle are
-    read at once. ``out`` may be float32.
+    Works on four rows at a time, so that right of the diagonal four adjacent entries of the
+    triangle are read at once. ``out`` may be float32.
     """
     n = out.shape[0]
     for i in range(n):

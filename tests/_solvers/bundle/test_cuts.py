@@ -6,6 +6,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from _helpers.opened import opened, problem_of
 from _helpers.references import (
     Problem,
     awkward,
@@ -17,16 +18,18 @@ from _helpers.references import (
 )
 
 from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
-from kernelweave.machines.oracle import Oracle
+from kernelweave.machines.evaluator import Evaluator
+from kernelweave.machines.incumbent import Incumbent
 from kernelweave.problems.losses import hinge, squared_hinge
 from kernelweave.problems.weight_sets import WeightSet
 from kernelweave.stacks.dense import KernelStack
 
+Pair = tuple[Evaluator, Incumbent]
 
-def oracle_for(problem: Problem, loss: str = "hinge") -> Oracle:
+
+def pair_for(problem: Problem, loss: str = "hinge") -> Pair:
     lower = {"hinge": hinge, "squared_hinge": squared_hinge}[loss]
-    simplex = WeightSet(np.ones(len(problem.K)))
-    return Oracle(KernelStack(problem.K), lower(problem.y, problem.C), simplex)
+    return opened(problem_of(problem.K, lower(problem.y, problem.C)))
 
 
 def by_hand(problem: Problem, v: np.ndarray, ridge: float = 0.0) -> float:
@@ -40,13 +43,13 @@ def weights_to_try(m: int) -> list[np.ndarray]:
     return [np.full(m, 1.0 / m), *np.eye(m)[:3], *rng.dirichlet(np.ones(m), 4)]
 
 
-def bundle(problem: Problem, loss: str = "hinge") -> tuple[Oracle, Cuts]:
+def bundle(problem: Problem, loss: str = "hinge") -> Cuts:
     """A bundle from a few solves at arbitrary weights."""
-    oracle = oracle_for(problem, loss)
-    cuts = Cuts(oracle, tol=1e-6)
+    evaluator, incumbent = pair_for(problem, loss)
+    cuts = Cuts(evaluator, incumbent, tol=1e-6)
     for e in weights_to_try(len(problem.K)):
-        cuts.add(oracle.solve(e, 1e-6))
-    return oracle, cuts
+        cuts.add(evaluator.solve(e, 1e-6))
+    return cuts
 
 
 # --- cuts and aggregates ------------------------------------------------------------------------
@@ -56,9 +59,9 @@ def bundle(problem: Problem, loss: str = "hinge") -> tuple[Oracle, Cuts]:
 @pytest.mark.parametrize("make", [rank_one, far_scaled, with_zero])
 def test_cuts_lie_below_J(make, loss: str) -> None:
     problem = make(0)
-    _, cuts = bundle(problem, loss)
+    cuts = bundle(problem, loss)
     for e in np.random.default_rng(5).dirichlet(np.ones(len(problem.K)), 5):
-        above = oracle_for(problem, loss).solve(e, 1e-9)
+        above = pair_for(problem, loss)[0].solve(e, 1e-9)
         assert cuts.model(e) <= above.primal * (1 + 1e-9)
 
 
@@ -66,8 +69,8 @@ def test_cuts_lie_below_J(make, loss: str) -> None:
 @pytest.mark.parametrize("make", [rank_one, far_scaled, with_zero])
 def test_the_aggregate_is_feasible_and_beats_its_linear_bound(make, loss: str) -> None:
     problem = make(1)
-    oracle, cuts = bundle(problem, loss)
-    qp, rng = oracle.qp, np.random.default_rng(0)
+    cuts = bundle(problem, loss)
+    qp, rng = cuts.evaluator.problem.qp, np.random.default_rng(0)
     best = qcqp_optimum(problem.K, problem.y, problem.C, loss)
     for multipliers in (*rng.dirichlet(np.ones(len(cuts.v)), 20), np.eye(len(cuts.v))[2]):
         v = multipliers @ np.array(cuts.v)
@@ -80,20 +83,23 @@ def test_the_aggregate_is_feasible_and_beats_its_linear_bound(make, loss: str) -
         assert value <= best * (1 + 1e-6)
 
 
-def test_the_oracle_keeps_the_best_bound() -> None:
+def test_the_incumbent_keeps_the_best_bound() -> None:
     problem = rank_one(2, C=1.0)
-    oracle, cuts = bundle(problem)
-    before = oracle.dual
+    cuts = bundle(problem)
+    incumbent = cuts.incumbent
+    before = incumbent.bound.value
     assert before == pytest.approx(max(by_hand(problem, v) for v in cuts.v), rel=1e-12)
     cuts.bound()
-    assert oracle.dual > before  # no single solution is as good as a combination here
-    point = oracle.finish(tol=0.0)
-    assert oracle.dual == pytest.approx(by_hand(problem, oracle.dual_v), rel=1e-12)
-    assert point.primal == oracle.best.primal
+    assert incumbent.bound.value > before  # no single solution is as good as a combination here
+    assert incumbent.bound.by == "mixture"
+    exact = cuts.evaluator.bound(incumbent.bound.v)
+    assert exact.value == pytest.approx(by_hand(problem, incumbent.bound.v), rel=1e-12)
+    assert exact.value >= incumbent.bound.value * (1 - 1e-12)
 
 
 def test_thinning_keeps_the_useful_half() -> None:
-    oracle, cuts = bundle(rank_one(0))
+    cuts = bundle(rank_one(0))
+    qp = cuts.evaluator.problem.qp
     cuts.size = 8
     multipliers = np.array([0.5, 0.0, 0.0, 0.2, 0.0, 0.0, 0.2, 0.1])
     kept = [cuts.v[k] for k in (0, 3, 6, 7)]
@@ -102,22 +108,25 @@ def test_thinning_keeps_the_useful_half() -> None:
     for v in kept:
         assert any(v is other for other in cuts.v)
     for linear, v in zip(cuts.linear, cuts.v, strict=True):
-        assert linear == pytest.approx(float(oracle.qp.linear @ v), rel=1e-12)
+        assert linear == pytest.approx(float(qp.linear @ v), rel=1e-12)
 
 
 def test_q_is_the_gradient() -> None:
     """∂J/∂e_m = −½ q_m by finite differences, on a smooth problem."""
     problem = awkward()[0]
     stack = KernelStack(problem.K)
-    oracle = Oracle(stack, squared_hinge(problem.y, 1.0), WeightSet(np.linspace(0.5, 2.0, stack.m)))
+    weight_set = WeightSet(np.linspace(0.5, 2.0, stack.m))
+    qp = squared_hinge(problem.y, 1.0)
+    evaluator, _ = opened(problem_of(stack, qp, weight_set=weight_set))
     e = np.random.default_rng(0).dirichlet(np.ones(stack.m))
-    point = oracle.solve(e, 1e-12)
+    point = evaluator.solve(e, 1e-12)
     step = 1e-5
     for m in range(stack.m):
         ahead, behind = e.copy(), e.copy()
         ahead[m] += step
         behind[m] -= step
-        slope = (oracle.solve(ahead, 1e-12).value - oracle.solve(behind, 1e-12).value) / (2 * step)
+        up, down = (evaluator.solve(x, 1e-12).value for x in (ahead, behind))
+        slope = (up - down) / (2 * step)
         assert slope == pytest.approx(-0.5 * point.q[m], rel=1e-5)
 
 
@@ -135,31 +144,32 @@ def test_single_solutions_stall_and_the_bundle_does_not(seed: int) -> None:
     """J has a kink at the best weights, and the SVM's solution there is one of many."""
     problem = coarse(seed)
     best = qcqp_optimum(problem.K, problem.y, problem.C)
-    oracle = oracle_for(problem)
-    cuts = Cuts(oracle, tol=1e-6)
-    cuts.add(oracle.solve(oracle.weight_set.uniform(), 1e-6))
+    evaluator, incumbent = pair_for(problem)
+    cuts = Cuts(evaluator, incumbent, tol=1e-6)
+    cuts.add(evaluator.solve(evaluator.weight_set.uniform(), 1e-6))
     solves = 0
-    for _ in islice(descend(oracle, cuts, 1e-6), 300):
+    for _ in islice(descend(cuts), 300):
         solves += 1
-        if oracle.gap <= 1e-6:
+        if incumbent.gap <= 1e-6:
             break
-    assert oracle.gap <= 1e-6
+    assert incumbent.gap <= 1e-6
     assert solves < 200
-    assert oracle.best.primal == pytest.approx(best, rel=2e-6)
-    assert by_hand(problem, oracle.dual_v) == pytest.approx(best, rel=2e-6)
+    assert incumbent.best.primal == pytest.approx(best, rel=2e-6)
+    assert by_hand(problem, incumbent.bound.v) == pytest.approx(best, rel=2e-6)
     # the SVM at these very weights, solved a thousand times as tightly, does not certify them
-    alone = oracle_for(problem).solve(oracle.best.e, 1e-9)
+    alone = pair_for(problem)[0].solve(incumbent.best.e, 1e-9)
     assert alone.primal == pytest.approx(best, rel=2e-6)
     assert (alone.primal - by_hand(problem, alone.v)) / alone.primal > 1e-6
 
 
 @pytest.mark.parametrize("problem", awkward(), ids=repr)
 def test_the_bundle_alone_reaches_1e_4(problem: Problem) -> None:
-    oracle = oracle_for(problem)
-    cuts = Cuts(oracle, tol=1e-4)
-    cuts.add(oracle.solve(oracle.weight_set.uniform(), 1e-4))
-    for _ in islice(descend(oracle, cuts, 1e-4), 500):
-        if oracle.gap <= 1e-4:
+    evaluator, incumbent = pair_for(problem)
+    cuts = Cuts(evaluator, incumbent, tol=1e-4)
+    cuts.add(evaluator.solve(evaluator.weight_set.uniform(), 1e-4))
+    for _ in islice(descend(cuts), 500):
+        if incumbent.gap <= 1e-4:
             break
-    oracle.finish(1e-4)
-    assert oracle.gap <= 1e-4
+    assert incumbent.gap <= 1e-4
+    proven = by_hand(problem, incumbent.bound.v)
+    assert incumbent.best.primal - proven <= 1e-4 * incumbent.best.primal

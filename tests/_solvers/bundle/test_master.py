@@ -11,7 +11,7 @@ import pytest
 from _helpers.references import solve
 from scipy.optimize import linprog
 
-from kernelweave._solvers.bundle import master, wide_master
+from kernelweave._solvers.bundle import interior_point, master
 from kernelweave._solvers.bundle.master import solve_master
 
 
@@ -204,7 +204,7 @@ def test_conditions_hold_over_many_kernels(kind: str, cuts: int, bends: int, del
 
 
 def test_many_kernels_and_few_cuts_need_no_dense_system(monkeypatch) -> None:
-    monkeypatch.setattr(master, "_follow", None)  # would be called otherwise
+    monkeypatch.setattr(master, "NarrowSystem", None)  # would be called otherwise
     for kind in ("plain", "same kernels", "near kernels"):
         a, g, B = many(0, kind, 6, 4)
         e, _, _ = master._interior_point(a, g, np.zeros(150), np.full(150, 0.1), B, 1.0)
@@ -218,7 +218,12 @@ def test_a_step_is_exact_beside_cuts_that_do_not_matter(seed: int) -> None:
     g, D = rng.uniform(0.0, 5.0, (6, 120)), 10.0 ** rng.uniform(-1.0, 6.0, 120)
     theta = 10.0 ** np.array([-6.0, -5.0, 0.0, 6.0, 12.0, 13.0])
     slopes, cuts = rng.standard_normal(120), 1e-3 * rng.standard_normal(6)
-    de, dl, dz, dn = wide_master._system(-g, 0, D, theta)(slopes, cuts, 0.0, 0.0)
+    none = np.zeros(120)
+    program = interior_point.Program(np.zeros(6), g, none, none, np.zeros((0, 120)))
+    system = interior_point.WideSystem(program)
+    system.factor(np.ones(120), D, theta, np.ones(6))
+    miss = interior_point.Miss(slopes, cuts, np.zeros(6), 0.0, 0.0)
+    de, _, dl, dz, dn = system.step(miss)
     np.testing.assert_allclose(D * de - dl @ g + dn, slopes, rtol=0.0, atol=1e-12)
     terms = np.array([theta * dl, g @ de, np.full(6, dz)])
     assert np.all(np.abs(terms.sum(axis=0) - cuts) <= 1e-10 * np.abs(terms).sum(axis=0))
@@ -232,7 +237,7 @@ def test_where_one_system_fails_the_other_is_solved(monkeypatch) -> None:
     a, g, B = many(1, "plain", 6, 4)
     center = np.full(150, 1 / 150)
     best = objective(solve_master(a, g, center, 10.0, B)[0], a, g, center, 10.0, B)
-    monkeypatch.setattr(wide_master, "_system", singular)
+    monkeypatch.setattr(interior_point.WideSystem, "factor", singular)
     e, _ = solve_master(a, g, center, 10.0, B)
     assert objective(e, a, g, center, 10.0, B) == pytest.approx(best, rel=1e-10)
 
@@ -246,9 +251,9 @@ def test_a_dense_step(bends: int, monkeypatch) -> None:
 
     def count(*args):
         sizes.append(args[2].size)
-        return interior_point(*args)
+        return real(*args)
 
-    interior_point = master._interior_point
+    real = master._interior_point
     monkeypatch.setattr(master, "_interior_point", count)
     e, multipliers = solve_master(a, g, center, delta, B)
     assert np.count_nonzero(e) == m

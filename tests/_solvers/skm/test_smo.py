@@ -30,10 +30,16 @@ from kernelweave import KernelStack
 from kernelweave._solvers.skm import pairs as skm_pairs
 from kernelweave._solvers.skm import smo as skm_smo
 from kernelweave._solvers.skm.moreau_yosida import regularise
+from kernelweave._solvers.skm.pairs import Line, Target
 from kernelweave._solvers.svm import smo
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.losses import hinge
 from kernelweave.stacks.identity import WithIdentity
+
+
+def target(a: np.ndarray, d: np.ndarray) -> Target:
+    """All kernels, regularized by a and d."""
+    return Target(np.arange(a.size), a, d)
 
 
 def scales(K: np.ndarray, size: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -59,10 +65,10 @@ def optimum(K: np.ndarray, qp: DualQP, a: np.ndarray, d: np.ndarray) -> float:
 
 
 def run(K: Any, qp: DualQP, a: np.ndarray, d: np.ndarray, **options: Any) -> skm_smo.Inner:
-    stack = K if hasattr(K, "rows") else KernelStack(K)
+    stack = K if hasattr(K, "block") else KernelStack(K)
     rows = skm_smo.Rows(stack, options.pop("limit", 1 << 26))
     options = {"gap_tol": 1e-8, **options}
-    return skm_smo.solve(rows, np.arange(stack.m), qp, a, d, **options)
+    return skm_smo.solve(rows, Target(np.arange(stack.m), a, d), qp, **options)
 
 
 def value(qp: DualQP, found: skm_smo.Inner) -> float:
@@ -154,7 +160,7 @@ def test_some_kernels_of_a_stack() -> None:
     kernels = np.array([1, 2, 5])
     qp, (a, d) = hinge(problem.y, 1.0), scales(problem.K, 0.1)
     rows = skm_smo.Rows(KernelStack(problem.K))
-    found = skm_smo.solve(rows, kernels, qp, a[kernels], d[kernels], gap_tol=1e-8)
+    found = skm_smo.solve(rows, Target(kernels, a[kernels], d[kernels]), qp, gap_tol=1e-8)
     check(problem.K[kernels], qp, a[kernels], d[kernels], found)
 
 
@@ -219,8 +225,8 @@ def test_points_that_cannot_matter_are_left_out() -> None:
     problem = many(700)
     rows = skm_smo.Rows(KernelStack(problem.K))
     qp, (a, d) = hinge(problem.y, 1.0), scales(problem.K, 0.1)
-    found = skm_smo.solve(rows, np.arange(3), qp, a, d, gap_tol=1e-6)
-    found = skm_smo.solve(rows, np.arange(3), qp, 0.5 * a, d, found.v, gap_tol=1e-6)
+    found = skm_smo.solve(rows, Target(np.arange(3), a, d), qp, gap_tol=1e-6)
+    found = skm_smo.solve(rows, Target(np.arange(3), 0.5 * a, d), qp, found.v, gap_tol=1e-6)
     free = np.flatnonzero((found.v > qp.lower) & (found.v < qp.upper))
     assert np.isin(free, rows.points).all() and rows.points.size < 350
 
@@ -231,17 +237,17 @@ def test_rows_are_fetched_once() -> None:
     class Counting(KernelStack):
         fetched = 0
 
-        def rows(self, weights: Any, index: Any) -> Any:
-            Counting.fetched += len(index)
-            return super().rows(weights, index)
+        def block(self, kernel: int, rows: Any, columns: Any) -> Any:
+            Counting.fetched += len(rows)
+            return super().block(kernel, rows, columns)
 
     problem = many()
     rows = skm_smo.Rows(Counting(problem.K))
     qp, (a, d) = hinge(problem.y, 1.0), scales(problem.K, 0.1)
-    first = skm_smo.solve(rows, np.arange(3), qp, a, d, gap_tol=1e-6)
+    first = skm_smo.solve(rows, Target(np.arange(3), a, d), qp, gap_tol=1e-6)
     before = Counting.fetched
     assert before > 0
-    skm_smo.solve(rows, np.arange(3), qp, 0.97 * a, d, first.v, gap_tol=1e-6)
+    skm_smo.solve(rows, Target(np.arange(3), 0.97 * a, d), qp, first.v, gap_tol=1e-6)
     assert Counting.fetched == before
     expected = problem.K[:, rows.points][:, :, rows.points]
     assert (rows.block == expected).all()
@@ -272,7 +278,9 @@ def test_search_finds_the_minimum_along_a_line(seed: int) -> None:
     best = minimize_scalar(along, bounds=(0.0, 1e4), method="bounded", options={"xatol": 1e-9})
     for room in (np.inf, 0.5 * best.x):
         sizes = np.empty(q.size)
-        x, gamma = skm_pairs.search(q, slopes, bends, a, d, 0.0, rise, ridge, room, sizes)
+        x, gamma = skm_pairs.search(
+            Line(q, slopes, bends, rise, ridge, room), target(a, d), 0.0, sizes
+        )
         least = along(min(best.x, room))
         assert along(x) <= least + 0.01 * (along(0.0) - least)
         assert x <= room
@@ -281,16 +289,18 @@ def test_search_finds_the_minimum_along_a_line(seed: int) -> None:
 
 def test_search_stays_where_no_descent_is() -> None:
     q, slopes, bends, a, d = line(0)
-    x, _ = skm_pairs.search(q, np.abs(slopes), bends, a, d, 1.0, 0.0, 0.0, 1.0, np.empty(5))
+    x, _ = skm_pairs.search(
+        Line(q, np.abs(slopes), bends, 0.0, 0.0, 1.0), target(a, d), 1.0, np.empty(5)
+    )
     assert x == 0.0
 
 
 def test_search_says_when_there_is_no_minimum() -> None:
     q, _, _, a, d = line(0)
     flat = np.zeros(5)
-    x, _ = skm_pairs.search(q, flat, flat, a, d, 1.0, 1.0, 0.0, np.inf, np.empty(5))
+    x, _ = skm_pairs.search(Line(q, flat, flat, 1.0, 0.0, np.inf), target(a, d), 1.0, np.empty(5))
     assert x == np.inf
-    x, _ = skm_pairs.search(q, flat, flat, a, d, 1.0, 1.0, 0.0, 0.25, np.empty(5))
+    x, _ = skm_pairs.search(Line(q, flat, flat, 1.0, 0.0, 0.25), target(a, d), 1.0, np.empty(5))
     assert x == 0.25
 
 
@@ -302,4 +312,4 @@ def test_level_from_any_guess(guess: float) -> None:
         sizes[:3] = sizes[0]
         d = rng.uniform(0.2, 3.0, 9)
         expected = regularise(sizes, a, d).gamma
-        assert skm_pairs.level(sizes, a, d, guess) == pytest.approx(expected, rel=1e-12)
+        assert skm_pairs.level(sizes, target(a, d), guess) == pytest.approx(expected, rel=1e-12)

@@ -300,16 +300,16 @@ def test_shrinking_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -
     K, qp = mostly_idle(name, n)
     tol = 1e-8
     shrunk = []
-    within = smo._Task._ascend_within
+    within = smo.Ascent.ascend_rows
 
-    def spy(self: Any, rows: np.ndarray, *args: Any) -> bool:
+    def spy(self: Any, n: int, state: Any, rows: np.ndarray, *args: Any) -> Any:
         shrunk.append(rows.size)
-        return within(self, rows, *args)
+        return within(self, n, state, rows, *args)
 
-    monkeypatch.setattr(smo._Task, "_ascend_within", spy)
+    monkeypatch.setattr(smo.Ascent, "ascend_rows", spy)
     primal, dual = certified(K, qp, tol)
     assert shrunk and min(shrunk) < n
-    monkeypatch.setattr(smo, "_rows_in_play", lambda n, *args: np.arange(n))
+    monkeypatch.setattr(smo, "rows_in_play", lambda n, *args: np.arange(n))
     before = len(shrunk)
     whole_primal, whole_dual = certified(K, qp, tol)
     assert len(shrunk) == before

@@ -84,7 +84,7 @@ def test_same_solution_as_the_squared_machine_at_another_cost(problem: Problem) 
     """min ½u² + CL is min u + (C/γ)L where γ is the best u."""
     K, y, C = problem.K, problem.y, problem.C
     squared = learn(K, y, C=C, learner="skm", tol=1e-9)
-    gamma = paper_form(squared, K, y).gamma
+    gamma = paper_form(squared).gamma
     found = block_norm_machine(K, y, C=C / gamma)
     assert found.primal == pytest.approx((squared.primal + 0.5 * gamma**2) / gamma, rel=1e-5)
 
@@ -156,5 +156,5 @@ def test_a_gap_out_of_reach_is_said() -> None:
 
 
 def test_learnt_C_is_refused() -> None:
-    with pytest.raises(ValueError, match="C must be a number, or one a row, found 'learn'"):
+    with pytest.raises(ValueError, match="C must be a number, or one per row, found 'learn'"):
         block_norm_machine(dense(0).K, dense(0).y, C="learn", loss="squared_hinge")

@@ -46,8 +46,8 @@ class Bundle:
 
     def step_tol(self, share: float, gap: float) -> float:
         """How tightly to solve when a step is judged by a relative fall of about ``share``."""
-        close = max(0.1 * share, 0.01 * self.tol) * self.sharpness
-        return min(inner_tol(gap, self.tol), max(close, TIGHTEST))
+        close = min(inner_tol(gap, self.tol), max(0.1 * share, 0.01 * self.tol))
+        return max(close * self.sharpness, TIGHTEST)
 
     def disappointed(self, share: float) -> None:
         """A step brought nothing: if little was promised, solve more tightly from now on.

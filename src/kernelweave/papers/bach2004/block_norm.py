@@ -66,7 +66,7 @@ def block_norm_machine(
     Parameters
     ----------
     K, y, C, loss
-        As for ``learn``; C is not learnt.
+        As for ``learn``; C is not learned.
     d : array (m,), optional
         What a block costs, positive; 1 each by default.
     tol : float

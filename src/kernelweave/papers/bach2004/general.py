@@ -1,4 +1,4 @@
-"""The support kernel machine for any d_j, regularised by any a_j [bach2004, §2.2, §4.4].
+"""The support kernel machine for any d_j, regularized by any a_j [bach2004, §2.2, §4.4].
 
     min_w  ½(Σ_j d_j‖w_j‖)² + C Σ ξ_i
 

@@ -2,11 +2,11 @@
 
     min_{α, γ}  ½γ² − Σα    s.t.  0 ≤ α ≤ C,  yᵀα = 0,  √(αᵀD(y)K_jD(y)α) ≤ γd_j        (D_K)
 
-The kernel learnt is Σ_j η_j K_j with Σ_j d_j²η_j = 1. On the simplex d_j = 1; with ``trace=c``,
+The kernel learned is Σ_j η_j K_j with Σ_j d_j²η_j = 1. On the simplex d_j = 1; with ``trace=c``,
 d_j² = tr K_j/c, and ζ = γ² solves the problem (L) of [lanckriet2004], whose value is minus twice
 ours. (The paper's §2.3 has d_j in place of d_j².)
 
-``regularized_machine`` solves its regularisation, for any a_j and d_j; the other functions take a
+``regularized_machine`` solves its regularization, for any a_j and d_j; the other functions take a
 problem as ``learn`` does, and look at one point of it.
 """
 
@@ -56,7 +56,7 @@ class SupportKernelMachine:
 def paper_form(solution: Solution) -> SupportKernelMachine:
     """A solution of ``learn`` as (α, η, γ): η = ``weights``, α = y∘``coef``.
 
-    It takes ``weight_norm=1``. A solution with C learnt has a weight more than it shows, that of
+    It takes ``weight_norm=1``. A solution with C learned has a weight more than it shows, that of
     the identity, and no such form.
     """
     if solution.problem is None:
@@ -70,7 +70,7 @@ def paper_form(solution: Solution) -> SupportKernelMachine:
 
 @dataclass(frozen=True, eq=False)
 class RegularizedMachine:
-    """A solution of the regularised machine: α, and all that G(α) is made of [app. C].
+    """A solution of the regularized machine: α, and all that G(α) is made of [app. C].
 
     ``value`` is G(α); ``gap`` says by how much of it, at most, α misses the minimum; ``eps`` is the
     least ε of (OPT_6).
@@ -89,7 +89,7 @@ class RegularizedMachine:
 def regularized_machine(
     problem: Problem, a: ArrayLike, d: ArrayLike, *, tol: float = 1e-6
 ) -> RegularizedMachine:
-    """Minimise G(α) for any a_j > 0 and d_j ≥ 0, to relative gap ``tol`` [bach2004, §4.1].
+    """Minimize G(α) for any a_j > 0 and d_j ≥ 0, to relative gap ``tol`` [bach2004, §4.1].
 
         min_w  ½(Σ_j d_j‖w_j‖)² + ½ Σ_j a_j²‖w_j‖² + C Σ ξ_i                              (R)
 
@@ -156,7 +156,7 @@ def optimal_weights(problem: Problem, alpha: ArrayLike, *, eps1: float) -> tuple
 def sparser_weights(problem: Problem, alpha: ArrayLike, eta: ArrayLike, *, eps2: float) -> Array:
     """Weights on fewer of the kernels of η, α staying ε₂-optimal [bach2004, §3.4].
 
-    Kernels are dropped one by one, the lightest first, while a linear programme finds weights for
+    Kernels are dropped one by one, the lightest first, while a linear program finds weights for
     the rest; ε₁ can only fall. None of those left can be done without, but other kernels of η might
     be fewer: the search is greedy. Where nothing can be dropped, η comes back as it was.
     """
@@ -174,7 +174,7 @@ def sparser_weights(problem: Problem, alpha: ArrayLike, eta: ArrayLike, *, eps2:
 def regularization_bounds(
     K: ArrayLike | Stack, a: ArrayLike, d: ArrayLike, *, C: float, eps: float
 ) -> tuple[float, float]:
-    """(ε₁, ε₂) to which an ε-optimal α of the regularised machine solves the SKM [theorem 1].
+    """(ε₁, ε₂) to which an ε-optimal α of the regularized machine solves the SKM [theorem 1].
 
         ε₁ = nC r(2 + r),  r = max_j a_j²/d_j²,      ε₂ = ε + C max_j a_j² M_j/d_j⁴
 
@@ -216,7 +216,7 @@ class _Form:
         self.d = problem.weight_set.scale**-0.5
 
     def signed(self, alpha: ArrayLike) -> Array:
-        """y∘α at the labelled rows."""
+        """y∘α at the labeled rows."""
         whole = check_vector("alpha", alpha, self.problem.whole.n)
         return np.sign(self.problem.qp.linear) * whole[self.problem.rows]
 

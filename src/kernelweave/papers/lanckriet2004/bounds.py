@@ -63,7 +63,7 @@ class ErrorBound:
     margin_cost : float
         Mean of max(1 − y f, 0) over the rows with labels.
     sampling : float
-        4/√n: what symmetrisation costs.
+        4/√n: what symmetrization costs.
     confidence : float
         2√(log(1/δ)/n), with the share of δ that the margin gets.
     complexity : float

@@ -43,7 +43,7 @@ class MaxDeterminant:
     weights : array (m,)
         μ ≥ 0, with Σ_i μ_i yᵀK_i⁻¹y = n.
     K : array (n, n)
-        The kernel learnt: (Σ_i μ_i K_i⁻¹)⁻¹.
+        The kernel learned: (Σ_i μ_i K_i⁻¹)⁻¹.
     objective : float
         D(K).
     gap : float
@@ -78,7 +78,7 @@ def gp_criterion(K: ArrayLike, y: ArrayLike) -> float:
 def max_determinant(
     K: ArrayLike | Stack, y: ArrayLike, *, noise: float = 0.0, tol: float = 1e-6
 ) -> MaxDeterminant:
-    """Weights μ ≥ 0 that minimise D((Σ_i μ_i (K_i + noise·I)⁻¹)⁻¹).
+    """Weights μ ≥ 0 that minimize D((Σ_i μ_i (K_i + noise·I)⁻¹)⁻¹).
 
     By Newton's method on t(Σ_i μ_i a_i − log det R(μ)) − Σ_i log μ_i for growing t, which takes
     m·n³ operations a step.

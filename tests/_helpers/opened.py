@@ -1,0 +1,26 @@
+"""Problems put together by hand, and the pair that a learner is given."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelweave.learning import _open
+from kernelweave.machines.evaluator import Evaluator
+from kernelweave.machines.incumbent import Incumbent
+from kernelweave.problems.dual_qp import DualQP
+from kernelweave.problems.problem import Formulation, Problem
+from kernelweave.problems.weight_sets import WeightSet
+from kernelweave.progress import Progress
+from kernelweave.stacks.defaults import as_stack
+
+
+def problem_of(K, *qps: DualQP, weight_set: WeightSet | None = None) -> Problem:
+    """The problem of these dual QPs, all rows labelled, by default over the simplex."""
+    stack = as_stack(K)
+    formulation = Formulation(qps, np.ones(stack.n, dtype=bool), C=1.0)
+    return Problem(formulation, stack, stack, weight_set or WeightSet(np.ones(stack.m)))
+
+
+def opened(problem: Problem, own: bool = False) -> tuple[Evaluator, Incumbent]:
+    """Evaluator and incumbent, as ``learn`` opens them."""
+    return _open(problem, Progress(problem), own)

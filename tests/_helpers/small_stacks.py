@@ -1,0 +1,134 @@
+"""Two stacks that hold no n × n array: kernels computed when they are asked for, and factors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kernelweave.stacks.defaults import BlockStack
+from kernelweave.stacks.protocol import NotDense
+
+Array = np.ndarray
+
+
+class OnDemand(BlockStack):
+    """Gaussian kernels on a table X, one for each width, and xxᵀ for each x of ``lines``.
+
+    The width ∞ is the constant kernel. Entries are computed from X block by block, each by the same
+    operations whatever the block. ``largest`` is the size of the largest block asked for so far,
+    ``asked`` the number of entries.
+    """
+
+    def __init__(self, X: Array, widths: Sequence[float], lines: Sequence[Array] = ()) -> None:
+        self.X, self.widths, self.lines = X, tuple(widths), tuple(lines)
+        self.n, self.m = len(X), len(self.widths) + len(self.lines)
+        self.largest = self.asked = 0
+
+    def block(self, kernel: int, rows: Any, columns: Any) -> Array:
+        every = np.arange(self.n)
+        rows, columns = every[rows], every[columns]
+        self.largest = max(self.largest, rows.size * columns.size)
+        self.asked += rows.size * columns.size
+        return self._entries(kernel, rows, columns)
+
+    def _entries(self, kernel: int, rows: Array, columns: Array) -> Array:
+        if kernel >= len(self.widths):
+            x = self.lines[kernel - len(self.widths)]
+            return np.outer(x[rows], x[columns])
+        apart = np.zeros((rows.size, columns.size))
+        for feature in self.X.T:
+            apart += (feature[rows][:, None] - feature[columns]) ** 2
+        return np.exp(-apart / (2.0 * self.widths[kernel] ** 2))
+
+    def diagonals(self) -> Array:
+        """Known without any block."""
+        gaussians = np.ones((len(self.widths), self.n))
+        return np.vstack([gaussians, *(x**2 for x in self.lines)])
+
+    def matrices(self) -> Array:
+        """All kernels as an array (m, n, n), for comparison; not counted."""
+        every = np.arange(self.n)
+        return np.stack([self._entries(k, every, every) for k in range(self.m)])
+
+
+class Factors(BlockStack):
+    """K_k = F_k F_kᵀ, with F_k of as many columns as K_k has ranks."""
+
+    def __init__(self, factors: Sequence[Array]) -> None:
+        self.factors = [np.asarray(F, dtype=float) for F in factors]
+        self.n, self.m = len(self.factors[0]), len(self.factors)
+
+    def block(self, kernel: int, rows: Any, columns: Any) -> Array:
+        F = self.factors[kernel]
+        return F[rows] @ F[columns].T
+
+    def diagonals(self) -> Array:
+        return np.stack([(F**2).sum(axis=1) for F in self.factors])
+
+    def quad_forms(self, v: Any, kernels: Any = None) -> Array:
+        x = np.asarray(v, dtype=float)
+        return np.array([np.sum((F.T @ x) ** 2) for F in self._chosen(kernels)])
+
+    def matvecs(self, v: Any, rows: Any = None, kernels: Any = None) -> Array:
+        x, places = (
+            np.asarray(v, dtype=float),
+            np.arange(self.n)[slice(None) if rows is None else rows],
+        )
+        found = [F[places] @ (F.T @ x) for F in self._chosen(kernels)]
+        return np.stack(found) if found else np.zeros((0, places.size))
+
+    def combined(self, weights: Any) -> FactorsCombined:
+        return FactorsCombined(self, np.asarray(weights, dtype=float))
+
+    def restrict(self, rows: Any) -> Factors:
+        return Factors([F[rows] for F in self.factors])
+
+    def select(self, kernels: Any) -> Factors:
+        return Factors(self._chosen(kernels))
+
+    def _chosen(self, kernels: Any) -> list[Array]:
+        places = np.arange(self.m)[slice(None) if kernels is None else kernels]
+        return [self.factors[k] for k in places]
+
+
+class FactorsCombined:
+    """Σ_k d_k F_k F_kᵀ: all F_k with a weight side by side, and a number for each column."""
+
+    is_dense = False
+
+    def __init__(self, stack: Factors, weights: Array) -> None:
+        active = np.flatnonzero(weights)
+        parts = [stack.factors[k] for k in active]
+        self.n = stack.n
+        self._F = np.hstack([np.zeros((stack.n, 0)), *parts])
+        self._d = np.repeat(weights[active], [F.shape[1] for F in parts])
+
+    def dense(self) -> Array:
+        raise NotDense("factors are kept, no n × n matrix: ask for rows or blocks")
+
+    def diagonal(self) -> Array:
+        return self._F**2 @ self._d
+
+    def rows(self, index: Any) -> Array:
+        return (self._F[index] * self._d) @ self._F.T
+
+    def block(self, rows: Any, columns: Any) -> Array:
+        return (self._F[rows] * self._d) @ self._F[columns].T
+
+    def __matmul__(self, v: Array) -> Array:
+        return self._F @ (self._d * (self._F.T @ v))
+
+    def factor(self) -> tuple[Array, float] | None:
+        return None if (self._d < 0.0).any() else (self._F * np.sqrt(self._d), 0.0)
+
+
+def factors_of(K: Array, drop: float = 1e-15) -> list[Array]:
+    """F_k with F_k F_kᵀ = K_k, but for eigenvalues below ``drop`` of the largest."""
+    found = []
+    for matrix in K:
+        values, vectors = np.linalg.eigh(matrix)
+        keep = values > drop * values[-1]
+        found.append(vectors[:, keep] * np.sqrt(values[keep]))
+    return found
