@@ -29,7 +29,7 @@ def test_standard_scale_ignores_a_column_constant_in_training():
         quiet(KernelBank(Gaussian(), scale="standard"), X).cross(NEW, [1.0]),
         rtol=1e-12,
     )
-    with pytest.raises(ValueError, match="too large to standardise"):
+    with pytest.raises(ValueError, match="too large to standardize"):
         KernelBank(Gaussian(), scale="standard").fit(1e300 * X)
 
 

@@ -83,7 +83,7 @@ def test_bad_data(data, y, error, message):
         ({"kernels": 3}, TypeError, "kernels: an item is a kernel.*found 3"),
         ({"kernels": Gaussian}, TypeError, r"found the class Gaussian; pass an object"),
         ({"kernels": "rbff"}, ValueError, "no kernel named 'rbff'; did you mean 'rbf'"),
-        ({"kernels": [("a", Linear(), "age")]}, ValueError, "column 'age' is asked for by name"),
+        ({"kernels": [("a", Linear(), "age")]}, ValueError, "column 'age' is requested by name"),
         ({"kernels": [("a", Linear(), 9)]}, ValueError, "column 9 is out of range"),
         ({"kernels": KernelBank(views={"a": [0, 9]})}, ValueError, "view 'a': column 9"),
         ({"kernels": KernelBank(normalize="l2")}, ValueError, "normalize must be .*found 'l2'"),
@@ -118,7 +118,9 @@ def test_bad_parameters_are_found_before_kernels_are_computed(params):
 
 
 def test_a_fitted_model_has_no_matrices():
-    with pytest.raises(ValueError, match=r"not kept by fitted models.*KernelBank.*fit\(X\)\.stack"):
+    with pytest.raises(
+        ValueError, match=r"Fitted models.*do not keep.*KernelBank.*fit\(X\)\.stack"
+    ):
         _ = fit().bank_.stack
 
 

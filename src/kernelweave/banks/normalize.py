@@ -86,9 +86,7 @@ class Normalizer:
         ``diagonal()`` gives k(x, x) of the new rows; only "sphere" calls it.
         """
         if self.means is not None:
-            means = (
-                K.mean(axis=1) - self.means.mean()
-            )  # minus half of the grand mean, as in ``means``
+            means = K.mean(axis=1) - self.means.mean()  # minus half of the grand mean, as in means
             K = K[:, rows]
             K -= np.add.outer(means, self.means[rows])
         if self.inverse_norms is not None:
@@ -119,8 +117,8 @@ def learn_normalizer(normalize: str | None, half: Array, n: int, name: str) -> N
         centered = trace - 2.0 * float(means.sum())
         if not centered > _NOTHING * trace:
             return (
-                "it is constant on the training rows, or so nearly that only rounding is left after "
-                "centering; if its columns are far from zero, scale them (scale='standard')"
+                "it is constant on the training rows, or so nearly that centering leaves only "
+                "rounding; if its columns are far from zero, scale them (scale='standard')"
             )
         trace = centered
     if scaling == "sphere":
