@@ -51,7 +51,7 @@ def test_demo(capsys):
     accuracy = dict(
         (name, float(percent)) for percent, name in re.findall(r"(\d+\.\d) % \(.*\)  (\w+)", out)
     )
-    assert accuracy.keys() == {"learnt", "equal", "best"}
+    assert accuracy.keys() == {"learned", "equal", "best"}
     assert min(accuracy.values()) > 90.0
     assert max(map(len, out.splitlines())) <= 90
 

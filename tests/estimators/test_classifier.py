@@ -359,11 +359,13 @@ def test_learning_C_with_the_weights():
 
 def test_learning_C_where_rows_are_separable_or_kernels_useless():
     y = np.arange(80) % 2
-    with pytest.warns(UserWarning, match=r"C_ is infinite, a hard margin.*giving C yourself"):
+    with pytest.warns(
+        UserWarning, match=r"C_ is infinite, a hard margin.*choosing C by cross-validation"
+    ):
         model = fit(Linear(), X=10.0 * (2.0 * y[:, None] - 1), y=y, C="learn", loss="squared_hinge")
     assert np.isinf(model.C_) and model.weights_.sum() == pytest.approx(1.0)
     useless = np.repeat([[1.0], [2.0]], 40, axis=0)  # as many of either class at each value
-    with pytest.warns(UserWarning, match="No kernel has a weight.*no kernel helps"):
+    with pytest.warns(UserWarning, match="No kernel has a weight.*No kernel helps"):
         model = fit(Linear(), X=useless, y=y, C="learn", loss="squared_hinge")
     assert not model.weights_.any()
 

@@ -118,9 +118,7 @@ def test_bad_parameters_are_found_before_kernels_are_computed(params):
 
 
 def test_a_fitted_model_has_no_matrices():
-    with pytest.raises(
-        ValueError, match=r"Fitted models.*do not keep.*KernelBank.*fit\(X\)\.stack"
-    ):
+    with pytest.raises(ValueError, match=r"models.*do not keep.*KernelBank.*fit\(X\)\.stack"):
         _ = fit().bank_.stack
 
 

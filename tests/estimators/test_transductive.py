@@ -302,7 +302,7 @@ def test_bad_labels_and_parameters(cancer):
     told = r"3 classes. They are '\?', 'no', 'yes'.*set unlabeled to it \(now -1\).*class against"
     with pytest.raises(ValueError, match=told) as raised:
         TransductiveMKLClassifier().fit(X, words)
-    assert raised.value.__notes__ == ["No row is without a label: nothing in y is unlabeled=-1."]
+    assert raised.value.__notes__ == ["Every row has a label: nothing in y is unlabeled=-1."]
     for gaps in (np.where(y == -1, None, y), np.where(y == -1, np.nan, y)):
         with pytest.raises(
             ValueError, match=r"71 labels in y are missing.*row 1, .*unlabeled=None"

@@ -347,7 +347,10 @@ def test_axes_given_need_no_pyplot():
         (lambda fit: plot_weight_path([fit], 1.0), r"found shape \(\)"),
         (lambda fit: plot_weight_path([fit], [np.inf]), "positive and finite"),
         (lambda fit: plot_weight_path([fit], [0.0]), "positive and finite"),
-        (lambda fit: plot_weight_path([fit, [1.0]], [1.0, 2.0]), r"equally many .* \[1, 5\]"),
+        (
+            lambda fit: plot_weight_path([fit, [1.0]], [1.0, 2.0]),
+            r"same number of kernels.* \[1, 5\]",
+        ),
         (lambda fit: plot_weight_path([fit], [1.0], names="ab"), "one name for each of 5"),
         (lambda fit: plot_weight_history([1.0, 2.0]), r"\(iterations, kernels\), found \(2,\)"),
         (lambda fit: plot_weight_history([]), r"\(iterations, kernels\)"),

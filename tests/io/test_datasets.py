@@ -186,7 +186,7 @@ def test_digits_of_openml_in_order_only(monkeypatch):
     assert [*data.views] == ["fou", "fac", "kar", "pix", "zer", "mor"]
     assert data.y[[0, 200, 1999]].tolist() == [0, 1, 9]
     order[0] = np.random.default_rng(0).permutation(order[0])
-    with pytest.raises(ValueError, match="another order"):
+    with pytest.raises(ValueError, match="a different order"):
         load("mfeat")
 
 
@@ -219,7 +219,7 @@ def test_unknown_names():
     ("text", "message"),
     [
         ("a,y\n1,1\n2,-1\n", r"expected 3 rows and 1 columns, found \(2, 1\)"),
-        ("a,y\n1,1\n2,1\n3,1\n", "expected 1 rows labelled -1, found 0 in file heart.csv.gz"),
+        ("a,y\n1,1\n2,1\n3,1\n", "expected 1 rows labeled -1, found 0 in file heart.csv.gz"),
         ("a,b\n1,1\n", "the last column must be 'y'; found 'b'"),
     ],
 )

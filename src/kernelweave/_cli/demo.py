@@ -1,4 +1,4 @@
-"""``kernelweave demo``: which view of a tumor tells malignant from benign, and how surely."""
+"""``kernelweave demo``: which view of a tumor tells malignant from benign, with a certificate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 def run(seed: int = 0, splits: int = 10) -> None:
-    """Learn on two views of the breast cancer data, and print what was learned."""
+    """Learn on two views of the breast cancer data, and print the results."""
     began = time.perf_counter()
     data = breast_cancer()
     bank = KernelBank(views=data.views)
@@ -74,7 +74,7 @@ def _compare(
 
 
 def _best_single(data: DataSet, rows: NDArray[np.intp], rng: np.random.Generator) -> KernelBank:
-    """The kernel on one view that does best when parts of these rows are held out in turn."""
+    """The kernel on one view with the best cross-validated accuracy on these rows."""
     banks = [
         KernelBank([kernel], {view: columns}, scale="standard")
         for view, columns in data.views.items()
@@ -91,7 +91,7 @@ def _best_single(data: DataSet, rows: NDArray[np.intp], rng: np.random.Generator
 
 
 def _folds(y: NDArray[Any], many: int, rng: np.random.Generator) -> Iterator[Split]:
-    """Rows to train on and to test on, each class spread evenly over ``many`` parts."""
+    """Training and test rows of a stratified ``many``-fold split."""
     shuffled = rng.permutation(len(y))
     part = np.empty(len(y), dtype=int)
     part[shuffled[np.argsort(y[shuffled], kind="stable")]] = np.arange(len(y)) % many
@@ -104,7 +104,7 @@ def _counts(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
 
 
 def _properties(data: DataSet, columns: list[int]) -> list[str]:
-    """What the columns measure: "mean radius", "radius error" and "worst radius" are one."""
+    """Measured properties: "mean radius", "radius error" and "worst radius" count once."""
     words = [data.columns[j].replace("mean ", "").replace("worst ", "") for j in columns]
     return list(dict.fromkeys(word.replace(" error", "") for word in words))
 

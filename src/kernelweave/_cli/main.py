@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; the value is the exit code."""
+    """Run a command; returns the exit code."""
     args = _parser().parse_args(argv)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # names of kernels are not all ASCII
     try:
         args.run(args)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader, head or less, has seen enough
+    except BrokenPipeError:  # the reader, such as head or less, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -45,7 +45,9 @@ def _parser() -> argparse.ArgumentParser:
 def _add_demo(commands: Commands) -> None:
     told = "learn on two views of scikit-learn's breast cancer data and show the result"
     parser = commands.add_parser("demo", help=told, description=f"{told.capitalize()}.")
-    parser.add_argument("--seed", type=int, default=0, help="of the random splits (default: 0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="random seed of the splits (default: 0)"
+    )
     parser.set_defaults(run=_demo)
 
 

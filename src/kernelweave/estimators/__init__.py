@@ -1,4 +1,4 @@
-"""The face towards scikit-learn."""
+"""Estimators with scikit-learn's interface."""
 
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.transductive import TransductiveMKLClassifier

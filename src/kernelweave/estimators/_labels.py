@@ -1,4 +1,4 @@
-"""Labels as users give them: two classes, of any type, made −1 and +1; none where marked so."""
+"""Reads labels: two classes of any type become −1 and +1; marked rows have no label."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from kernelweave._core.checks import refuse_masked, shown, some
 from kernelweave._core.types import Array
 
 _ONE_VS_REST = (
-    "OneVsRestClassifier and OneVsOneClassifier in sklearn.multiclass make binary problems of it."
+    "OneVsRestClassifier and OneVsOneClassifier in sklearn.multiclass turn it into binary problems."
 )
 
 
 def two_classes(y: Any, advice: str = _ONE_VS_REST) -> tuple[NDArray[Any], Array]:
     """The two classes in ``y``, sorted, and −1 or +1 for each label.
 
-    ``advice`` is for those who have more classes.
+    ``advice`` ends the error message if there are more classes.
     """
     refuse_masked("y", y, "leave rows without a label out of X and y.")
     y = column_or_1d(y, warn=True)
     if missing := [row for row, label in enumerate(y) if _is_nothing(label)]:
         raise ValueError(
             f"{len(missing)} labels in y are missing ({y[missing[0]]}), the first in row "
-            f"{missing[0]}; leave these rows out of X and y, or have them predicted by "
+            f"{missing[0]}; leave these rows out of X and y, or predict them with "
             "TransductiveMKLClassifier(unlabeled=None)."
         )
     assert_all_finite(y, input_name="y")
@@ -51,13 +51,13 @@ def two_classes(y: Any, advice: str = _ONE_VS_REST) -> tuple[NDArray[Any], Array
 
 
 def read_labels(y: Any, unlabeled: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """``y`` as an array, and which rows have a label; at least one has."""
+    """``y`` as an array, and which rows have a label; at least one must."""
     refuse_masked("y", y, "mark rows without a label with the value of unlabeled.")
     if isinstance(unlabeled, list | tuple | set | dict) or np.ndim(unlabeled) > 0:
         raise TypeError(f"unlabeled must be one value, found {shown(unlabeled)}")
     mixed = isinstance(y, list | tuple) and len({type(label) for label in y}) > 1
     if mixed or type(getattr(y, "dtype", None)).__module__.startswith("pandas"):
-        y = np.asarray(y, dtype=object)  # else words make words, and NA floats, of all others
+        y = np.asarray(y, dtype=object)  # else strings or NA would convert all other labels
     labels = column_or_1d(y, warn=True)
     known = np.array([not _same(label, unlabeled) for label in labels.tolist()], dtype=bool)
     if not known.any():
@@ -66,7 +66,7 @@ def read_labels(y: Any, unlabeled: Any) -> tuple[NDArray[Any], NDArray[np.bool_]
 
 
 def labeled_rows(y: Any, unlabeled: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """The same, where it is clear which rows have a label."""
+    """The same; raises ValueError if it is not clear which rows have a label."""
     labels, known = read_labels(y, unlabeled)
     if gaps := [row for row in np.flatnonzero(known) if _is_nothing(labels[row])]:
         raise ValueError(
@@ -78,14 +78,14 @@ def labeled_rows(y: Any, unlabeled: Any) -> tuple[NDArray[Any], NDArray[np.bool_
     if len(classes) == 1 and not known.all():
         raise ValueError(
             f"y contains only one class, {classes.pop()!r}; {np.count_nonzero(~known)} of "
-            f"{known.size} rows hold unlabeled={unlabeled!r}, which stands for no label. If that "
-            "is a class, set unlabeled to something else, and mark rows without a label with it."
+            f"{known.size} rows hold unlabeled={unlabeled!r}, which means no label. If that is a "
+            "class, set unlabeled to another value, and mark rows without a label with it."
         )
     return labels, known
 
 
 def _same(label: Any, mark: Any) -> bool:
-    """Whether this is the mark; True and False are no numbers."""
+    """Whether the label equals the mark; True and False do not equal 1 and 0."""
     if _is_nothing(label) or _is_nothing(mark):
         return _is_nothing(label) and _is_nothing(mark)
     truth = (bool, np.bool_)
@@ -107,12 +107,12 @@ def classes_of_known(
     names = sorted({repr(label) for label in given.tolist()})
     advice = (
         f"They are {some(names)}. If one of them marks rows "
-        f"without a label, set unlabeled to it (now {unlabeled!r}); if not, fit once for each "
-        "class against the others."
+        f"without a label, set unlabeled to it (now {unlabeled!r}); if not, fit once per class "
+        "against the others."
     )
     try:
         return two_classes(given, advice)
     except ValueError as error:
         if known.all():
-            error.add_note(f"No row is without a label: nothing in y is unlabeled={unlabeled!r}.")
+            error.add_note(f"Every row has a label: nothing in y is unlabeled={unlabeled!r}.")
         raise

@@ -1,6 +1,6 @@
 """Multiple kernel learning as scikit-learn estimators.
 
-A bank turns X into kernels, ``learn`` weights them, and the estimator keeps what prediction
+A bank computes kernels from X, ``learn`` weights them, and the estimator keeps what prediction
 needs: the kernels with a weight and the support rows.
 """
 
@@ -38,58 +38,57 @@ from kernelweave.views.table import Table
 class MKLClassifier(ClassifierMixin, BaseEstimator):
     """Support vector classifier on a learned combination of kernels.
 
-    The decision function is f(x) = Σ_m d_m Σ_i k_m(x, x_i) coef_i + b. Kernel weights d_m ≥ 0,
+    The decision function is f(x) = Σ_m d_m Σ_i k_m(x, x_i) coef_i + b. The kernel weights d_m ≥ 0,
     Σ_m d_m = 1 (or another norm), and the machine are learned together; the duality gap certifies
-    how close both are to the optimum. Two classes.
+    how close both are to the optimum. Binary classification only.
 
     Parameters
     ----------
     kernels : KernelBank, kernel or list of kernels, default=None
-        What is weighted. None: the default bank, kernels on all columns that need no scaling of X
-        (see ``kernelweave.banks.default``). A kernel, or a list of items as ``KernelBank`` takes
-        them, stands for ``KernelBank(kernels)``. The bank decides what X may hold.
+        The kernels to weight. None: the default bank, on all columns, without any need to scale X
+        (see ``kernelweave.banks.default``). A kernel or a list of items means
+        ``KernelBank(kernels)``. The kernels determine which values X may hold.
     C : float or "learn", default=1.0
         Cost of a slack, which is how far a row falls short of its side of the margin; ``inf``
-        allows none, the hard margin. Under the bank's default normalization it means what it
-        means in ``SVC``. "learn", with ``loss="squared_hinge"`` and ``weight_norm=1``: 1/C is
-        learned with the weights, as that of the identity kernel (a ridge: a number added to the
-        diagonal of the kernel matrix). ``weights_`` then sum to less than 1, the rest is the
-        identity's; see ``C_``.
+        allows none, the hard margin. With the bank's default normalization, C has the same scale
+        as in ``SVC``. "learn", with ``loss="squared_hinge"`` and ``weight_norm=1``: 1/C is
+        learned as the weight of one more kernel, the identity (a ridge: a number added to the
+        diagonal of the kernel matrix). ``weights_`` then sum to less than 1, because the identity
+        has the rest; see ``C_``.
     learner : str or learner object, default="auto"
         How the weights are learned: a name in ``kernelweave.learners.NAMES``, or an object with
-        knobs of its own, such as ``kernelweave.learners.simple.Simple(small=1e-3)``. Signed
-        weights ("sdp") are for ``TransductiveMKLClassifier``: their kernel is one on the rows given
-        alone.
+        its own options, such as ``kernelweave.learners.simple.Simple(small=1e-3)``. Signed
+        weights ("sdp") need ``TransductiveMKLClassifier``: their combination is a kernel only on
+        the rows given to ``fit``.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         C Σξ or (C/2) Σξ².
     weight_norm : float or None, default=1
         p ≥ 1, ``inf`` included: weights with Σ_m d_m^p ≤ 1. 1 makes most of them zero; the
-        larger p, the more even they are. None, with ``learner="radius"`` only: d ≥ 0 is all.
+        larger p, the more even they are. None, with ``learner="radius"`` only: d ≥ 0 is the only
+        constraint.
     tol : float, default=1e-3
         Relative duality gap to reach.
     max_iter : int, default=1000
         Iterations of the learner.
     n_jobs : int, default=None
-        Threads that compute and pass over kernels; None is one, -1 is one per core. Results do not
-        depend on it.
+        Number of threads; None is one, -1 is one per core. Results do not depend on it.
     random_state : int, RandomState or None, default=None
-        Checked, but used by nothing: no learner draws random numbers, and equal data give equal
-        results.
+        Checked but not used: no learner draws random numbers.
     verbose : int, default=0
         1 prints to standard error: a line for the kernels, and one per iteration.
 
     Attributes
     ----------
     weights_ : ndarray (n_kernels,)
-        Learned weight of every kernel of the bank, 0 for those it left out.
+        Learned weight of every kernel of the bank; 0 for dropped kernels.
     raw_weights_ : ndarray (n_kernels,)
-        The same for the kernels before their normalization (centering aside). NaN under
+        The weights for the kernels before normalization (but after centering). NaN under
         ``normalize="sphere"``, where no single factor relates the two.
     kernel_names_ : ndarray (n_kernels,) of str
-        A readable name for every kernel.
+        A readable name per kernel.
     bank_ : FittedBank
         The kernels with a weight, against the support rows; ``bank_.dropped`` says which kernels
-        were left out and why, ``bank_.views`` names the view of every kernel.
+        were dropped and why, ``bank_.views`` names the view of every kernel.
     support_ : ndarray (n_SV,)
         Numbers of the support rows in X.
     dual_coef_ : ndarray (1, n_SV)
@@ -97,28 +96,29 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
     intercept_ : ndarray (1,)
         The bias b.
     duality_gap_ : float
-        (primal − dual) / primal: no weights and no machine lower the objective by more than this
-        share; under ``learner="uniform"`` and ``"alignment"``, no machine on their weights.
+        |primal − dual| / max(|primal|, |dual|): no weights and no machine lower the objective by
+        more than this share; under ``learner="uniform"`` and ``"alignment"``, no machine with
+        their weights.
     objective_ : float
         The primal value.
     C_ : float
-        C as given, or as learned; infinite where the identity got no weight, because kernels
+        C as given or as learned; infinite if the identity got no weight, because the kernels
         separate the training rows without slack.
     n_iter_ : int
         Iterations of the learner.
     n_svm_solves_ : int
-        Support vector machines solved on the way.
+        Number of support vector machines solved.
     history_ : dict of ndarray
         By iteration: "weights" (for every kernel of the bank), "objective", "gap", "seconds",
         "n_svm_solves".
     radius_ : float
         Under the learners ``radius`` and ``radius_bound``: the radius of the smallest ball around
         the training rows in the feature space of the learned kernel, Σ_m ``weights_``_m k_m; under
-        ``RadiusBound(ridge_in_ball=True)`` of that kernel with its ridge.
+        ``RadiusBound(ridge_in_ball=True)``, of that kernel plus its ridge.
     solution_ : Solution
-        What ``kernelweave.learn`` returned, over the kernels ``bank_.kept`` and all training rows.
+        The result of ``kernelweave.learn``, for the kernels ``bank_.kept`` and all training rows.
     classes_ : ndarray (2,)
-        Class labels; a positive decision value means the second.
+        Class labels; a positive decision value means the second class.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray (n_features_in_,)
@@ -128,8 +128,8 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
     -----
     A pickle (or a copy) holds the support rows and the kernels with a weight, neither the other
     training rows nor any kernel matrix. ``combined_kernel`` therefore works on the fitted object
-    only. Two sorts of banks need more to predict, and keep it: ``Precomputed`` its matrix, and
-    centered kernels all training rows.
+    only. Two kinds of kernels need more to predict: ``Precomputed`` keeps its matrix, and centered
+    kernels keep all training rows.
 
     Examples
     --------
@@ -148,7 +148,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
     intercept_: Array
     classes_: NDArray[Any]
 
-    _transductive = False  # whether weights may be for the rows given alone
+    _transductive = False  # whether signed weights are allowed
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array, list of rows or data frame (n, n_features)
-            What the kernels read.
+            Columns that the kernels read.
         y : array-like (n,)
             Labels, of any type, of two classes.
 
@@ -188,7 +188,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        fresh = copy(self)  # should anything fail, an earlier fit is as it was
+        fresh = copy(self)  # if anything fails, an earlier fit stays intact
         fresh._fit(X, y)
         self.__dict__ = fresh.__dict__
         return self
@@ -201,9 +201,9 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
     def _learn(
         self, X: Any, signs: Array, start: Solution | None = None
     ) -> tuple[FittedBank, Solution]:
-        """Kernels and solution for labels −1 and +1, and 0 where there is none.
+        """Kernels and solution for labels −1 and +1, with 0 for rows without a label.
 
-        It begins at the weights of ``start``, a solution for nearly the same rows.
+        Starts from the weights of ``start``, a solution for nearly the same rows.
         """
         n = len(Table.read(X))
         if n != len(signs):
@@ -224,20 +224,20 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         solution = solve(problem, learner, self.tol, first, self.max_iter, progress)
         if not solution.weights.any():
             warn(
-                "No kernel has a weight: C='learn' gave all of it to the identity, so no kernel "
-                "helps to tell the classes apart, and predictions are one class for all rows. "
-                "Try other kernels or columns, or give C yourself.",
+                "No kernel has a weight: C='learn' gave all of it to the identity. No kernel helps "
+                "to tell the classes apart, and all rows are predicted as one class. Try other "
+                "kernels or columns, or set C yourself.",
             )
         elif self.C == "learn" and np.isinf(solution.C):
             warn(
-                "C='learn' gave the identity no weight: C_ is infinite, a hard margin. Kernels "
-                "separate the training rows perfectly, which may be overfitting; consider giving "
-                "C yourself, found by cross-validation.",
+                "C='learn' gave the identity no weight: C_ is infinite, a hard margin. The kernels "
+                "separate the training rows perfectly, which may be overfitting; consider choosing "
+                "C by cross-validation.",
             )
         return bank, solution
 
     def _check_parameters(self, signs: Array) -> tuple[Learner, Formulation]:
-        """Complain before kernels are computed; the learner, and the problem but for kernels."""
+        """Validate before kernels are computed; returns learner and problem without kernels."""
         if np.ndim(self.C):
             raise ValueError(f"C must be one number, found {shown(np.asarray(self.C))}")
         if self.C != "learn" and np.asarray(self.C).dtype.kind not in "iuf":
@@ -247,7 +247,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         if learner.signed and not self._transductive:
             raise ValueError(
                 f"{learner!r} learns signed weights: their kernel is positive semidefinite on the "
-                "rows it is learned on, and perhaps not beside new ones. Use another learner, or "
+                "rows given to fit, but maybe not with new rows. Use another learner, or "
                 "TransductiveMKLClassifier with the rows to predict among those given to fit."
             )
         formulation = make_formulation(
@@ -256,9 +256,10 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         return learner, formulation
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``kernels__normalize`` and the like make a bank of ``kernels`` first.
+        """Set parameters.
 
-        ``learner__small`` and the like make a learner of its name.
+        Nested names such as ``kernels__normalize`` first turn ``kernels`` into a bank; names such
+        as ``learner__small`` first turn the name of a learner into an object.
         """
         kernels = params.get("kernels", self.kernels)
         nested = {name.split("__")[1] for name in params if name.startswith("kernels__")}
@@ -271,8 +272,8 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         return super().set_params(**params)
 
     def _keep(self, bank: FittedBank, solution: Solution) -> None:
-        """What prediction and reports need, without the kernel matrices."""
-        self.solution_ = replace(solution, problem=None)  # which holds all kernels
+        """Keep what prediction and reports need, without the kernel matrices."""
+        self.solution_ = replace(solution, problem=None)  # ``problem`` holds all kernel matrices
         self.n_features_in_ = bank.n_features
         self.weights_ = bank.spread(solution.weights)
         self.raw_weights_ = self.weights_ * bank.scales
@@ -287,7 +288,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         self.n_svm_solves_ = solution.n_svm_solves
         if "radius" in solution.extras:
             self.radius_ = solution.extras["radius"]
-        elif hasattr(self, "radius_"):  # of an earlier fit with another learner
+        elif hasattr(self, "radius_"):  # from an earlier fit with another learner
             del self.radius_
         spread = [bank.spread(weights) for weights in solution.history["weights"]]
         self.history_ = {**solution.history, "weights": np.array(spread)}
@@ -307,26 +308,26 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         return self._classes(self.decision_function(X))
 
     def _classes(self, values: Array) -> NDArray[Any]:
-        """The class that each decision value means."""
+        """The class of each decision value."""
         return self.classes_[(values > 0.0).astype(int)]
 
     def combined_kernel(self, X: Any) -> Array:
         """The learned kernel Σ_m d_m k_m(x, x_i) against all training rows, (n_new, n_train).
 
-        Not there after unpickling: a pickle holds the support rows alone.
+        Not available after unpickling: a pickle holds only the support rows.
         """
         check_is_fitted(self)
         if not hasattr(self, "_training_bank"):
             raise ValueError(
                 "combined_kernel needs the kernels on all training rows, which pickles and copies "
-                "of a fitted model leave out; bank_.cross(X, weights_) is the kernel against its "
+                "of a fitted model leave out; bank_.cross(X, weights_) is the kernel against the "
                 "support rows."
             )
         self._check_columns(X)
         return self._training_bank.cross(X, self.weights_)
 
     def _check_columns(self, X: Any, *y: Any) -> None:
-        """Number and names of the columns, and that y is there; the bank judges all else of X."""
+        """Check the number and names of columns and the presence of y; the bank checks the rest."""
         if getattr(X, "ndim", 2) == 2:
             validate_data(self, X, *y, reset=bool(y), skip_check_array=True)
 
@@ -345,12 +346,12 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
 
 
 def as_bank(kernels: Any) -> KernelBank:
-    """The bank an estimator's ``kernels`` stand for."""
+    """The bank for an estimator's parameter ``kernels``."""
     return kernels if isinstance(kernels, KernelBank) else KernelBank(kernels)
 
 
 def check_readable(model: Any) -> None:
-    """Complain, for those who report on a model, where it is a pipeline or not fitted."""
+    """Raise an error, before a report, if the model is a pipeline or not fitted."""
     if hasattr(model, "steps"):
         raise TypeError(f"found a {type(model).__name__}: pass its last step, pipeline[-1]")
     if isinstance(model, MKLClassifier):
@@ -358,12 +359,12 @@ def check_readable(model: Any) -> None:
 
 
 def _takes_strings(kernels: Any) -> bool:
-    """Whether some kernel takes columns as they came, strings included."""
+    """Whether some kernel reads columns unchanged, strings included."""
     items = as_bank(kernels).kernels
     for item in items if isinstance(items, list) else [items]:
         try:
             kernel = as_kernel(item[1] if isinstance(item, tuple) else item)
-        except (TypeError, IndexError):  # fit says what is wrong with it, or it is None
+        except (TypeError, IndexError):  # None, or an error that fit will report
             continue
         if not kernel.numeric and not isinstance(kernel, Precomputed):
             return True

@@ -1,10 +1,9 @@
-"""Transduction as a scikit-learn estimator: all rows are known beforehand, some of their labels.
+"""Transduction as a scikit-learn estimator: all rows are known in advance, but only some labels.
 
     K = ( K_tr     K_tr,t )
         ( K_tr,tᵀ  K_t    )        [lanckriet2004, eq. 17]
 
-Normalizations, traces and semidefiniteness are those of all rows; the machine is over the labeled
-ones.
+Normalization, trace and semidefiniteness refer to all rows; the machine uses the labeled ones.
 """
 
 from __future__ import annotations
@@ -28,48 +27,47 @@ _INDUCTION = ("weights", "per_point")
 class TransductiveMKLClassifier(MKLClassifier):
     """Complete a partly labeled data set with a learned combination of kernels.
 
-    Rows to predict are given to ``fit`` together with the labeled ones, and marked in y as without
-    a label, as in ``sklearn.semi_supervised``. Kernels are normalized over all rows.
-    ``learner="sdp"`` may give negative weights to kernels, as long as their combination is positive
-    semidefinite on all rows.
+    ``fit`` takes the rows to predict together with the labeled ones; y marks them as unlabeled, as
+    in ``sklearn.semi_supervised``. Kernels are normalized over all rows. ``learner="sdp"`` may give
+    kernels negative weights, as long as their combination is positive semidefinite on all rows.
 
     Parameters
     ----------
     kernels, C, learner, loss, weight_norm, tol, max_iter, n_jobs, random_state, verbose
-        As for ``MKLClassifier``; ``learner`` may be "sdp", too.
+        As for ``MKLClassifier``; ``learner`` may also be "sdp".
     unlabeled : default=-1 (in ``learn`` and ``error_bound`` it is 0)
-        What y holds for rows without a label: a number, a string, or None or NaN, both of which
-        stand for NA as well. Classes -1 and +1 need another value than the default, and
-        cross-validation a number or a string: scikit-learn's splitters refuse None and NaN in y.
+        The value in y for rows without a label: a number, a string, or None or NaN, each of which
+        also covers NA. If the classes are -1 and +1, choose another value than the default. For
+        cross-validation, choose a number or a string: scikit-learn's splitters refuse None and NaN.
     induction : {"weights", "per_point"}, default="weights"
-        How rows are predicted that were not given to ``fit``. "weights": with the kernel learned,
-        which takes weights ≥ 0; where some are negative only rows seen can be predicted.
-        "per_point": each by a problem of its own, that of ``fit`` with this row as one more without
-        a label [lanckriet2004, §4.8], which costs a fit a row. Rows seen are known again by all
-        their digits: after a cast to float32 and back they are new.
+        How to predict rows that were not given to ``fit``. "weights": with the learned kernel, if
+        all weights are ≥ 0; if some are negative, only rows given to ``fit`` can be predicted.
+        "per_point": each new row by its own fit, with this row added as unlabeled
+        [lanckriet2004, §4.8], which costs one fit per row. Rows given to ``fit`` are recognized by
+        exact equality: after a cast to float32 and back they count as new.
 
     Attributes
     ----------
     transduction_ : ndarray (n,)
-        A label for every row given to ``fit``: its own, or what is predicted where it has none.
+        A label for every row given to ``fit``: its own, or the prediction if it has none.
     weights_, kernel_names_, support_, dual_coef_, intercept_, duality_gap_, solution_, classes_, …
-        All attributes of ``MKLClassifier``. Support rows are labeled ones.
+        All attributes of ``MKLClassifier``. Support rows are always labeled.
 
     Notes
     -----
-    A pickle holds all rows, for they are what a transduction is about. For more than two classes,
-    fit once for each of them against the others: scikit-learn's OneVsRestClassifier would take rows
-    without a label for one class more.
+    A pickle holds all rows. For more than two classes, fit once per class against the others:
+    scikit-learn's OneVsRestClassifier would treat rows without a label as one more class.
 
-    Where kernels have no parameters learned from X, and unit diagonals (``normalize="sphere"``),
-    weights ≥ 0 do not depend on how many rows have no label, for the trace allowed grows with them
-    [lanckriet2004, eq. 57–58]: rows that come later are predicted as they would have been in X.
+    If kernels learn no parameters from X and have unit diagonals (``normalize="sphere"``), weights
+    ≥ 0 do not depend on the number of unlabeled rows, because the trace allowed grows with it
+    [lanckriet2004, eq. 57–58]: new rows are predicted as if they had been in X.
 
     ``score`` leaves out rows without a label; ``scoring="accuracy"`` counts them as errors.
 
-    Signed weights and a C to choose: in ``GridSearchCV`` held-out rows are new, which negative
-    weights cannot predict (scores are NaN) unless ``induction="per_point"``. Cheaper is to hide
-    some labels, fit all rows for each C, and compare ``transduction_`` there, as below.
+    To choose C with signed weights, do not use ``GridSearchCV``: held-out rows count as unseen, and
+    negative weights cannot predict them (scores are NaN) unless ``induction="per_point"``. It is
+    cheaper to hide some labels, fit all rows for each C, and compare ``transduction_`` with the
+    hidden labels, as below.
 
     Examples
     --------
@@ -83,7 +81,7 @@ class TransductiveMKLClassifier(MKLClassifier):
     >>> bool(np.mean(model.transduction_ == y) > 0.9)
     True
 
-    C, by a third of the labels, hidden (better: several thirds in turn):
+    Choose C with a third of the labels hidden (better: each third in turn):
 
     >>> hidden = np.flatnonzero(partly != -1)[::3]
     >>> fewer = partly.copy()
@@ -126,7 +124,7 @@ class TransductiveMKLClassifier(MKLClassifier):
         Parameters
         ----------
         X : array, list of rows or data frame (n, n_features)
-            What the kernels read, of all rows.
+            Columns that the kernels read, for all rows.
         y : array-like (n,)
             Labels, of any type, of two classes; ``unlabeled`` for rows without one.
 
@@ -156,7 +154,7 @@ class TransductiveMKLClassifier(MKLClassifier):
 
     def decision_function(self, X: Any) -> Array:
         """f(x) for every row of X, shape (n_new,); positive for ``classes_[1]``."""
-        values = super().decision_function(X)  # and says what is wrong with X
+        values = super().decision_function(X)  # also validates X
         if self.induction == "weights" and self.weights_.min() >= 0.0:
             return values
         new = Table.read(X)
@@ -164,9 +162,9 @@ class TransductiveMKLClassifier(MKLClassifier):
         unseen = np.flatnonzero(places < 0)
         if unseen.size and self.induction == "weights":
             raise ValueError(
-                f"{unseen.size} of {len(new)} rows of X were not given to fit, to the last digit; "
-                f"the first is row {unseen[0]}. Some kernel weights are negative, and their "
-                "combination need not be a kernel beside new rows: give these rows to fit as well, "
+                f"{unseen.size} of {len(new)} rows of X were not given to fit with exactly these "
+                f"values; the first is row {unseen[0]}. Some kernel weights are negative, so their "
+                "combination may not be a kernel on new rows: give these rows to fit as well, "
                 "without labels, or set induction='per_point'."
             )
         values = self._values[places]
@@ -184,7 +182,7 @@ class TransductiveMKLClassifier(MKLClassifier):
         return float(super().score(_safe_indexing(X, rows), given, weight))
 
     def _alone(self, row: Table) -> float:
-        """The decision value of one more row, from a fit with it."""
+        """The decision value of a new row, from a fit that includes it."""
         signs = np.append(self._signs, 0.0)
         bank, solution = self._learn(self._rows.join(row), signs, self.solution_)
         last = bank.stack.rows(solution.weights, [len(self._rows)])[0]

@@ -1,1 +1,1 @@
-"""Results as text and pictures; how alike kernels and labels are."""
+"""Results as text and plots; alignment of kernels with labels."""

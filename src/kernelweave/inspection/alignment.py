@@ -1,9 +1,9 @@
-"""How much a kernel looks like the labels: alignment [lanckriet2004, def. 6].
+"""Kernel alignment: the similarity of a kernel matrix to the labels [lanckriet2004, def. 6].
 
     A(K, L) = ⟨K, L⟩ / (‖K‖‖L‖),     ⟨K, L⟩ = tr KᵀL,      L = yyᵀ for labels y     (eq. 7)
 
-The cosine of the angle between two matrices. Centered, it is that of HKH and HLH, H = I − 11ᵀ/n:
-what a kernel says of all rows alike then does not count.
+The cosine of the angle between two matrices. If centered, between HKH and HLH, H = I − 11ᵀ/n, so
+that a constant added to a kernel does not count.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_floats
+from kernelweave._core.tolerances import NOTHING
 from kernelweave._core.types import Array
 from kernelweave.stacks.defaults import as_stack, matrices
 from kernelweave.stacks.protocol import is_stack
-
-_NOTHING = 1e-13  # share of ‖K‖ at which ‖HKH‖ is rounding
 
 
 def alignment(K: Any, target: ArrayLike, *, centered: bool = False) -> float | Array:
@@ -29,14 +28,14 @@ def alignment(K: Any, target: ArrayLike, *, centered: bool = False) -> float | A
     K : array (n, n), array (m, n, n) or stack
     target : array (n,) or (n, n)
         Labels y, for yyᵀ, or a kernel matrix. Two classes are -1 and +1 (or any two numbers, if
-        centered), rows without a label 0; more values are numbers to predict.
+        centered) and 0 is a row without a label; other values are numbers to predict.
     centered : bool
-        Whether both are centered first.
+        Center both matrices first.
 
     Returns
     -------
     float or array (m,)
-        Between −1 and 1, and not negative for kernels; 0 where either matrix is zero.
+        Between −1 and 1, and not negative for kernels; 0 if either matrix is zero.
     """
     if is_stack(K):
         stack = as_stack(K)
@@ -55,7 +54,7 @@ def alignment(K: Any, target: ArrayLike, *, centered: bool = False) -> float | A
             signs = "2 * y - 1, or " if values.tolist() == [0.0, 1.0] else ""
             raise ValueError(
                 f"target must hold -1 and +1 for two classes, found {values[0]:g} and "
-                f"{values[1]:g}; pass {signs}np.outer(y, y) for the numbers as they are"
+                f"{values[1]:g}; pass {signs}np.outer(y, y) to use the numbers unchanged"
             )
         other = np.outer(other, other)
     if other.shape != (n, n):
@@ -75,7 +74,7 @@ def _cosine(K: Array, L: Array, centered: bool) -> float:
 def _centered(K: Array) -> Array:
     means = K.mean(axis=0)
     centered = K - means - K.mean(axis=1)[:, None] + means.mean()
-    return centered if np.linalg.norm(centered) > _NOTHING * np.linalg.norm(K) else 0.0 * K
+    return centered if np.linalg.norm(centered) > NOTHING * np.linalg.norm(K) else 0.0 * K
 
 
 def _numbers(name: str, x: ArrayLike) -> Array:

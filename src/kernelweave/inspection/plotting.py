@@ -1,8 +1,8 @@
-"""Pictures of a fit: how its gap closed, how its weights moved, which kernels matter.
+"""Plots of a fit: its gap over time, its weights by iteration and by C, and its kernels.
 
-Every function draws on the axes it is given, or on those of a new figure, and returns them; no
-other state of matplotlib is touched. A fit is a ``Solution`` or a fitted estimator, which brings
-the names of its kernels along.
+Every function draws on the given axes, or on those of a new figure, and returns them; no other
+state of matplotlib is touched. A fit is a ``Solution`` or a fitted estimator; an estimator also has
+the names of its kernels.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# Okabe and Ito's colors, told apart by color-blind readers too; no yellow, which is too light
+# Okabe and Ito's colors, which color-blind readers can tell apart; without yellow, too light
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 STYLES = ("-", "--", ":", "-.")
 GRAY = "#BBBBBB"
 X_LABELS = {"seconds": "time (s)", "n_svm_solves": "SVM solves", "iteration": "iteration"}
 Y_LABELS = {"gap": "relative duality gap", "objective": "objective"}
-FEW = 30  # points up to which each of them is marked
+FEW = 30  # up to this many points, each has a marker
 
 
 def plot_convergence(
@@ -34,18 +34,18 @@ def plot_convergence(
     x: str = "seconds",
     y: str = "gap",
 ) -> Axes:
-    """Gap or objective by time, SVM solves or iterations: a stair for each fit.
+    """Gap or objective over time, SVM solves or iterations: one step curve per fit.
 
     Parameters
     ----------
     solutions : fit, list of fits, or mapping of names to fits
-        The names make the legend.
+        Names appear in the legend.
     ax : matplotlib axes, optional
-        A new figure's where not given.
+        By default those of a new figure.
     x : "seconds", "n_svm_solves" or "iteration"
-        What it took; time and solves on a log axis.
+        The effort; time and solves on a log axis.
     y : "gap" or "objective"
-        What was reached, best so far; the gap on a log axis.
+        The best value so far; the gap on a log axis.
 
     Returns
     -------
@@ -83,18 +83,18 @@ def plot_weights(
     names: Sequence[str] | None = None,
     top: int | Sequence[int] = 20,
 ) -> Axes:
-    """Kernel weights as horizontal bars, the heaviest first; the axis says what is not shown.
+    """Kernel weights as horizontal bars, the heaviest first; the axis label sums up the rest.
 
     Parameters
     ----------
     fit : fit, or array (m,)
         Weights, or differences of weights: negative ones are drawn to the left.
     ax : matplotlib axes, optional
-        A new figure's where not given.
+        By default those of a new figure.
     names : sequence of str, optional
-        One for each kernel; those of the estimator, or numbers from 0 on, where not given.
+        One per kernel; by default those of the estimator, or numbers from 0.
     top : int or sequence of int
-        At most so many bars, none for weights of zero; or the kernels to show, in this order.
+        The largest number of bars (weights of zero get none), or the kernels to show, in order.
 
     Returns
     -------
@@ -132,16 +132,16 @@ def plot_weight_path(
     Parameters
     ----------
     solutions : list of fits, or of arrays (m,)
-        One for each C, as ``regularization_path`` returns them.
+        One per C, as ``regularization_path`` returns them.
     Cs : array
         Positive numbers, in the order of ``solutions``.
     ax : matplotlib axes, optional
-        A new figure's where not given.
+        By default those of a new figure.
     names : sequence of str, optional
-        One for each kernel; those of the estimators, or numbers from 0 on, where not given.
+        One per kernel; by default those of the estimators, or numbers from 0.
     top : int or sequence of int
-        So many kernels, those with the largest weight anywhere, have a color and a name; or
-        which have, in this order, so that panels agree in colors.
+        How many kernels get a color and a name, by their largest weight on the path; or the
+        kernels themselves, in order, for the same colors in several plots.
 
     Returns
     -------
@@ -156,11 +156,11 @@ def plot_weight_path(
             f"Cs must hold one number for each of {len(fits)} solutions, found shape {values.shape}"
         )
     if not (np.isfinite(values) & (values > 0.0)).all():
-        raise ValueError("Cs must be positive and finite: they stand on a log axis")
+        raise ValueError("Cs must be positive and finite: the axis is logarithmic")
     rows = [_weights(fit) for fit in fits]
     sizes = sorted({row.size for row in rows})
     if len(sizes) > 1:
-        raise ValueError(f"solutions must have equally many kernels, found {sizes}")
+        raise ValueError(f"solutions must have the same number of kernels, found {sizes}")
     labels = _labels(names, fits[0], sizes[0])
     order = np.argsort(values, kind="stable")
     weights = np.array(rows)[order]
@@ -181,19 +181,19 @@ def plot_weight_history(
 ) -> Axes:
     """Kernel weights by iteration.
 
-    The history of a fit holds the best weights so far, not those of steps that were rejected.
+    The history of a fit holds the best weights so far, not those of rejected steps.
 
     Parameters
     ----------
     fit : fit, or array (iterations, m)
-        Whose ``history["weights"]`` to draw.
+        The weights are ``history["weights"]`` of the fit.
     ax : matplotlib axes, optional
-        A new figure's where not given.
+        By default those of a new figure.
     names : sequence of str, optional
-        One for each kernel; those of the estimator, or numbers from 0 on, where not given.
+        One per kernel; by default those of the estimator, or numbers from 0.
     top : int or sequence of int
-        So many kernels, those with the largest weight at the end, have a color and a name; or
-        which have, in this order, so that panels agree in colors.
+        How many kernels get a color and a name, by their weight at the end; or the kernels
+        themselves, in order, for the same colors in several plots.
 
     Returns
     -------
@@ -215,11 +215,11 @@ def plot_weight_history(
     return ax
 
 
-# ---- what is given ------------------------------------------------------------------------------
+# ---- input --------------------------------------------------------------------------------------
 
 
 def _named(solutions: Any) -> list[tuple[str | None, Any]]:
-    """Fits and their names, None where they have none."""
+    """Pairs (name or None, fit)."""
     if isinstance(solutions, Mapping):
         found: list[tuple[str | None, Any]] = [(str(k), fit) for k, fit in solutions.items()]
     elif isinstance(solutions, Iterable):
@@ -256,7 +256,7 @@ def _weights(fit: Any) -> Array:
 
 
 def _told(fit: Any) -> str:
-    """What was given instead of a fit; a pipeline has one."""
+    """What was found instead of a fit, with advice for a pipeline."""
     if hasattr(fit, "steps"):
         return f"a {type(fit).__name__}: pass its last step, pipeline[-1]"
     return f"{fit!r:.80}"
@@ -276,7 +276,7 @@ def _check_choice(name: str, value: object, known: Mapping[str, str]) -> None:
 
 
 def _chosen(top: int | Sequence[int], sizes: Array) -> NDArray[np.intp]:
-    """The ``top`` kernels of largest size, none of size zero, or those that ``top`` lists."""
+    """The ``top`` largest kernels, without those of size zero; or those that ``top`` lists."""
     given = np.asarray(top)
     if given.dtype.kind in "iu" and given.ndim == 0 and given > 0:
         return np.argsort(-sizes, kind="stable")[: min(int(given), np.count_nonzero(sizes))]
@@ -289,7 +289,7 @@ def _chosen(top: int | Sequence[int], sizes: Array) -> NDArray[np.intp]:
     )
 
 
-# ---- how it is drawn ----------------------------------------------------------------------------
+# ---- drawing ------------------------------------------------------------------------------------
 
 
 def _axes(ax: Axes | None) -> Axes:
@@ -304,7 +304,7 @@ def _axes(ax: Axes | None) -> Axes:
 
 
 def _look(place: int) -> dict[str, Any]:
-    """Color and dashes of the line at a place."""
+    """Color and dashes of line number ``place``."""
     return {
         "color": COLORS[place % len(COLORS)],
         "linestyle": STYLES[place // len(COLORS) % len(STYLES)],
@@ -315,12 +315,12 @@ def _look(place: int) -> dict[str, Any]:
 def _lines(
     ax: Axes, xs: NDArray[Any], weights: Array, named: NDArray[np.intp], labels: list[str]
 ) -> None:
-    """A line for each kernel ever in use: colored if it is named, else a thin gray one."""
+    """One line per kernel that ever has a weight: colored if named, else thin and gray."""
     others = np.setdiff1d(np.flatnonzero(weights.any(axis=0)), named)
     marker = "." if len(xs) <= FEW else ""
     for place, k in enumerate(named):
         ax.plot(xs, weights[:, k], label=labels[k], marker=marker, **_look(place))
-    if others.size:  # one artist with breaks in it: there may be thousands
+    if others.size:  # one artist with breaks, since there may be thousands
         lines = np.vstack([weights[:, others], np.full(others.size, np.nan)])
         ax.plot(
             np.tile(np.append(xs, np.nan), others.size),
@@ -339,7 +339,7 @@ def _lines(
 
 
 def _legend_beside(ax: Axes) -> None:
-    """A legend to the right where the figure's layout makes room for it, else within."""
+    """A legend to the right if the figure's layout makes room for it, else inside the axes."""
     if not ax.lines:
         return
     if ax.figure.get_layout_engine() is None:
@@ -352,7 +352,7 @@ def _log_axis(ax: Axes) -> None:
     """Make x a log axis whose labels are plain numbers."""
     from matplotlib.ticker import LogFormatter
 
-    class Plain(LogFormatter):  # labels between powers of ten where these are too few
+    class Plain(LogFormatter):  # labels between powers of ten if those are too few
         def __call__(self, x: float, pos: int | None = None) -> str:
             return f"{x:g}" if super().__call__(x, pos) else ""
 
@@ -378,7 +378,7 @@ def _number(x: float) -> str:
 
 
 def _remainder(weights: Array, signed: bool) -> str:
-    """What the bars do not show."""
+    """Summary of the kernels that have no bar."""
     if not weights.size:
         return ""
     more = f"{weights.size} more {'kernel' if weights.size == 1 else 'kernels'}"

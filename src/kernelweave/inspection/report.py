@@ -12,7 +12,7 @@ SHOWN = 5e-4  # weights below this round to 0.000
 
 
 def weights_by_kernel(model: MKLClassifier) -> str:
-    """A line and a bar for each kernel with a weight, the heaviest first."""
+    """One line with a bar per kernel with a weight, the heaviest first."""
     check_readable(model)
     rows = [
         (str(name), float(weight))
@@ -27,7 +27,7 @@ def weights_by_kernel(model: MKLClassifier) -> str:
 
 
 def weights_by_view(model: MKLClassifier) -> str:
-    """A line and a bar for each view: the sum of its kernels' weights."""
+    """One line with a bar per view: the sum of its kernels' weights."""
     check_readable(model)
     sums: dict[str, float] = {}
     for view, weight in zip(model.bank_.views, model.weights_, strict=True):
@@ -36,9 +36,9 @@ def weights_by_view(model: MKLClassifier) -> str:
 
 
 def bars(rows: Iterable[tuple[str, float]]) -> str:
-    """Lines ``weight  bar  name``, the longest first; names of equal weight as they came.
+    """Lines ``weight  bar  name``, sorted by weight; ties keep their order.
 
-    Bars of negative weights, which come last, are drawn with dashes.
+    Negative weights come last, and their bars are drawn with dashes.
     """
     rows = sorted(rows, key=lambda row: -row[1])
     longest = max((abs(weight) for _, weight in rows), default=0.0)
@@ -52,7 +52,7 @@ def bars(rows: Iterable[tuple[str, float]]) -> str:
 
 
 def certificate(fitted: MKLClassifier | Solution) -> str:
-    """Both bounds of the optimum, and in words what they prove; of a model or a solution."""
+    """The bounds of a model or a solution, and what they prove in words."""
     check_readable(fitted)
     solution = fitted.solution_ if isinstance(fitted, MKLClassifier) else fitted
     given = solution.extras.get("given_weights", False)

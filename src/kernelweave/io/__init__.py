@@ -1,1 +1,1 @@
-"""Data sets by name."""
+"""Load data sets by name."""

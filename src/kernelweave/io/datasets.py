@@ -4,13 +4,13 @@
 
 1. in a folder: the argument ``folder`` or the environment variable ``KERNELWEAVE_DATA``. Tables
    are ``NAME.csv.gz`` with a header and the labels in a last column ``y``; sets of several parts
-   are ``NAME.npz`` with an array for each, and texts ``NAME.jsonl.gz``;
+   are ``NAME.npz`` with one array per part, and texts are ``NAME.jsonl.gz``;
 2. among the sets that come with scikit-learn;
-3. on OpenML, through scikit-learn, which keeps what it downloads.
+3. on OpenML, through scikit-learn, which caches its downloads.
 
-What is found must have the number of rows, columns and labels that the set is known for: copies
-with lost rows or other labels are in circulation. Values come as they are, neither scaled nor
-imputed; rows with missing values are left out where the literature does so.
+The number of rows, columns and labels is checked, because copies with lost rows or other labels are
+in circulation. Values are neither scaled nor imputed; rows with missing values are left out if the
+literature leaves them out.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ VARIABLE = "KERNELWEAVE_DATA"
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """Rows, labels, and what is known of them.
+    """Rows, labels, and their description.
 
     Attributes
     ----------
     X : array (n, d)
-        Floats, or objects where columns hold letters or texts. Row numbers into ``graphs`` where
-        the rows are nodes of networks.
+        Floats, or objects if columns hold letters or texts. Row numbers into ``graphs`` if the rows
+        are nodes of networks.
     y : array (n,), or (n, q) of 0 and 1
-        Labels; for sets whose rows have several of them, a column for each.
+        Labels; one column per label if a row can have several.
     views : {name: columns}
-        Columns of X by what they measure, as ``KernelBank(views=…)`` takes them.
+        Columns of X grouped by what they measure, for ``KernelBank(views=…)``.
     columns : list of str
         Names of the columns of X.
     labels : list of str
         Names of the columns of a two-dimensional y.
     train : array of bool or None
-        The training rows of a set that comes split.
+        The training rows, if the set comes with a split.
     rows : array of str or None
         Names of the rows.
     graphs : {name: sparse matrix}
-        Symmetric 0/1 adjacency matrices; column ``name`` of X says which node a row is.
+        Symmetric 0/1 adjacency matrices; column ``name`` of X holds the node of each row.
     nodes : {name: array of str}
         Names of the nodes of each graph.
     origin : str
-        Where it was found.
+        Where the data were found.
     """
 
     X: NDArray[Any]
@@ -83,8 +83,8 @@ class DataSet:
 def load(name: str, folder: str | os.PathLike[str] | None = None) -> DataSet:
     """The data set of this name; ``names()`` lists those known.
 
-    Raises ``ValueError`` for an unknown name or a copy of another size than the set has, and
-    ``FileNotFoundError``, with advice, where it is nowhere to be found.
+    Raises ``ValueError`` for an unknown name or a copy of the wrong size, and
+    ``FileNotFoundError``, with advice, if the set is not found anywhere.
     """
     known = _KNOWN.get(name) if isinstance(name, str) else None
     if known is None:
@@ -102,7 +102,7 @@ def load(name: str, folder: str | os.PathLike[str] | None = None) -> DataSet:
         except OSError as error:  # no network: URLError, timeouts
             tried.append(f"OpenML could not be reached ({error})")
     else:
-        tried.append("neither scikit-learn nor OpenML has this set as it is known")
+        tried.append("neither scikit-learn nor OpenML has this set in this form")
     raise FileNotFoundError(
         f"{name}: {'; '.join(tried)}. Put {known.file(name)} into a folder and name the folder "
         f"with load({name!r}, folder=…) or the environment variable {VARIABLE}."
@@ -150,7 +150,7 @@ def _find(file: str, folder: str | os.PathLike[str] | None, tried: list[str]) ->
 
 
 def _table(path: Path) -> DataSet:
-    """Columns of numbers, and labels that are whole numbers."""
+    """Columns of numbers, and labels that are integers."""
     columns, cells = _cells(path, float)
     return _plain(cells[:, :-1], cells[:, -1].astype(int), columns)
 
@@ -182,7 +182,7 @@ def _side_by_side(views: dict[str, NDArray[Any]], y: NDArray[Any]) -> DataSet:
 
 
 def _views(path: Path) -> DataSet:
-    """An array for each view, all over the same rows, and ``y``."""
+    """One array per view, all over the same rows, and ``y``."""
     with np.load(path) as parts:
         return _side_by_side({key: parts[key] for key in parts.files if key != "y"}, parts["y"])
 
@@ -202,7 +202,7 @@ def _tcga(path: Path) -> DataSet:
 
 
 def _ones(path: Path) -> DataSet:
-    """A sparse matrix of ones by row pointers and column numbers."""
+    """A sparse matrix of ones, stored as row pointers and column numbers."""
     with np.load(path) as parts:
         X = np.zeros(tuple(parts["shape"]), dtype=np.int8)
         X[np.repeat(np.arange(len(X)), np.diff(parts["indptr"])), parts["indices"]] = 1
@@ -210,7 +210,7 @@ def _ones(path: Path) -> DataSet:
 
 
 def _texts(path: Path) -> DataSet:
-    """One document a line: title, body, topics, and its part in the split."""
+    """One document per line: title, body, topics, and whether it is for training or test."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         documents = [json.loads(line) for line in lines]
     columns = ["title", "body"]
@@ -232,7 +232,7 @@ def _texts(path: Path) -> DataSet:
 
 
 def _networks(path: Path) -> DataSet:
-    """The genes that two networks have in common, as row numbers into each, and their classes."""
+    """The genes that two networks share, as row numbers into each, and their classes."""
     from scipy.sparse import csr_array
 
     with np.load(path) as parts:
@@ -277,7 +277,7 @@ def _from_openml(name: str) -> DataSet:
 
 
 def _as_numbers(column: Any) -> NDArray[np.float64]:
-    """Floats; words become their place in alphabetical order."""
+    """Floats; words become their position in alphabetical order."""
     try:
         return column.to_numpy(dtype=float)
     except ValueError:
@@ -289,13 +289,13 @@ def _mfeat_from_openml() -> DataSet:
     found = {name[:3]: _fetch(f"mfeat-{name}") for name in _MFEAT}
     for _, labels in found.values():
         if len(labels) != 2000 or (labels != np.repeat(labels[::200], 200)).any():
-            raise ValueError("mfeat: OpenML's rows are in another order than those of UCI.")
+            raise ValueError("mfeat: the rows on OpenML are in a different order than at UCI.")
     views = {name: frame.to_numpy(dtype=float) for name, (frame, _) in found.items()}
     return _side_by_side(views, np.repeat(np.arange(10), 200))
 
 
 def _fetch(known: str) -> tuple[Any, NDArray[Any]]:
-    """The first version of a set on OpenML: a data frame, and the labels as words."""
+    """The first version of a set on OpenML: a data frame, and the labels as strings."""
     from sklearn.datasets import fetch_openml
 
     found = fetch_openml(known, version=1, as_frame=True, parser="auto")
@@ -306,7 +306,7 @@ def _fetch(known: str) -> tuple[Any, NDArray[Any]]:
 
 
 class _Known(NamedTuple):
-    """Rows, columns and how often each label occurs; how the file ends and who reads it."""
+    """Rows, columns, label counts, and the reader and extension of the file."""
 
     shape: tuple[int, int]
     counts: dict[Any, int]
@@ -370,7 +370,7 @@ _SKLEARN = {
     "wine": "load_wine",
 }
 
-# The name there, and the word for each sign; None keeps letters and words as they are.
+# The name on OpenML, and the sign of each label; None keeps letters and words unchanged.
 _OPENML: dict[str, tuple[str, dict[str, int] | None]] = {
     "ionosphere": ("ionosphere", {"b": -1, "g": 1}),
     "sonar": ("sonar", {"Rock": -1, "Mine": 1}),
@@ -385,7 +385,7 @@ _MFEAT = ("fourier", "factors", "karhunen", "pixel", "zernike", "morphological")
 
 
 def _checked(data: DataSet, name: str, known: _Known) -> DataSet:
-    """The data, if it has the shape and the label counts that the set is known for."""
+    """The data, if it has the known shape and label counts; raises ValueError otherwise."""
     if data.X.shape != known.shape or len(data.y) != len(data.X):
         raise ValueError(
             f"{name}: expected {known.shape[0]} rows and {known.shape[1]} columns, found "
