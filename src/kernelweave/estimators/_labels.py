@@ -66,7 +66,7 @@ def read_labels(y: Any, unlabeled: Any) -> tuple[NDArray[Any], NDArray[np.bool_]
 
 
 def labeled_rows(y: Any, unlabeled: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """The same; raises ValueError if it is not clear which rows have a label."""
+    """As ``read_labels``; raises ValueError if it is unclear which rows have a label."""
     labels, known = read_labels(y, unlabeled)
     if gaps := [row for row in np.flatnonzero(known) if _is_nothing(labels[row])]:
         raise ValueError(

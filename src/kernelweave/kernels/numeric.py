@@ -58,8 +58,8 @@ class Gaussian(_Radial):
         ``SVC(gamma=γ)``, with kernel exp(−γ|x − z|²), corresponds to width = (2γ)^−½.
     relative : bool
         If true, ``width`` is a multiple of the median distance between training rows, learned when
-        the bank is fitted. Pairs of equal rows do not count; of more than a thousand rows, a
-        thousand evenly spaced ones do.
+        the bank is fitted. Pairs of equal rows are ignored; with more than 1,000 rows, 1,000 evenly
+        spaced ones are used.
     """
 
     def __init__(self, width: float = 1.0, relative: bool = False) -> None:

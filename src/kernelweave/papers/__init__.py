@@ -1,1 +1,1 @@
-"""The theory of each paper, under its own name."""
+"""Theory and criteria of single papers, one module or package per paper."""

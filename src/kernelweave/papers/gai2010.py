@@ -1,14 +1,14 @@
-"""Criteria for kernels by margin and radius, as functions of the weights, and what they prove.
+"""Kernel criteria based on margin and radius, as functions of the weights, and their bounds.
 
     rkl                 min  ½R²(θ)‖w‖² + CΣξ                           [gai2010, eq. 9, 16]
     kl_c                min  ½R²(θ)‖w‖² + (C/2)R²(θ)Σξ²                 [eq. 10]
     margin_and_radius   min  ½Σ_j‖w_j‖²/θ_j + C/(Σ_j θ_j R²(k_j)) Σξ²   [eq. 11]
     penalized_radius    min  ½Σ_j‖w_j‖² + C₁R²(θ) + C₂Σξ                [eq. 23]
 
-all subject to y_i(f(x_i) + b) ≥ 1 − ξ_i, ξ ≥ 0, f in the space of K_θ = Σ_m θ_m K_m. They are
-written for reference and comparison, one machine and one ball a call; the learners ``radius`` and
+all subject to y_i(f(x_i) + b) ≥ 1 − ξ_i, ξ ≥ 0, f in the space of K_θ = Σ_m θ_m K_m. They serve as
+reference and for comparison; each call solves one machine and one ball. The learners ``radius`` and
 ``radius_bound`` minimize the first two. Kernels under which all points coincide count as zero.
-A ``ConvergenceWarning`` says where a machine's duality gap stays above ``tol``.
+A ``ConvergenceWarning`` says if a machine's duality gap stays above ``tol``.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def kl_c(
 ) -> float:
     """R²(θ) times the squared-hinge SVM objective [gai2010, eq. 10].
 
-    R² is that of K_θ, or with ``ridge_in_ball`` that of K_θ + I/C, whose hard margin this is.
+    R² belongs to K_θ or, with ``ridge_in_ball``, to K_θ + I/C, whose hard margin this is.
     """
     kernels = _kernels(K)
     qp = make_qp(y, kernels.stack.n, C, "squared_hinge")
@@ -77,17 +77,17 @@ def kl_c(
 def margin_and_radius(
     K: ArrayLike | Stack, y: ArrayLike, weights: ArrayLike, *, C: float, tol: float = 1e-8
 ) -> float:
-    """The objective of [gai2010, eq. 11], every kernel with the radius of its own ball.
+    """The objective of [gai2010, eq. 11], where every kernel has the radius of its own ball.
 
-    In terms of our squared hinge it is the SVM at cost 2C/Σ_j θ_j R²(k_j). With all R²(k_j) equal
-    and Σθ fixed it is the margin criterion.
+    It equals the SVM with ``loss="squared_hinge"`` and cost 2C/Σ_j θ_j R²(k_j). If all R²(k_j) are
+    equal and Σθ is fixed, it is the margin criterion.
     """
     kernels = _kernels(K)
     check_number("tol", tol)
     theta = kernels.weights("weights", weights)
     used = np.flatnonzero(theta)
     radii = [_ball(kernels, row, tol).radius2 for row in np.eye(theta.size)[used]]
-    make_qp(y, kernels.stack.n, C, "squared_hinge")  # a look at y and C
+    make_qp(y, kernels.stack.n, C, "squared_hinge")  # validates y and C
     cost = 2.0 * C / float(theta[used] @ np.array(radii))
     qp = make_qp(y, kernels.stack.n, cost, "squared_hinge")
     return _machine(kernels.stack.combined(theta), qp, tol)
@@ -104,7 +104,7 @@ def penalized_radius(
 ) -> float:
     """The convex objective of [gai2010, eq. 23] at given weights: J(θ) at cost C₂, plus C₁R²(θ).
 
-    The slacks enter as Σξ; with the Σξ² of the paper proposition 4 would not hold.
+    The slacks enter as Σξ; with the paper's Σξ², proposition 4 would not hold.
     """
     kernels = _kernels(K)
     check_number("C1", C1)
@@ -117,7 +117,7 @@ def penalized_radius(
 def penalized_radius_constants(
     K: ArrayLike | Stack, y: ArrayLike, weights: ArrayLike, *, C: float, tol: float = 1e-8
 ) -> tuple[float, float]:
-    """C₁ = ‖w‖²/(2R²) and C₂ = C/R²: the θ that solves (9) solves (23) too [proposition 4]."""
+    """C₁ = ‖w‖²/(2R²) and C₂ = C/R², with which the solution of (9) solves (23) [proposition 4]."""
     kernels = _kernels(K)
     check_number("C", C)
     ball = _ball(kernels, weights, tol)
@@ -138,7 +138,7 @@ def minimize_penalized_radius(
 ) -> Array:
     """Weights θ ≥ 0 that minimize (23), by projected gradient from ``start``.
 
-    It ends when the gradient promises a relative fall of less than ``tol``, as far as θ ≥ 0 allows.
+    Stops when, within θ ≥ 0, the gradient predicts a relative decrease of less than ``tol``.
     """
     kernels = _kernels(K)
     stack = kernels.stack
@@ -188,10 +188,10 @@ def radius_gap(
 ) -> Certificate:
     """Certify a model of [gai2010, eq. 9] from the data alone, as ``duality_gap`` does for MKL.
 
-    primal = ½R²(θ)‖w‖² + loss of the model as given; dual = l(v) − ½ max_m q_m/c_m(β) with
+    primal = ½R²(θ)‖w‖² + loss of the given model; dual = l(v) − ½ max_m q_m/c_m(β) with
     v = y∘dual_alpha and β = ``center``, by default that of the ball at θ (see
     ``kernelweave.learners.radius``). No weights have a g(θ) below the dual value. ``C``, ``loss``
-    and ``ridge`` are those of ``learn``.
+    and ``ridge`` are as in ``learn``.
     """
     check_number("tol", tol)
     problem = make_formulation(y, C, loss, ridge=ridge).on(as_stack(K))
@@ -207,14 +207,14 @@ def radius_gap(
 def estimation_error_bound(
     n: float, margin: float, radius: float, pseudodimension: float, delta: float
 ) -> float:
-    """Bound of the gap between expected and empirical error of an SVM with a learned kernel.
+    """Bound on the difference between expected and empirical error of an SVM on a learned kernel.
 
         √( (8/n) (2 + d log(128en³R²/(γ²d)) + 256 (R²/γ²) log(enγ/(8R)) log(128nR²/γ²) − log δ) )
 
-    [gai2010, §2.2], with probability 1 − δ for kernels of pseudodimension d, among which linear
-    combinations of d kernels, whose margin is γ and whose ball has a radius of at most R. It
-    exceeds 1, and says nothing, unless n is of the order of 10⁶(R/γ)². Where one of the first
-    three logarithms is negative there are fewer points than it is about, and it is refused.
+    [gai2010, §2.2]. It holds with probability 1 − δ for kernels of pseudodimension d (such as
+    linear combinations of d kernels) with margin γ and a ball of radius at most R. It exceeds 1,
+    and says nothing, unless n is of the order of 10⁶(R/γ)². If n is so small that one of the first
+    three logarithms is negative, the bound does not apply, and a ValueError is raised.
     """
     d = pseudodimension
     for name, x in {"n": n, "margin": margin, "radius": radius, "pseudodimension": d}.items():
@@ -222,7 +222,8 @@ def estimation_error_bound(
     check_number("delta", delta)
     if not delta < 1.0:
         raise ValueError(f"delta must be a probability between 0 and 1, found {delta!r}")
-    points, ratio = math.log(n), math.log(radius) - math.log(margin)  # no power overflows
+    # logarithms, so that no power overflows
+    points, ratio = math.log(n), math.log(radius) - math.log(margin)
     logs = [
         math.log(128.0) + 1.0 + 3.0 * points + 2.0 * ratio - math.log(d),
         1.0 + points - math.log(8.0) - ratio,
@@ -261,9 +262,9 @@ def _solve(K: CombinedKernel, qp: DualQP, start: Array | None, tol: float) -> QP
 
 
 def _machine(K: CombinedKernel, qp: DualQP, tol: float) -> float:
-    """The primal value of the machine on one kernel; infinite where a hard margin has none.
+    """The primal value of the machine on one kernel; infinite if a hard margin is infeasible.
 
-    A large C makes much of rounding in f: where a multiple of f does without slacks, it counts.
+    A large C amplifies rounding in f. A multiple of f without slacks is therefore tried, too.
     """
     inner = _solve(K, qp, None, tol)
     if not inner.bounded:

@@ -264,7 +264,7 @@ def test_bad_arguments(change: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize("change", [{"margin": 0.1}, {"trace": 10.0}])
 def test_margin_and_trace_go_together(change: dict[str, float]) -> None:
     K, y, model = fitted()
-    with pytest.raises(ValueError, match="margin and trace fix the class together: give both"):
+    with pytest.raises(ValueError, match="margin and trace define the class together: give both"):
         error_bound(K, y, model.weights, model.coef, **change)
 
 

@@ -3,9 +3,10 @@
     min_{w, b}  Σ_j d_j‖w_j‖ + C Σ_i (1 − y_i(Σ_j ⟨w_j, φ_j(x_i)⟩ + b))₊
     max_α       Σ_i α_i    s.t.  √(αᵀD(y)K_jD(y)α) ≤ d_j,  0 ≤ α ≤ C,  yᵀα = 0
 
-With kernels of rank one it is the LP-SVM. At the optimum w_j = η_j Σ_i α_i y_i φ_j(x_i), η_j > 0
-only where the constraint of kernel j is tight; the size of η is not given beforehand. The machine
-of ``learn``, ½(Σ_j d_j‖w_j‖)² + C Σξ, has the same solution at Σ_j d_j‖w_j‖ times the cost here.
+With kernels of rank one it is the LP-SVM. At the optimum w_j = η_j Σ_i α_i y_i φ_j(x_i), where
+η_j > 0 only if the constraint of kernel j is tight; the size of η is not fixed in advance.
+``learn`` minimizes ½(Σ_j d_j‖w_j‖)² + C Σξ. It has the same solution if its C is Σ_j d_j‖w_j‖ times
+the C here.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from kernelweave.stacks.protocol import Stack
 
 @dataclass(frozen=True, eq=False)
 class BlockNormMachine:
-    """f = Σ_j η_j K_j ``coef`` + ``bias``, with both objectives, computed from the data.
+    """f = Σ_j η_j K_j ``coef`` + ``bias``, with primal and dual values computed from the data.
 
     ``alpha`` is the feasible point that attains ``dual``.
     """
@@ -48,7 +49,7 @@ class BlockNormMachine:
 
     @property
     def support_kernels(self) -> NDArray[np.intp]:
-        """Kernels with a weight."""
+        """Numbers of the kernels with a weight."""
         return np.flatnonzero(self.eta)
 
 
@@ -61,14 +62,14 @@ def block_norm_machine(
     loss: str = "hinge",
     tol: float = 1e-6,
 ) -> BlockNormMachine:
-    """Solve it by a conic solver, for small problems; it needs the extra ``conic``.
+    """Solve the machine by a conic solver, for small problems; needs the extra ``conic``.
 
     Parameters
     ----------
     K, y, C, loss
-        As for ``learn``; C is not learned.
+        As for ``learn``, except that C cannot be learned.
     d : array (m,), optional
-        What a block costs, positive; 1 each by default.
+        Positive cost per kernel; 1 by default.
     tol : float
         Relative duality gap; a ``ConvergenceWarning`` says if it is not reached.
     """
@@ -80,7 +81,7 @@ def block_norm_machine(
     if not sizes.any():
         raise ValueError("K must have a kernel that is not zero")
     eta, v = _by_conic_solver(stack, qp, units, sizes, float(np.clip(1e-3 * tol, 1e-12, 1e-6)))
-    # Given η it is the SVM on Σ_j η_j K_j. Solved anew, it errs by the square of what η does.
+    # For given η this is the SVM on Σ_j η_j K_j. Solved again, its error is that of η squared.
     svm = QPMachine(qp).solve(stack.combined(eta), v, 0.01 * tol)
     scale, bias = qp.improve(svm.f, 0.0)[:2] if qp.is_hard else (1.0, qp.best_bias(svm.f))
     norm = float(eta * units @ np.sqrt(np.maximum(stack.quad_forms(svm.v), 0.0)))
@@ -104,14 +105,14 @@ def block_norm_machine(
 def _by_conic_solver(
     stack: Stack, qp: DualQP, units: Array, sizes: Array, tol: float
 ) -> tuple[Array, Array]:
-    """η and a feasible v, which solves the dual up to the constraints of the kernels."""
-    # variables of the order of one: what their bounds and one kernel alone would allow
+    """η, and a v that solves the dual but may violate the kernels' constraints slightly."""
+    # scale the variables to the order of one, by their bounds and the largest kernel
     unit = min(float(np.abs([qp.lower, qp.upper]).max()), 1.0 / float(sizes.max()))
     used, factors = np.flatnonzero(sizes), []
     for j in used.tolist():
         every = np.arange(stack.n)
         K = stack.block(j, every, every)
-        root = np.sqrt(unit) / units[j]  # ``in_units`` has the other, as norms are not squared
+        root = np.sqrt(unit) / units[j]  # ``in_units`` adds the other √unit: norms are not squared
         factors.append(root * factor(K, 1e-13 * float(K.diagonal().max())))
     factors, scaled = in_units(factors, qp, unit)
     program, read = block_norm_form(factors, scaled)
@@ -119,7 +120,7 @@ def _by_conic_solver(
     if not found.found:
         raise HardMarginInfeasible(NOT_SEPARABLE)
     multipliers, v = read(found)
-    # of a constraint that is not tight, the multiplier is what the solver leaves of zero
+    # the multiplier of a constraint that is not tight is zero up to the solver's tolerance
     loose = [float(np.linalg.norm(F.T @ v)) < 0.999 for F in factors]
     noise = np.maximum(1e-9 * multipliers.max(), np.where(loose, tol * scaled.dual_linear(v), 0.0))
     eta = np.zeros(stack.m)
@@ -128,6 +129,6 @@ def _by_conic_solver(
 
 
 def _shrunk(stack: Stack, units: Array, v: Array) -> Array:
-    """The multiple of v, at most 1, for which all √(vᵀK_j v) ≤ d_j."""
+    """v scaled down, if needed, so that all √(vᵀK_j v) ≤ d_j."""
     sizes = np.sqrt(np.maximum(stack.quad_forms(v), 0.0))
     return v / max(1.0, float((sizes / units).max()))

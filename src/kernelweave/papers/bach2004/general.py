@@ -2,7 +2,7 @@
 
     min_w  ½(Σ_j d_j‖w_j‖)² + C Σ ξ_i
 
-approached by adding ½ (κ/(1 − κ))² Σ_j a_j²‖w_j‖², with κ falling.
+solved by adding ½ (κ/(1 − κ))² Σ_j a_j²‖w_j‖², with κ decreasing.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def support_kernel_machine(
     loss: str = "hinge",
     tol: float = 1e-3,
 ) -> tuple[SupportKernelMachine, Solution]:
-    """Solve (D_K) for any d_j > 0 by machines regularized with κ/(1 − κ)·a_j, κ falling.
+    """Solve (D_K) for any d_j > 0 by machines regularized with κ/(1 − κ)·a_j, κ decreasing.
 
-    The weights η lie in Σ_j d_j²η_j = 1, and so do those of the ``Solution``, whose certificate is
-    for this set. ``a`` is d by default, the schedule of §4.4.
+    The weights η satisfy Σ_j d_j²η_j = 1; so do those of the ``Solution``, whose certificate is
+    for this constraint. ``a`` is d by default, the schedule of §4.4.
     """
     refuse_learnt_C(C)
     check_number("tol", tol)

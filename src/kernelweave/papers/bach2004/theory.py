@@ -1,13 +1,13 @@
-"""The support kernel machine in the terms of [bach2004]: its form, its conditions, its bounds.
+"""The support kernel machine (SKM) in the terms of [bach2004]: form, optimality tests, bounds.
 
     min_{α, γ}  ½γ² − Σα    s.t.  0 ≤ α ≤ C,  yᵀα = 0,  √(αᵀD(y)K_jD(y)α) ≤ γd_j        (D_K)
 
-The kernel learned is Σ_j η_j K_j with Σ_j d_j²η_j = 1. On the simplex d_j = 1; with ``trace=c``,
-d_j² = tr K_j/c, and ζ = γ² solves the problem (L) of [lanckriet2004], whose value is minus twice
-ours. (The paper's §2.3 has d_j in place of d_j².)
+The learned kernel is Σ_j η_j K_j with Σ_j d_j²η_j = 1. On the simplex d_j = 1; with ``trace=c``,
+d_j² = tr K_j/c, and ζ = γ² solves the problem (L) of [lanckriet2004], whose value is −2 times that
+of (D_K). (The paper's §2.3 has d_j in place of d_j².)
 
-``regularized_machine`` solves its regularization, for any a_j and d_j; the other functions take a
-problem as ``learn`` does, and look at one point of it.
+``regularized_machine`` solves the regularized problem, for any a_j and d_j. The other functions
+evaluate a given point of a problem, or compute bounds.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from kernelweave.stacks.protocol import Stack
 
 @dataclass(frozen=True, eq=False)
 class SupportKernelMachine:
-    """A solution of (D_K): dual variables α, weights η, the level γ, and the d_j of the problem."""
+    """A solution of (D_K): dual variables α, weights η, the value γ, and the d_j of the problem."""
 
     alpha: Array
     eta: Array
@@ -49,15 +49,15 @@ class SupportKernelMachine:
 
     @property
     def support_kernels(self) -> NDArray[np.intp]:
-        """Kernels with a weight."""
+        """Numbers of the kernels with a weight."""
         return np.flatnonzero(self.eta)
 
 
 def paper_form(solution: Solution) -> SupportKernelMachine:
     """A solution of ``learn`` as (α, η, γ): η = ``weights``, α = y∘``coef``.
 
-    It takes ``weight_norm=1``. A solution with C learned has a weight more than it shows, that of
-    the identity, and no such form.
+    Requires ``weight_norm=1`` and a given C. A learned C is the weight of one more kernel, the
+    identity, which this form does not include.
     """
     if solution.problem is None:
         raise ValueError("paper_form needs the kernels, which pickles and estimators leave out")
@@ -70,10 +70,10 @@ def paper_form(solution: Solution) -> SupportKernelMachine:
 
 @dataclass(frozen=True, eq=False)
 class RegularizedMachine:
-    """A solution of the regularized machine: α, and all that G(α) is made of [app. C].
+    """A solution of the regularized machine: α, and the parts of G(α) [app. C].
 
-    ``value`` is G(α); ``gap`` says by how much of it, at most, α misses the minimum; ``eps`` is the
-    least ε of (OPT_6).
+    ``value`` is G(α); ``gap`` bounds its relative distance from the minimum; ``eps`` is the
+    smallest ε of (OPT_6).
     """
 
     alpha: Array
@@ -93,9 +93,9 @@ def regularized_machine(
 
         min_w  ½(Σ_j d_j‖w_j‖)² + ½ Σ_j a_j²‖w_j‖² + C Σ ξ_i                              (R)
 
-    With all d_j = 0, the paper's κ = 1, it is the SVM on Σ_j K_j/a_j², and η̃ is zero. Where some
-    are zero, these kernels have η_j = 1/a_j² and no η̃_j. A ``ConvergenceWarning`` says when ``tol``
-    was not reached.
+    With all d_j = 0, the paper's κ = 1, it is the SVM on Σ_j K_j/a_j², and η̃ is zero. If only some
+    d_j are zero, these kernels have η_j = 1/a_j² and no η̃_j. A ``ConvergenceWarning`` says if
+    ``tol`` was not reached.
     """
     task = _Form(problem)
     scales, units = check_positive("a", a, task.stack.m), check_nonnegative("d", d, task.stack.m)
@@ -106,7 +106,7 @@ def regularized_machine(
     if not found.bounded:
         raise HardMarginInfeasible(NOT_SEPARABLE)
     parts, gap = found.parts, found.gap
-    if qp.is_hard:  # a multiple of f separates; the norms of f cost ``parts.value``
+    if qp.is_hard:  # scale f so that it separates; its norms cost ``parts.value``
         best = qp.improve(parts.eta @ found.products, 2.0 * parts.value)[2]
         gap = relative_gap(best, qp.dual_linear(found.v) - parts.value)
     if gap > tol:
@@ -124,9 +124,9 @@ def regularized_machine(
 
 
 def attained_optimality(problem: Problem, alpha: ArrayLike, eta: ArrayLike) -> tuple[float, float]:
-    """The least (ε₁, ε₂) for which the feasible (α, η) is optimal [bach2004, (OPT_4)].
+    """The smallest (ε₁, ε₂) for which the feasible (α, η) is optimal [bach2004, (OPT_4)].
 
-    ε₁ is the whole, n times that of ``Skm`` and its ``extras``.
+    ε₁ is the total over n samples; ``Skm`` and its ``extras`` have ε₁ per sample.
     """
     task = _Form(problem)
     v, weights = task.feasible(alpha), task.weights("eta", eta)
@@ -135,11 +135,11 @@ def attained_optimality(problem: Problem, alpha: ArrayLike, eta: ArrayLike) -> t
 
 
 def optimal_weights(problem: Problem, alpha: ArrayLike, *, eps1: float) -> tuple[Array, float]:
-    """The test of α alone: the best η on the ε₁-active kernels, and the ε₂ it attains.
+    """The best η for α on the ε₁-active kernels, and the ε₂ it attains: a test of α alone.
 
     α is (ε₁, ε₂)-optimal, with the convex hull of the gradients in place of the
-    ε₁-subdifferential, if and only if this ε₂ is small enough [bach2004, (OPT_3)]. ``eps1`` is the
-    whole, n times that of ``Skm``.
+    ε₁-subdifferential, if and only if ε₂ is at least the value returned [bach2004, (OPT_3)].
+    ``eps1`` is the total over n samples; ``Skm`` has it per sample.
     """
     if not (is_number(eps1) and eps1 >= 0.0):
         raise ValueError(f"eps1 must be a number ≥ 0, or infinite for all kernels, found {eps1!r}")
@@ -154,11 +154,11 @@ def optimal_weights(problem: Problem, alpha: ArrayLike, *, eps1: float) -> tuple
 
 
 def sparser_weights(problem: Problem, alpha: ArrayLike, eta: ArrayLike, *, eps2: float) -> Array:
-    """Weights on fewer of the kernels of η, α staying ε₂-optimal [bach2004, §3.4].
+    """Weights on fewer of the kernels of η, such that α stays ε₂-optimal [bach2004, §3.4].
 
-    Kernels are dropped one by one, the lightest first, while a linear program finds weights for
-    the rest; ε₁ can only fall. None of those left can be done without, but other kernels of η might
-    be fewer: the search is greedy. Where nothing can be dropped, η comes back as it was.
+    Kernels are dropped one by one, the lightest first, as long as a linear program finds weights
+    for the rest; ε₁ can only fall. No remaining kernel can be dropped, but the search is greedy:
+    another choice might need fewer. If nothing can be dropped, η is returned unchanged.
     """
     task, eps2 = _Form(problem), check_number("eps2", eps2, zero=True)
     v, weights = task.feasible(alpha), task.weights("eta", eta)
@@ -174,13 +174,13 @@ def sparser_weights(problem: Problem, alpha: ArrayLike, eta: ArrayLike, *, eps2:
 def regularization_bounds(
     K: ArrayLike | Stack, a: ArrayLike, d: ArrayLike, *, C: float, eps: float
 ) -> tuple[float, float]:
-    """(ε₁, ε₂) to which an ε-optimal α of the regularized machine solves the SKM [theorem 1].
+    """The accuracy (ε₁, ε₂) to which an ε-optimal regularized α solves the SKM [theorem 1].
 
         ε₁ = nC r(2 + r),  r = max_j a_j²/d_j²,      ε₂ = ε + C max_j a_j² M_j/d_j⁴
 
     together with η̃(α), where M_j is the largest absolute row sum of K_j. For the hinge only: α ≤ C.
-    The proof is for α with G(α) ≤ 0, such as all that a descent from 0 meets. ε₁ is the whole, n
-    times that of ``Skm``.
+    The proof assumes G(α) ≤ 0, which holds for any descent from 0. ε₁ is the total over n samples;
+    ``Skm`` has it per sample.
     """
     stack = as_stack(K)
     C, eps = check_number("C", C), check_number("eps", eps, zero=True)
@@ -193,9 +193,9 @@ def regularization_bounds(
 def largest_regularization(
     K: ArrayLike | Stack, d: ArrayLike, *, C: float, eps1: float, eps2: float
 ) -> float:
-    """The largest max_j a_j for which theorem 1 grants (ε₁, ε₂) at ε = ε₂/2 [corollary 2].
+    """The largest max_j a_j for which theorem 1 guarantees (ε₁, ε₂) at ε = ε₂/2 [corollary 2].
 
-    For the hinge only, and with ε₁ the whole, as in ``regularization_bounds``.
+    For the hinge only; ε₁ is the total over n samples, as in ``regularization_bounds``.
     """
     stack = as_stack(K)
     C, eps1, eps2 = (check_number(*x) for x in (("C", C), ("eps1", eps1), ("eps2", eps2)))
@@ -203,7 +203,7 @@ def largest_regularization(
     share = eps1 / (stack.n * C)
     by_eps1 = float(units.min()) * share / (1.0 + math.sqrt(1.0 + share))
     slope = C * float((_row_sums(stack) / units**2).max())
-    by_eps2 = 0.5 * eps2 / slope if slope > 0.0 else np.inf  # kernels that are zero cost no ε₂
+    by_eps2 = 0.5 * eps2 / slope if slope > 0.0 else np.inf  # zero kernels add nothing to ε₂
     return math.sqrt(min(by_eps1, by_eps2))
 
 
@@ -221,24 +221,24 @@ class _Form:
         return np.sign(self.problem.qp.linear) * whole[self.problem.rows]
 
     def feasible(self, alpha: ArrayLike) -> Array:
-        """The same for an α that has to be feasible, up to rounding."""
+        """y∘α at the labeled rows; raises ValueError unless α is feasible up to rounding."""
         qp, v = self.problem.qp, self.signed(alpha)
         inside = np.clip(v, qp.lower, qp.upper)
         off, total = float(np.abs(v - inside).max()), abs(float(v.sum()))
         if off > 1e-8 * np.abs(v).max() or total > 1e-8 * np.abs(v).sum():
             raise ValueError(
-                "alpha must be feasible, 0 ≤ α ≤ C with yᵀα = 0; found it to leave the bounds by "
+                "alpha must be feasible, 0 ≤ α ≤ C with yᵀα = 0; found it outside the bounds by "
                 f"{off:g}, and |yᵀα| = {total:g}"
             )
         return inside
 
     def weights(self, name: str, eta: ArrayLike) -> Array:
-        """Weights with Σ d_j²η_j = 1, up to rounding."""
+        """η; raises ValueError unless η ≥ 0 and Σ d_j²η_j = 1, up to rounding."""
         weights = check_vector(name, eta, self.stack.m)
         if weights.min() < 0.0 or abs(self.d**2 @ weights - 1.0) > 1e-8:
             raise ValueError(
-                f"{name} must be nonnegative with Σ d_j² η_j = 1, found a least of "
-                f"{weights.min():g} and a sum of {self.d**2 @ weights:g} with the d_j of this trace"
+                f"{name} must be nonnegative with Σ d_j² η_j = 1, found a smallest weight of "
+                f"{weights.min():g} and a sum of {self.d**2 @ weights:g} with this problem's d_j"
             )
         return weights
 

@@ -1,23 +1,23 @@
 """A bound on the errors of a transduction [lanckriet2004, th. 24].
 
-2n rows are split at random into n with labels and n without. With probability 1 − δ every kernel
-expansion f = Σ_i α_i k(x_i, ·) over the 2n rows, without a bias, with αᵀKα ≤ 1/γ² and K in a class
-𝒦 of kernel matrices, errs on at most a share
+2n rows are split at random into n with labels and n without. Consider all kernel expansions
+f = Σ_i α_i k(x_i, ·) over the 2n rows, without a bias, with αᵀKα ≤ 1/γ² and K in a class 𝒦 of
+kernel matrices. With probability 1 − δ, each of them errs on at most a share
 
     (1/n) Σ max(1 − y_i f(x_i), 0)  +  4/√n  +  2√(log(1/δ)/n)  +  √C(𝒦)/(nγ)
 
-of the rows without labels; the sum is over those with them, C(𝒦) = E max_{K ∈ 𝒦} σᵀKσ for random
-signs σ. The classes are combinations of given kernels with tr K ≤ c. With weights ≥ 0
+of the rows without labels. The sum is over the rows with labels; C(𝒦) = E max_{K ∈ 𝒦} σᵀKσ for
+random signs σ. The classes are combinations of given kernels with tr K ≤ c. With weights ≥ 0
 
     C = c E max_j σᵀK_jσ/tr K_j ≤ c min(m, 2n max_j λ_j/tr K_j),
 
 λ_j the largest eigenvalue of K_j; with signed weights and K ⪰ 0, C ≤ 2cn. As printed, the theorem
 has √(2 log(1/δ)) where its proof gives 2√log(1/δ), and n in place of ‖σ‖² = 2n.
 
-Only √c/γ matters: ten times the kernel with a tenth of αᵀKα is the same class of functions. The
-theorem wants it fixed before the labels are seen. Where it is read off the model, the bound holds
-for all of 2⁻ᵏn, k = 0, 1, …, at once, each with the share 1/((k+1)(k+2)) of δ; above n nothing is
-proven anyway.
+Only √c/γ matters: a kernel ten times as large with a tenth of αᵀKα gives the same functions. The
+theorem requires √c/γ to be fixed before the labels are seen. If it is taken from the model instead,
+the bound is made to hold for all values 2⁻ᵏn, k = 0, 1, …, at once, each with the share
+1/((k+1)(k+2)) of δ; above n nothing is proven anyway.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Capacity:
     Attributes
     ----------
     mean, error : float
-        Its estimate by random signs, and the standard error of that.
+        Estimate of C(𝒦) by random signs, and its standard error.
     limit : float
-        A bound in closed form, above C(𝒦) for certain.
+        A closed-form upper bound of C(𝒦).
     """
 
     mean: float
@@ -63,15 +63,15 @@ class ErrorBound:
     margin_cost : float
         Mean of max(1 − y f, 0) over the rows with labels.
     sampling : float
-        4/√n: what symmetrization costs.
+        4/√n, the cost of symmetrization.
     confidence : float
-        2√(log(1/δ)/n), with the share of δ that the margin gets.
+        2√(log(1/δ)/n), with the share of δ for this margin.
     complexity : float
         √C(𝒦)/(nγ), with C(𝒦) estimated.
     complexity_limit : float
-        The same with the closed form.
+        The same with the closed-form bound of C(𝒦).
     margin : float
-        γ, of the kernel of trace ``trace``.
+        γ, for a kernel of trace ``trace``.
     trace : float
         c.
     capacity : Capacity
@@ -98,12 +98,12 @@ class ErrorBound:
 
     @property
     def total_limit(self) -> float:
-        """The bound with C(𝒦) in closed form: nothing in it is estimated."""
+        """The bound with the closed-form C(𝒦): nothing in it is estimated."""
         return self.total - self.complexity + self.complexity_limit
 
     @property
     def vacuous(self) -> bool:
-        """Whether it says no more than that errors are at most all."""
+        """Whether the bound says nothing: it is 1 or more."""
         return self.total >= 1.0
 
 
@@ -126,26 +126,26 @@ def error_bound(
     Parameters
     ----------
     K : array (m, 2n, 2n) or KernelStack
-        Kernels on all rows, chosen without a look at the labels.
+        Kernels on all rows, chosen without looking at the labels.
     y : array (2n,)
         Labels -1 and +1 for a random half of the rows, 0 for the others.
     weights : array (m,)
     coef : array (2n,)
         The model, as ``learn`` finds it from the same K and y.
     bias : float, optional
-        Added to f. The theorem knows none: the constant kernel, 1 everywhere, then is one kernel
-        more in the class, with the weight that suits the bound best. To decide for or against a
-        bias after looking at it would not be fair: give it even where it is 0.
+        Added to f. The theorem has no bias, so the constant kernel, 1 everywhere, joins the class,
+        with the weight that is best for the bound. Do not decide for or against a bias by its
+        value: give it even if it is 0.
     delta : float
         The probability that the bound fails, over the choice of the rows with labels.
     margin, trace : float, optional
-        γ and c, both fixed in advance, the class then being as printed. Without them they are those
-        of the model, and the bound pays for the choice.
+        γ and c, both fixed in advance, as in the theorem. By default they are taken from the model,
+        which makes the bound somewhat larger.
     signed : bool
         Whether the class has signed weights with K ⪰ 0.
     samples : int
-        Random signs that estimate C(𝒦). Signed weights take a small semidefinite program each,
-        solved to 1e-3 from above.
+        Number of random sign vectors that estimate C(𝒦). With signed weights each needs a small
+        semidefinite program, solved to 1e-3 from above.
     random_state : int
         Seed of the signs.
 
@@ -177,7 +177,7 @@ def error_bound(
     n = rows.size
     if stack.n != 2 * n:
         raise ValueError(
-            f"the bound is for as many rows with labels as without, found {n} with and "
+            f"the bound needs as many rows with labels as without, found {n} with and "
             f"{stack.n - n} without"
         )
     d = check_vector("weights", weights, stack.m)
@@ -199,8 +199,8 @@ def error_bound(
         raise ValueError(f"weights must give the combined kernel a trace > 0, found {size:g}")
     radius = float(np.sqrt(max(float(w @ f), 0.0) * size))  # √c/γ
     if bias is not None:
-        # K + μ11ᵀ has trace c + 2nμ and the model then norm 1/γ² + bias²/μ: their product is least
-        # where its root is this sum
+        # K + μ11ᵀ has trace c + 2nμ, and the model has squared norm 1/γ² + bias²/μ; the smallest
+        # root of their product is this sum
         b = check_finite("bias", bias)
         radius += float(np.sqrt(stack.n)) * abs(b)
         f = f + b
@@ -211,7 +211,7 @@ def error_bound(
         trace = size
         radius, share = _stratum(radius, n, delta, one.mean)
     elif margin is None or trace is None:
-        raise ValueError("margin and trace fix the class together: give both, or neither")
+        raise ValueError("margin and trace define the class together: give both, or neither")
     else:
         trace, share = check_number("trace", trace), delta
         given = float(np.sqrt(trace)) / check_number("margin", margin)
@@ -245,8 +245,8 @@ def capacity(
     """C(𝒦) = E max_{K ∈ 𝒦} σᵀKσ over combinations of the kernels of trace at most ``trace``.
 
     ``signed`` and ``samples`` are as for ``error_bound``; ``constant`` adds the constant kernel.
-    Kernels of trace zero take no part. Signed weights are those within the limit that ``Sdp``
-    names: where kernels differ by 1e-8 of their size or less, the class is smaller than all K ⪰ 0.
+    Kernels of trace zero are ignored. Signed weights are limited as in ``Sdp``: if kernels differ
+    by 1e-8 of their size or less, the class is smaller than all K ⪰ 0.
     """
     stack = as_stack(K)
     if signed and constant:
@@ -255,7 +255,7 @@ def capacity(
     count = check_number("samples", samples, int)
     traces = stack.traces()
     if not traces.any():
-        raise ValueError("the kernels are all zero: there is no class of kernels to speak of")
+        raise ValueError("the kernels are all zero: the class needs one that is not")
     scale = np.divide(1.0, traces, out=np.zeros(stack.m), where=traces > 0.0)
     rng = np.random.default_rng(check_number("random_state", random_state, int, zero=True))
     signs = rng.choice([-1.0, 1.0], (stack.n, count))
@@ -269,7 +269,7 @@ def capacity(
         most = np.vstack([q, ones] if constant else q).max(axis=0)
         limit = _limit(stack, constant)
     error = float(most.std(ddof=1) / np.sqrt(count)) if count > 1 else np.inf
-    mean = min(float(most.mean()), limit)  # chance may carry it higher
+    mean = min(float(most.mean()), limit)  # the estimate may exceed it by chance
     return Capacity(trace * mean, trace * error, trace * limit)
 
 
@@ -278,13 +278,13 @@ def _limit(stack: Stack, constant: bool) -> float:
     kernels = [(K, r) for K, r in zip(matrices(stack), stack.traces(), strict=True) if r > 0.0]
     count = len(kernels) + constant
     largest = 1.0 if constant else max((np.linalg.norm(K) / r) ** 2 for K, r in kernels)
-    if stack.n * largest < count:  # λ_j tr K_j ≥ ‖K_j‖² does not settle it
+    if stack.n * largest < count:  # λ_j tr K_j ≥ ‖K_j‖² is not enough to decide
         largest = max(largest, *(np.linalg.eigvalsh(K)[-1] / r for K, r in kernels))
     return float(min(count, stack.n * largest))
 
 
 def _stratum(radius: float, n: int, delta: float, capacity: float) -> tuple[float, float]:
-    """The 2⁻ᵏn above ``radius`` with the least bound, and its share of δ."""
+    """The 2⁻ᵏn above ``radius`` with the smallest bound, and its share of δ."""
     k = np.arange(1 + int(np.clip(np.floor(np.log2(n / max(radius, 1e-300))), 0, 200)))
     shares = delta / ((k + 1.0) * (k + 2.0))
     bounds = np.sqrt(capacity) * 2.0**-k + [_confidence(share, n) for share in shares]

@@ -1,17 +1,17 @@
-"""A kernel matrix of which only some entries are known, completed.
+"""Completes a kernel matrix of which only some entries are known.
 
-    min  tr(SK) − log det K    over positive definite K that agree with the entries given
+    min  tr(SK) − log det K    over positive definite K that agree with the given entries
 
 [lanckriet2004, §7; Vandenberghe, Boyd and Wu 1998]. With S = 0 this is the completion of largest
-determinant: the entries not given are what those given say about them and nothing more, the
-inverse of K is zero there. With S the inverse of another kernel on the same rows, K is the nearest
-to it in relative entropy. The problem is convex in the missing entries, and at its solution
+determinant: it adds no information to the given entries, and the inverse of K is zero at the
+missing ones. With S the inverse of another kernel on the same rows, K is the completion nearest to
+that kernel in relative entropy. The problem is convex in the missing entries, and at its solution
 
     (K⁻¹)_ij = S_ij    wherever K_ij was missing.
 
-For any positive definite Ω with Ω_ij = S_ij there, log det Ω + n + tr((S − Ω)K) bounds the minimum
-from below, and depends on the entries given alone. The gap between both is tr(ΩK) − n − log det ΩK:
-a certificate that anybody can compute.
+For any positive definite Ω with Ω_ij = S_ij there, log det Ω + n + tr((S − Ω)K) is a lower bound of
+the minimum that depends on the given entries only. Its distance from the objective is the gap
+tr(ΩK) − n − log det ΩK: a certificate that is easy to compute.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _MOST = 100  # Newton steps for one problem; a dozen is usual
 
 @dataclass(frozen=True, eq=False)
 class Completion:
-    """A completed kernel matrix and what proves it.
+    """A completed kernel matrix and its certificate.
 
     Attributes
     ----------
     K : array (n, n)
-        Positive definite; as given wherever it was.
+        Positive definite, with the given entries unchanged.
     precision : array (n, n)
-        Ω: the inverse of K with S, exactly, at the missing entries.
+        Ω: the inverse of K, with the missing entries set to exactly those of S.
     objective : float
         tr(SK) − log det K.
     gap : float
-        tr(ΩK) − n − log det ΩK ≥ 0: how much smaller the objective can be, at most.
+        tr(ΩK) − n − log det ΩK ≥ 0: the objective is at most this much above the minimum.
     missing : array (n, n) of bool
     method : "chordal" or "newton"
     n_iter : int
@@ -59,7 +59,7 @@ class Completion:
     n_iter: int
 
     def __repr__(self) -> str:
-        """What a reader wants to know first; the matrices are in the attributes."""
+        """A summary; the matrices are in the attributes."""
         n, missing = len(self.K), int(np.count_nonzero(self.missing))
         return (
             f"Completion({n}×{n}, {missing} entries filled in, objective {self.objective:.6g}, "
@@ -70,9 +70,9 @@ class Completion:
 def complete_kernel(K: ArrayLike, S: ArrayLike | None = None, *, tol: float = 1e-9) -> Completion:
     """The positive definite completion of a kernel matrix whose missing entries are NaN.
 
-    Where S is None and the pattern of given entries is chordal (blocks, bands, trees of blocks,
-    rows that are known in full), it is found in closed form; else by Newton's method on the missing
-    entries, which takes p² numbers for p of them.
+    If S is None and the pattern of given entries is chordal (blocks, bands, trees of blocks, fully
+    known rows), the solution has a closed form. Otherwise it is found by Newton's method on the
+    missing entries, which stores p² numbers for p of them.
 
     Parameters
     ----------
@@ -80,23 +80,23 @@ def complete_kernel(K: ArrayLike, S: ArrayLike | None = None, *, tol: float = 1e
         NaN, on both sides of the diagonal, where an entry is missing. The given entries must be
         symmetric. The diagonal must be given, unless S is positive definite.
     S : array (n, n), optional
-        Symmetric; zero if None. For the completion nearest to another kernel on the same rows, its
-        inverse, ``np.linalg.inv(other)``.
+        Symmetric; zero if None. For the completion nearest to another kernel on the same rows, pass
+        its inverse, ``np.linalg.inv(other)``.
     tol : positive float
         The gap to reach.
 
     Raises
     ------
     ValueError
-        If no positive definite matrix has these entries, which is then proved: by a block of them
-        that is not, or by a positive definite Ω, zero where entries are missing, with tr(ΩK) ≤ 0.
+        If no positive definite matrix has these entries. The proof is a given block that is not
+        positive definite, or a positive definite Ω, zero at missing entries, with tr(ΩK) ≤ 0.
     """
     given, missing, target = _check(K, S)
     check_number("tol", tol)
     size = np.sqrt(given.diagonal())
     alone = missing.diagonal()
     size[alone] = 1.0 / np.sqrt(target.diagonal()[alone])
-    unit = np.outer(size, size)  # all is done at a diagonal of 1: units do not matter
+    unit = np.outer(size, size)  # work with a diagonal of 1, so that units do not matter
     order = None if target.any() else _elimination_order(~missing)
     if order is not None:
         done, steps = _closed_form(given / unit, missing, order), 0
@@ -107,8 +107,8 @@ def complete_kernel(K: ArrayLike, S: ArrayLike | None = None, *, tol: float = 1e
     objective = float((target * done).sum()) - _log_det(done)
     if not gap <= tol:
         warn_unconverged(
-            f"The gap of the completion is {gap:.1e}, not {tol:.1e}: what is given is nearly "
-            "singular. A small number added to the diagonal helps."
+            f"The gap of the completion is {gap:.1e}, not {tol:.1e}: the given entries are nearly "
+            "singular. Add a small number to the diagonal."
         )
     method = "newton" if order is None else "chordal"
     return Completion(done, omega, objective, gap, missing, method, steps)
@@ -118,11 +118,11 @@ def complete_kernel(K: ArrayLike, S: ArrayLike | None = None, *, tol: float = 1e
 
 
 def _elimination_order(given: NDArray[np.bool_]) -> list[int] | None:
-    """Rows in an order in which each one's given earlier rows are all given to each other.
+    """An order of the rows for the closed form; None if the pattern is not chordal.
 
-    Maximum cardinality search: next the row with most given entries among those taken. There is
-    such an order if and only if the pattern is chordal, and then this one is [Tarjan and
-    Yannakakis 1984].
+    In this order, the earlier rows to which a row has given entries all have given entries to each
+    other. Maximum cardinality search: the next row is the one with most given entries to rows
+    already taken. It finds such an order if there is one [Tarjan and Yannakakis 1984].
     """
     n = len(given)
     count, left = np.zeros(n), np.ones(n, dtype=bool)
@@ -139,7 +139,7 @@ def _elimination_order(given: NDArray[np.bool_]) -> list[int] | None:
 
 
 def _closed_form(given: Array, missing: NDArray[np.bool_], order: list[int]) -> Array:
-    """Row by row: a missing entry is what the given entries of the row predict for it."""
+    """Row by row: predict the missing entries of a row from its given ones."""
     K = given.copy()
     for place, row in enumerate(order):
         earlier = np.array(order[:place], dtype=int)
@@ -151,8 +151,8 @@ def _closed_form(given: Array, missing: NDArray[np.bool_], order: list[int]) -> 
             rows = sorted([*map(int, known), row])
             raise ValueError(
                 "K has no positive definite completion: the given block of rows "
-                f"{some(rows)} is not positive definite. Where that is rounding, or the kernel "
-                "has low rank, add a small number to the diagonal."
+                f"{some(rows)} is not positive definite. If that is due to rounding or low rank, "
+                "add a small number to the diagonal."
             ) from None
         block = cho_solve((factor[:-1, :-1], True), K[known, row])
         K[unknown, row] = K[row, unknown] = K[np.ix_(unknown, known)] @ block
@@ -171,25 +171,25 @@ class _Entries:
         self.half = np.where(self.i == self.j, 0.5, 1.0)  # E = half (e_i e_jᵀ + e_j e_iᵀ)
 
     def put(self, K: Array, x: Array) -> Array:
-        """K with these entries moved by x."""
+        """K with x added to these entries."""
         K = K.copy()
         K[self.i, self.j] += x
         K[self.j, self.i] = K[self.i, self.j]
         return K
 
     def traces(self, A: Array) -> Array:
-        """Of E A for each variable's E."""
+        """tr(E A) for each variable's E."""
         return 2.0 * self.half * A[self.i, self.j]
 
     def hessian(self, omega: Array) -> Array:
-        """The traces of Ω E Ω E′ for each pair of variables."""
+        """tr(Ω E Ω E′) for each pair of variables."""
         i, j = self.i, self.j
         H = omega[np.ix_(i, i)] * omega[np.ix_(j, j)] + omega[np.ix_(i, j)] * omega[np.ix_(j, i)]
         return 2.0 * H * np.outer(self.half, self.half)
 
 
 def _newton(missing: NDArray[np.bool_], K: Array, S: Array, tol: float) -> tuple[Array, int]:
-    """Newton steps from a positive definite K until the gap is small and falls no more."""
+    """Newton steps from a positive definite K until the gap is small and stops falling."""
     entries = _Entries(missing)
     best, least = K, np.inf
     for step in range(_MOST):
@@ -202,23 +202,23 @@ def _newton(missing: NDArray[np.bool_], K: Array, S: Array, tol: float) -> tuple
         omega = _inverse(K)
         x, _ = _newton_step(entries.hessian(omega), entries.traces(S - omega))
         K = entries.put(K, x)
-        if not _is_definite(K):  # by rounding: exact steps stay inside
+        if not _is_definite(K):  # due to rounding: exact steps stay positive definite
             return best, step
     return best, _MOST
 
 
 def _newton_step(H: Array, g: Array) -> tuple[Array, float]:
-    """The damped step that a self-concordant function falls along, and its decrement."""
+    """The damped Newton step for a self-concordant function, and its decrement."""
     try:
         x = -cho_solve((cholesky(H, lower=True), True), g)
-    except np.linalg.LinAlgError:  # singular by rounding
+    except np.linalg.LinAlgError:  # singular due to rounding
         x = -np.linalg.lstsq(H, g, rcond=None)[0]
     decrement = float(np.sqrt(max(0.0, -(g @ x))))
     return (x if decrement < 0.25 else x / (1.0 + decrement)), decrement
 
 
 def _start(given: Array, missing: NDArray[np.bool_]) -> Array:
-    """Some positive definite completion: on the rows whose diagonal is given, then row by row."""
+    """A positive definite completion: first the rows with a given diagonal, then row by row."""
     K = np.where(missing, 0.0, given)
     taken = [int(row) for row in np.flatnonzero(~missing.diagonal())]
     if taken:
@@ -233,12 +233,12 @@ def _start(given: Array, missing: NDArray[np.bool_]) -> Array:
 
 
 def _feasible(K: Array, missing: NDArray[np.bool_]) -> Array:
-    """Some positive definite completion, or a proof that there is none.
+    """A positive definite completion, or a proof that there is none.
 
-    The minimum of τt − log det(K + tI) over the missing entries and t, for growing τ. There,
-    Ω = (K + tI)⁻¹ is zero where entries are missing and has trace τ, so that tr(ΩK) = n − τt. If t
-    falls below 0, K is what we look for; if τt reaches n, Ω proves that there is none: tr(ΩK) would
-    be positive. The diagonal of K is 1.
+    Minimizes τt − log det(K + tI) over the missing entries and t, for growing τ. At the minimum,
+    Ω = (K + tI)⁻¹ is zero at missing entries and has trace τ, so that tr(ΩK) = n − τt. If t falls
+    below 0, K is a positive definite completion. If τt reaches n, Ω proves that there is none,
+    because tr(ΩK) would have to be positive. The diagonal of K is 1.
     """
     n = len(K)
     if _is_definite(K):
@@ -247,7 +247,7 @@ def _feasible(K: Array, missing: NDArray[np.bool_]) -> Array:
     t = -2.0 * float(eigh(K, eigvals_only=True, subset_by_index=[0, 0])[0]) + 1e-3
     tau = n / t
     for _ in range(40):
-        K, t = _centre(entries, K, t, tau)
+        K, t = _center(entries, K, t, tau)
         if t < 0.0:
             return K
         omega = _inverse(K + t * np.eye(n))
@@ -264,12 +264,12 @@ def _feasible(K: Array, missing: NDArray[np.bool_]) -> Array:
             break
     raise ValueError(
         "K has no completion that is positive definite beyond rounding: scaled to a diagonal of 1, "
-        f"the smallest eigenvalue can be made {-t:.1e}. Add a small number to the diagonal."
+        f"the smallest eigenvalue is at most about {-t:.1e}. Add a small number to the diagonal."
     )
 
 
-def _centre(entries: _Entries, K: Array, t: float, tau: float) -> tuple[Array, float]:
-    """The minimum of τt − log det(K + tI) over the missing entries and t, well enough."""
+def _center(entries: _Entries, K: Array, t: float, tau: float) -> tuple[Array, float]:
+    """An approximate minimum of τt − log det(K + tI) over the missing entries and t."""
     n, p = len(K), len(entries.i)
     for _ in range(_MOST):
         omega = _inverse(K + t * np.eye(n))
@@ -286,11 +286,11 @@ def _centre(entries: _Entries, K: Array, t: float, tau: float) -> tuple[Array, f
     return K, t
 
 
-# ---- what it rests on --------------------------------------------------------------------------
+# ---- certificate, linear algebra and validation ------------------------------------------------
 
 
 def _certificate(K: Array, missing: NDArray[np.bool_], S: Array) -> tuple[Array, float]:
-    """Ω, and the gap it proves; infinite where it is not positive definite."""
+    """Ω, and the gap it proves; infinite if Ω is not positive definite."""
     factor = cholesky(K, lower=True)
     omega = cho_solve((factor, True), np.eye(len(K)))
     omega = 0.5 * (omega + omega.T)
@@ -325,7 +325,7 @@ def _check(K: ArrayLike, S: ArrayLike | None) -> tuple[Array, NDArray[np.bool_],
         raise ValueError(f"K: a kernel matrix is square; found shape {matrix.shape}.")
     missing = np.isnan(matrix)
     if np.isinf(matrix).any():
-        raise ValueError("K has infinite entries; missing ones are NaN.")
+        raise ValueError("K has infinite entries; mark missing ones with NaN.")
     if not np.array_equal(missing, missing.T):
         i, j = (int(k) for k in np.argwhere(missing & ~missing.T)[0])
         raise ValueError(f"K[{i}, {j}] is missing, but K[{j}, {i}] is {matrix[j, i]:g}; give both.")
@@ -351,7 +351,7 @@ def _check(K: ArrayLike, S: ArrayLike | None) -> tuple[Array, NDArray[np.bool_],
     if missing.diagonal().any() and not _is_definite(target):
         row = int(np.argmax(missing.diagonal()))
         raise ValueError(
-            f"K[{row}, {row}] is missing: without it the determinant has no bound. Give the "
+            f"K[{row}, {row}] is missing: without it the determinant is unbounded. Give the "
             "diagonal, or a positive definite S."
         )
     return known, missing, target

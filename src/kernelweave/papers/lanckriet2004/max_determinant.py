@@ -3,17 +3,16 @@
     D(K) = ½ log det K + ½ yᵀK⁻¹y
 
 is, up to a constant, the relative entropy between a Gaussian process with covariance K and its
-approximation to the posterior at the values y [lanckriet2004, §7]. (There, the second term is
-printed with K in place of K⁻¹; then D falls without bound as K goes to 0, and the problem is not
-the maximum-determinant problem that the text says it is.) D is not convex in K, but convex in
-R = K⁻¹, in which it is linear minus a log-determinant:
+approximation to the posterior at the values y [lanckriet2004, §7]. (The paper prints K in place of
+K⁻¹ in the second term. D would then fall without bound as K goes to 0, and would not be the
+maximum-determinant problem of the text.) D is not convex in K, but it is convex in R = K⁻¹:
 
     min_{μ ≥ 0}  ½ Σ_i μ_i a_i − ½ log det R(μ),    R(μ) = Σ_i μ_i K_i⁻¹,  a_i = yᵀK_i⁻¹y
 
-learns weights for given kernels, in the inverse. For any positive definite W with
+learns weights for the inverses of given kernels. For any positive definite W with
 tr(W K_i⁻¹) ≤ a_i for all i, ½(log det W + n) is a lower bound. W = R⁻¹/s with
-s = max_i tr(R⁻¹K_i⁻¹)/a_i is one, so that at weights with Σ_i μ_i a_i = n, which any weights can be
-scaled to, D exceeds its minimum by at most (n/2) log s.
+s = max_i tr(R⁻¹K_i⁻¹)/a_i is such a matrix. Any weights can be scaled to Σ_i μ_i a_i = n; D then
+exceeds its minimum by at most (n/2) log s.
 """
 
 from __future__ import annotations
@@ -36,18 +35,18 @@ _MOST = 200  # Newton steps
 
 @dataclass(frozen=True, eq=False)
 class MaxDeterminant:
-    """Weights of inverse kernels, and what proves them.
+    """Weights of inverse kernels, and their certificate.
 
     Attributes
     ----------
     weights : array (m,)
         μ ≥ 0, with Σ_i μ_i yᵀK_i⁻¹y = n.
     K : array (n, n)
-        The kernel learned: (Σ_i μ_i K_i⁻¹)⁻¹.
+        The learned kernel (Σ_i μ_i K_i⁻¹)⁻¹.
     objective : float
         D(K).
     gap : float
-        How much smaller D can be for any other weights, at most.
+        D is at most this much above its minimum over all weights.
     n_iter : int
     """
 
@@ -58,7 +57,7 @@ class MaxDeterminant:
     n_iter: int
 
     def __repr__(self) -> str:
-        """What a reader wants to know first; weights and kernel are in the attributes."""
+        """A summary; weights and kernel are in the attributes."""
         active = np.count_nonzero(self.weights > 1e-6 * self.weights.max())
         return (
             f"MaxDeterminant({active} of {self.weights.size} kernels on {len(self.K)} rows, "
@@ -67,7 +66,7 @@ class MaxDeterminant:
 
 
 def gp_criterion(K: ArrayLike, y: ArrayLike) -> float:
-    """D(K) = ½ log det K + ½ yᵀK⁻¹y; K positive definite, the noise of y included."""
+    """D(K) = ½ log det K + ½ yᵀK⁻¹y; K must be positive definite and include the noise of y."""
     matrix = np.asarray(check_gram(check_floats("K", K), "K", psd=False), dtype=np.float64)
     target = check_vector("y", y, len(matrix))
     factor = _factor(matrix, "K")
@@ -80,16 +79,16 @@ def max_determinant(
 ) -> MaxDeterminant:
     """Weights μ ≥ 0 that minimize D((Σ_i μ_i (K_i + noise·I)⁻¹)⁻¹).
 
-    By Newton's method on t(Σ_i μ_i a_i − log det R(μ)) − Σ_i log μ_i for growing t, which takes
-    m·n³ operations a step.
+    Uses Newton's method on t(Σ_i μ_i a_i − log det R(μ)) − Σ_i log μ_i for growing t, with about
+    m·n³ operations per step.
 
     Parameters
     ----------
     K : array (m, n, n) or KernelStack
     y : array (n,)
-        Values of the process, not all zero; labels ±1 will do.
+        Values of the process, not all zero; labels ±1 are allowed.
     noise : non-negative float
-        Variance of the noise in y, on the diagonal of each kernel. Needed where kernels are
+        Variance of the noise in y, added to the diagonal of each kernel. Needed if kernels are
         singular.
     tol : positive float
         The gap to reach.
@@ -105,7 +104,7 @@ def max_determinant(
     for k, kernel in enumerate(matrices(stack)):
         R[k] = cho_solve((_factor(kernel + noise * np.eye(n), f"K[{k}]"), True), np.eye(n))
     a = np.einsum("i,kij,j->k", target, R, target)
-    R *= (n / a)[:, None, None]  # from here on all a_i are n, and the best weights sum to 1
+    R *= (n / a)[:, None, None]  # now all a_i are n, and the best weights sum to 1
     mu, steps = _newton(R, tol)
     factors, gap = _factors(R, mu)
     kernel = factors[0].T @ factors[0]
@@ -117,7 +116,7 @@ def max_determinant(
 
 
 def _newton(R: Array, tol: float) -> tuple[Array, int]:
-    """Weights of sum 1 to this gap, or as near as rounding lets them."""
+    """Weights of sum 1 with a gap of at most ``tol``, or the smallest that rounding allows."""
     m, n = R.shape[:2]
     mu, t = np.full(m, 1.0 / m), 1.0
     best, least = mu, np.inf
