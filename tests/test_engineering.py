@@ -26,7 +26,7 @@ from numba.core.dispatcher import Dispatcher
 import kernelweave
 from kernelweave import KernelStack, learn
 from kernelweave._core.jit import FLAGS, jit
-from kernelweave.stacks import _passes
+from kernelweave.stacks import threads
 
 ROOT = Path(kernelweave.__file__).parent
 
@@ -227,7 +227,7 @@ def test_interrupt_during_learn() -> None:
 
 def test_many_threads_learn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some on one stack, each with threads of its own."""
-    monkeypatch.setattr(_passes, "WORTH_THREADS", 0)
+    monkeypatch.setattr(threads, "WORTH_THREADS", 0)
     problem = dense(0, n=60, m=6)
     stack = KernelStack(problem.K)
 
@@ -252,7 +252,7 @@ def _fit_in_a_child(queue: Any, K: np.ndarray, y: np.ndarray) -> None:
 )
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_learn_after_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_passes, "WORTH_THREADS", 0)
+    monkeypatch.setattr(threads, "WORTH_THREADS", 0)
     problem = dense(0, n=60, m=6)
     expected = learn(problem.K, problem.y, learner="simple", tol=1e-4, n_jobs=2).coef
     context = multiprocessing.get_context("fork")

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_finite, check_vector
-from kernelweave._core.tolerances import EPS, TRACE_ROUNDING
+from kernelweave._core.tolerances import EPS, NEGATIVITY, SUM_ROUNDING
 from kernelweave._core.types import Array
 from kernelweave._solvers.signed.semidefinite_set import Joint
 from kernelweave._solvers.signed.support import support
@@ -36,7 +36,6 @@ from kernelweave.problems.problem import Problem, make_formulation
 from kernelweave.problems.weight_sets import WeightSet, norm
 from kernelweave.stacks.defaults import as_stack
 from kernelweave.stacks.protocol import CombinedKernel, Stack
-from kernelweave.stacks.validation import NEGATIVITY
 
 
 @dataclass(frozen=True)
@@ -233,7 +232,7 @@ def check_signed_weights(d: Array, problem: Problem) -> None:
     whole, scale = problem.whole, problem.weight_set.scale
     used = scale > 0.0
     size = float((d[used] / scale[used]).sum())
-    rounding = TRACE_ROUNDING * float(np.abs(d[used] / scale[used]).sum())
+    rounding = SUM_ROUNDING * float(np.abs(d[used] / scale[used]).sum())
     if abs(size - 1.0) > max(1e-8, rounding):
         raise ValueError(
             f"signed weights must give the combined kernel its trace, found {size:.10g} times that"

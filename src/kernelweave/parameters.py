@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._core.checks import check_floats, check_number, is_whole, shown
+from kernelweave._core.tolerances import FREE, SQUARED_TOL
 from kernelweave._core.types import Array
 from kernelweave._solvers.radius.centering import PointsCoincide, center
 from kernelweave._solvers.radius.enclosing_ball import ball_qp, smallest_ball
@@ -216,7 +217,7 @@ class _Task:
     ) -> None:
         self.X, self.y, self.kernels = X, y, kernels
         self.criterion, self.qp = criterion, make_qp(y, len(X), C, loss)
-        self.tol = max(1e-3 * tol, 1e-13)  # of the inner problem: values are compared
+        self.tol = max(1e-3 * tol, SQUARED_TOL)  # of the inner problem: values are compared
         self.options: dict[str, Any] = {
             "C": C,
             "loss": loss,
@@ -346,7 +347,7 @@ class _Derivative:
 
 def _response(K: Array, qp: DualQP, v: Array, products: list[Array]) -> Array:
     """QᵀĀQ: how the value bends because v follows; zero where no variable is free."""
-    slack = 1e-10 * float(np.abs(v).max())  # rounding makes no variable free
+    slack = FREE * float(np.abs(v).max())  # rounding makes no variable free
     free = np.flatnonzero((v > qp.lower + slack) & (v < qp.upper - slack))
     B = hessian_factor(DenseCombined(K), qp, free, np.reshape(products, (-1, v.size))[:, free])
     return np.zeros((len(products), len(products))) if B is None else B.T @ B

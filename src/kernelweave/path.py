@@ -1,4 +1,4 @@
-"""The regularisation path: one problem for many C, each started from its neighbour."""
+"""The regularization path: one problem for many C, each started from its neighbor."""
 
 from __future__ import annotations
 

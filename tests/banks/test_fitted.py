@@ -101,7 +101,7 @@ def test_compact_holds_support_rows_and_active_kernels_alone():
 
 @pytest.mark.parametrize("rule", ["trace", "center+trace"])
 def test_threads_change_nothing(rule, monkeypatch):
-    monkeypatch.setattr("kernelweave.stacks._passes.WORTH_THREADS", 0)
+    monkeypatch.setattr("kernelweave.stacks.threads.WORTH_THREADS", 0)
     data = np.column_stack([X, X[:, 1]])  # with duplicates
     bank = KernelBank([Gaussian(1.0), Polynomial(3), "cosine"], "all+each", rule)
     with warnings.catch_warnings():

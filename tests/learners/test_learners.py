@@ -515,7 +515,7 @@ def test_same_input_same_bits(learner: str) -> None:
 
 @pytest.fixture
 def always_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernelweave.stacks._passes.WORTH_THREADS", 0)
+    monkeypatch.setattr("kernelweave.stacks.threads.WORTH_THREADS", 0)
 
 
 @pytest.mark.parametrize("learner", [*EXACT, "alternate"])

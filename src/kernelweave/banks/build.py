@@ -13,9 +13,8 @@ from kernelweave._core.types import Array
 from kernelweave.banks.duplicates import Duplicates
 from kernelweave.banks.fitted import Member
 from kernelweave.banks.normalize import learn_normalizer
-from kernelweave.stacks import _passes
 from kernelweave.stacks.dense import KernelStack
-from kernelweave.stacks.validation import count_threads
+from kernelweave.stacks.threads import count_threads, run
 from kernelweave.views.rows import Gram, Rows, Scratch
 
 Group = tuple[Rows, list[Member]]  # the training rows of one view, and the kernels on it
@@ -67,7 +66,7 @@ class _Builder:
         ours = [task for task in self.tasks if known(task)]
         foreign = [task for task in self.tasks if not known(task)]
         self._fill(foreign, 0, len(foreign))
-        _passes.run(self._fill, len(ours), self.K.size, threads, ours)
+        run(self._fill, len(ours), self.K.size, threads, ours)
 
     def leave_out_duplicates(self) -> None:
         """Drop kernels equal to an earlier one up to scale."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._core.tolerances import DUPLICATE
 from kernelweave._core.types import Array
 from kernelweave.views import triangle
 
@@ -27,7 +28,7 @@ class Duplicates:
         m, n = K.shape[:2]
         self._p, self._q = np.random.default_rng(0).uniform(0.5, 1.5, (2, n))
         self._signatures = np.empty(m)
-        self._tolerance = 1e-6 if K.dtype == np.float32 else 1e-12
+        self._tolerance = DUPLICATE[K.dtype]
 
     def see(self, k: int, half: Array) -> None:
         """Store the signature of matrix ``k``, whose lower triangle is ``half`` up to scale."""

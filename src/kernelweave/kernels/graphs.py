@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._core.checks import check_floats, check_number, refuse_masked, shown, some
+from kernelweave._core.tolerances import COINCIDE, SUM_ROUNDING
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave.kernels.base import Kernel
@@ -278,7 +279,7 @@ def correlation_graph(
     size = np.abs(X).max(axis=1, keepdims=True)
     X -= X.mean(axis=1, keepdims=True)
     norms = np.linalg.norm(X, axis=1, keepdims=True)
-    varies = norms > 1e-14 * size * np.sqrt(X.shape[1])
+    varies = norms > SUM_ROUNDING * size * np.sqrt(X.shape[1])
     X = np.divide(X, norms, out=np.zeros_like(X), where=varies)
     parts = []
     for start in range(0, len(X), 1024):  # in blocks, to bound memory
@@ -348,7 +349,7 @@ def _check_adjacency(adjacency: Any) -> Any:
     edge = (i != j) & (where.data != 0)
     A = csr_array((where.data[edge], (i[edge], j[edge])), shape=A.shape)
     gap = abs(A - A.T).tocoo()
-    if gap.nnz and gap.data.max() > 1e-12 * A.data.max():
+    if gap.nnz and gap.data.max() > COINCIDE * A.data.max():
         worst = int(gap.data.argmax())
         i, j = (int(part[worst]) for part in gap.coords)
         raise ValueError(

@@ -24,8 +24,8 @@ from kernelweave._core.jit import jit
 from kernelweave._core.types import Array
 from kernelweave.kernels._blosum62 import LETTERS, blosum62
 from kernelweave.kernels.base import Kernel
-from kernelweave.stacks import _passes
-from kernelweave.stacks.validation import count_threads
+from kernelweave.stacks import threads
+from kernelweave.stacks.threads import count_threads
 from kernelweave.views.rows import Pair, Rows
 
 LANES = 32
@@ -133,7 +133,7 @@ def smith_waterman(
                     left[rows[place]], groups.codes[group], padded, *costs, zero, room, small, best
                 )
 
-    _passes.run(work, len(left), _passes.WORTH_THREADS, count_threads(n_jobs))
+    threads.run(work, len(left), threads.WORTH_THREADS, count_threads(n_jobs))
     result = np.empty((len(left), len(right)))
     result[rows[:, None], groups.order] = found[:, : len(right)]
     if b is None:

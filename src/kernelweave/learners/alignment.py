@@ -19,6 +19,7 @@ from itertools import islice
 
 import numpy as np
 
+from kernelweave._core.tolerances import NOTHING, SUM_ROUNDING
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.master import solve_master
 from kernelweave._solvers.signed.interior_point import follow_sets
@@ -35,7 +36,6 @@ from kernelweave.problems.weight_sets import norm
 from kernelweave.stacks.protocol import Stack
 
 _CHUNK = 1 << 22  # numbers, of all kernels together, that are multiplied with each other at a time
-_NOTHING = 1e-13  # share of tr K at which ‖HKH‖ is rounding
 _CONSTANTS = 1e4  # how much larger than the rest of a signed kernel its constant part may be
 
 
@@ -76,7 +76,7 @@ class Alignment(Learner):
         y = np.sign(problem.qp.linear)
         target = y - y.mean() if self.centered else y
         a = scale * problem.stack.quad_forms(target)
-        a[a <= _NOTHING * scale * kernels.traces() * float(target @ target)] = 0.0
+        a[a <= NOTHING * scale * kernels.traces() * float(target @ target)] = 0.0
         if self.signed:
             R = frobenius_root(kernels, self.centered) * scale
             told = R.any(axis=0)  # constant kernels could grow without end
@@ -112,7 +112,7 @@ def frobenius_products(kernels: Stack, centered: bool = False) -> Array:
     for flat in _chunks(kernels, centered):
         products += flat @ flat.T
     if centered:
-        nothing = np.diagonal(products) <= (_NOTHING * kernels.traces()) ** 2
+        nothing = np.diagonal(products) <= (NOTHING * kernels.traces()) ** 2
         products[nothing], products[:, nothing] = 0.0, 0.0
     return products
 
@@ -123,7 +123,7 @@ def frobenius_root(kernels: Stack, centered: bool = False) -> Array:
     for flat in _chunks(kernels, centered):
         R = triangle(np.vstack([R, flat.T]))
     if centered:
-        R[:, np.linalg.norm(R, axis=0) <= _NOTHING * kernels.traces()] = 0.0
+        R[:, np.linalg.norm(R, axis=0) <= NOTHING * kernels.traces()] = 0.0
     return R
 
 
@@ -155,7 +155,7 @@ def most_aligned(S: Array, a: Array) -> tuple[Array, float]:
     used = np.flatnonzero(cosine > 1e-9 * cosine.max())
     sides = cosine[used] / cosine.max()
     between = S[np.ix_(used, used)] / np.outer(size[used], size[used])
-    if np.abs(between - np.eye(used.size)).max() <= 1e-14:
+    if np.abs(between - np.eye(used.size)).max() <= SUM_ROUNDING:
         x = sides**2
     else:
         none = np.zeros(used.size)

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kernelweave._core.checks import check_number
+from kernelweave._core.tolerances import CONE_ACCURACY, SUM_ROUNDING
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
 from kernelweave._solvers.conic.clarabel import load_clarabel
@@ -100,7 +101,7 @@ class _Program:
             K = self.stack.block(int(k), every, every)
             s = self.scale[k]
             size = float(np.diagonal(K).max())
-            drop = np.clip(self.least / s, 1e-14 * len(K) * size, 1e-5 * size)
+            drop = np.clip(self.least / s, SUM_ROUNDING * len(K) * size, 1e-5 * size)
             self.kernels.append(int(k))
             self.factors.append(np.sqrt(s) * factor(K, drop))
         self.outside[entering] = False
@@ -109,7 +110,7 @@ class _Program:
     def solve(self) -> tuple[Array, Array | None]:
         """Unit weights of all kernels, and a feasible v; none where the program has no solution."""
         qp = self.qp
-        accuracy = float(np.clip(1e-3 * self.tol, 1e-10, 1e-6))
+        accuracy = float(np.clip(1e-3 * self.tol, *CONE_ACCURACY))
         program, read = self.form(*in_units(self.factors, qp, self.unit))
         found = program.solve(accuracy)
         shares, v = read(found)

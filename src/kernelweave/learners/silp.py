@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelweave._core.tolerances import LP_FEASIBILITY, LP_SMALLEST
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.cuts import Cuts, inner_tol
 from kernelweave.learners.base import Learner, Step, first_point
@@ -80,9 +81,9 @@ class _Program:
         self.model: Any = highspy.Highs()
         self.model.setOptionValue("output_flag", False)
         self.model.setOptionValue("threads", 1)
-        self.model.setOptionValue("primal_feasibility_tolerance", 1e-10)
-        self.model.setOptionValue("dual_feasibility_tolerance", 1e-10)
-        self.model.setOptionValue("small_matrix_value", 1e-12)
+        self.model.setOptionValue("primal_feasibility_tolerance", LP_FEASIBILITY)
+        self.model.setOptionValue("dual_feasibility_tolerance", LP_FEASIBILITY)
+        self.model.setOptionValue("small_matrix_value", LP_SMALLEST)
         for cost, least in [(0.0, 0.0)] * m + [(1.0, -self.infinity)]:
             self.model.addCol(cost, least, self.infinity, 0, np.empty(0, np.int32), np.empty(0))
         self._row(np.append(np.ones(m), 0.0), 1.0, 1.0)
@@ -95,7 +96,7 @@ class _Program:
         self._row(np.append(g, self.unit) / size, linear / size, self.infinity)
 
     def _row(self, values: Array, least: float, most: float) -> None:
-        places = np.flatnonzero(values > 1e-11).astype(np.int32)  # HiGHS takes none below 1e-12
+        places = np.flatnonzero(values > 10.0 * LP_SMALLEST).astype(np.int32)
         self.model.addRow(least, most, places.size, places, values[places])
 
     def solve(self) -> tuple[Array, Array] | None:

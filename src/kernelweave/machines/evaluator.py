@@ -135,9 +135,7 @@ class Evaluator:
         """
         K = self.combined(e) if K is None else K
         start = self._last if start is None else start
-        answer = self.machine.solve(
-            K, self.machine.feasible(start), tol, self._tick, exact, self._rounding(e)
-        )
+        answer = self.machine.solve(K, start, tol, self._tick, exact, self._rounding(e))
         self._tally.solves += 1
         if answer.bounded:
             self._last = answer.v

@@ -100,13 +100,13 @@ class Machine(Protocol):
     def solve(
         self,
         K: CombinedKernel,
-        start: Array,
+        start: Array | None,
         tol: float,
         tick: Tick | None = None,
         exact: bool = False,
         rounding: Rounding | None = None,
     ) -> Answer:
-        """The solution under the combined kernel, to a relative gap ``tol``."""
+        """The solution under the combined kernel to a relative gap ``tol``, from near ``start``."""
         ...
 
     def judge(self, K: CombinedKernel, v: Array, rounding: Rounding | None = None) -> Answer:
@@ -205,7 +205,7 @@ class QPMachine:
     def solve(
         self,
         K: CombinedKernel,
-        start: Array,
+        start: Array | None,
         tol: float,
         tick: Tick | None = None,
         exact: bool = False,

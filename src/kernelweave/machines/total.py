@@ -117,17 +117,18 @@ class Total:
     def solve(
         self,
         K: CombinedKernel,
-        start: Array,
+        start: Array | None,
         tol: float,
         tick: Tick | None = None,
         exact: bool = False,
         rounding: Rounding | None = None,
     ) -> TotalAnswer:
         """All machines under one combined kernel."""
+        parts = [None] * len(self.machines) if start is None else self._split(start)
         return TotalAnswer(
             tuple(
                 machine.solve(K, part, tol, tick, exact, rounding)
-                for machine, part in self._pairs(start)
+                for machine, part in zip(self.machines, parts, strict=True)
             )
         )
 

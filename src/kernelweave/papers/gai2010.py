@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_finite, check_nonnegative, check_number, check_vector
+from kernelweave._core.tolerances import ROUNDING
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
 from kernelweave._solvers.radius.balls import Balls, KernelBall
@@ -162,7 +163,7 @@ def minimize_penalized_radius(
         slope = C1 * balls.slopes(ball.beta) - 0.5 * stack.quad_forms(inner.v)
         return _Value(value, units * slope)
 
-    steps = projected_gradient(evaluate, cone.project, theta * kernels.traces, 1e-15)
+    steps = projected_gradient(evaluate, cone.project, theta * kernels.traces, ROUNDING)
     for count, (x, now) in enumerate(steps):
         theta = units * x
         outside = float(np.minimum(now.gradient, 0.0).min()) * max(float(x.max()), 1.0)

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kernelweave._core.tolerances import SLACK, TIE
 from kernelweave._core.types import Array
 
 
@@ -98,7 +99,7 @@ class DualQP:
         """
         slack = self.linear - self.tile(f) - bias
         if self.is_hard:
-            rounding = max(rounding, 1e-11 * (1.0 + np.abs(f).max() + abs(bias)))
+            rounding = max(rounding, SLACK * (1.0 + np.abs(f).max() + abs(bias)))
             slack[np.abs(slack) <= rounding] = 0.0
         return float(0.5 * quad + self._losses(slack).sum() + self.total * bias)
 
@@ -176,7 +177,7 @@ class DualQP:
             return float(0.5 * (least + most)) if np.isfinite(least + most) else 0.0
         order = np.argsort(-slack)
         reached = self.lower.sum() + np.cumsum((self.upper - self.lower)[order])
-        tie = 1e-12 * float(np.abs(reached).max())
+        tie = TIE * float(np.abs(reached).max())
         first = min(int(np.searchsorted(reached, self.total - tie)), slack.size - 1)
         last = first
         if reached[first] <= self.total + tie:  # flat from here to the next jump

@@ -36,6 +36,8 @@ def squared_hinge(y: Array, C: float | Array, ridge: float = 0.0) -> DualQP:
     return hinge(y, np.inf, ridge + 1.0 / float(C))
 
 
+_LARGEST_C = 1e100  # and the least is 1 over it
+
 LOSSES = {"hinge": hinge, "squared_hinge": squared_hinge}
 
 
@@ -101,7 +103,7 @@ def check_C(C: ArrayLike, n: int) -> float | Array:
     if not (bound > 0.0).all():
         raise ValueError(f"C must be positive, found {float(bound.min()):g}")
     finite = bound[np.isfinite(bound)]
-    if ((finite < 1e-100) | (finite > 1e100)).any():
+    if ((finite < 1.0 / _LARGEST_C) | (finite > _LARGEST_C)).any():
         raise ValueError(
             f"C must lie between 1e-100 and 1e100, or be infinite, found {float(bound.max()):g}"
         )

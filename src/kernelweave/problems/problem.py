@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_number
-from kernelweave._core.tolerances import CONSTANT
+from kernelweave._core.tolerances import COINCIDE
 from kernelweave._core.types import Array, Mask, Places
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.losses import check_C, check_labels, check_loss, lower
@@ -113,7 +113,7 @@ class Formulation:
         if not self.recenter:
             return traces
         centered = traces - whole.quad_forms(np.ones(whole.n)) / whole.n
-        centered[centered <= CONSTANT * traces] = 0.0  # constant kernels, up to rounding
+        centered[centered <= COINCIDE * traces] = 0.0  # constant kernels, up to rounding
         return centered
 
 

@@ -12,10 +12,6 @@ notice edits elsewhere.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,28 +20,6 @@ from kernelweave._core.jit import jit
 
 BLOCK = 256  # rows in one task; a multiple of 4
 TILE = 32  # side of the squares in which a matrix is compared with its transpose
-WORTH_THREADS = 1 << 22  # numbers read, below which threads cost more than they save
-
-
-def run(work: Callable[..., None], tasks: int, reads: int, threads: int, *args: Any) -> None:
-    """Call ``work(*args, start, stop)`` so that every task is done once, in threads if it pays."""
-    threads = min(threads, tasks)
-    if threads <= 1 or reads < WORTH_THREADS:
-        work(*args, 0, tasks)
-        return
-    pieces = min(tasks, 4 * threads)  # more than threads: tasks are not equally long
-    cuts = [tasks * p // pieces for p in range(pieces + 1)]
-    waiting = _pool(threads, os.getpid()).map(
-        lambda start, stop: work(*args, start, stop), cuts[:-1], cuts[1:]
-    )
-    for _ in waiting:
-        pass
-
-
-@lru_cache
-def _pool(threads: int, process: int) -> ThreadPoolExecutor:
-    """Threads to keep, since starting them takes longer than many a pass; a fork has its own."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="kernelweave")
 
 
 @jit

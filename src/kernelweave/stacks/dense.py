@@ -19,13 +19,13 @@ from kernelweave._core.types import Array, Index
 from kernelweave.stacks import _passes
 from kernelweave.stacks.combined import DenseCombined
 from kernelweave.stacks.memory import require_memory
+from kernelweave.stacks.threads import count_threads, run
 from kernelweave.stacks.validation import (
     Voice,
     as_matrices,
     as_places,
     check_definite,
     check_entries,
-    count_threads,
     float_type,
     read_only,
 )
@@ -141,7 +141,7 @@ class KernelStack:
 
         One kernel of weight 1 is handed out as it is, without a copy, if it is kept in float64.
         """
-        w = check_vector("weights", weights, self.m, finite=False)
+        w = _vector("weights", weights, self.m)
         active = np.flatnonzero(w)
         if len(active) == 1 and w[active[0]] == 1.0 and self.dtype == np.float64:
             return self._K[active[0]]
@@ -152,7 +152,7 @@ class KernelStack:
 
     def rows(self, weights: ArrayLike, index: Index) -> Array:
         """Rows ``index`` of Σ_k weights_k K_k, shape (len(index), n)."""
-        w = check_vector("weights", weights, self.m, finite=False)
+        w = _vector("weights", weights, self.m)
         active = np.flatnonzero(w)
         places = as_places(index, self.n, "index")
         if len(active) == 1 and w[active[0]] == 1.0:
@@ -175,7 +175,7 @@ class KernelStack:
 
         Reads the lower triangle only, and of that the rows where v is not zero.
         """
-        x = check_vector("v", v, self.n, finite=False)
+        x = _vector("v", v, self.n)
         chosen = as_places(kernels, self.m, "kernels")
         support = np.flatnonzero(x)
         rows, values = _in_fours(support, x[support])
@@ -189,7 +189,7 @@ class KernelStack:
         self, v: ArrayLike, rows: Index | None = None, kernels: Index | None = None
     ) -> Array:
         """K_k[rows] v for each of ``kernels``, shape (m', n'): (m, n) unless some are chosen."""
-        x = check_vector("v", v, self.n, finite=False)
+        x = _vector("v", v, self.n)
         places = as_places(rows, self.n, "rows")
         chosen = as_places(kernels, self.m, "kernels")
         support = np.flatnonzero(x)
@@ -246,13 +246,20 @@ class KernelStack:
         return out
 
     def _share(self, work: Callable[..., None], tasks: int, reads: int, *args: Any) -> None:
-        _passes.run(work, tasks, reads, count_threads(self.n_jobs), *args)
+        run(work, tasks, reads, count_threads(self.n_jobs), *args)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self)._trusted, (self._K, self._n_jobs, self._precision)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(m={self.m}, n={self.n}, dtype={self.dtype})"
+
+
+def _vector(name: str, x: ArrayLike, size: int) -> Array:
+    """``x`` as a vector of that size: itself where it is one, as from a solver, else checked."""
+    if type(x) is np.ndarray and x.dtype == np.float64 and x.shape == (size,):
+        return np.ascontiguousarray(x)
+    return check_vector(name, x, size, finite=False)
 
 
 def _in_fours(index: NDArray[np.int64], values: Array) -> tuple[NDArray[np.int64], Array]:

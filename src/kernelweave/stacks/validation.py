@@ -5,7 +5,6 @@ Every tolerance is relative to the kernel it judges, so kernels of any scale are
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,14 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.linalg import eigh, eigvalsh, lapack
 
-from kernelweave._core.checks import is_whole, refuse_masked, refuse_sparse, shown
+from kernelweave._core.checks import refuse_masked, refuse_sparse, shown
+from kernelweave._core.tolerances import ASYMMETRY, NEGATIVITY
 from kernelweave._core.types import Array, Index
 from kernelweave.stacks import _passes
 from kernelweave.stacks.memory import require_memory
+from kernelweave.stacks.threads import run
 
-ASYMMETRY = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-4}  # of the largest entry
-# Of a single kernel's largest eigenvalue; of the trace of a combination of them.
-NEGATIVITY = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-5}
 SMALL = 1000  # points up to which LAPACK, whose threads wait for each other, gains little
 
 
@@ -34,20 +32,6 @@ def float_type(dtype: DTypeLike | None) -> np.dtype:
     if kind not in ASYMMETRY:
         raise ValueError(f"dtype must be float64 or float32, found {kind}")
     return kind
-
-
-def count_threads(n_jobs: int | None) -> int:
-    """Threads meant by ``n_jobs``: None is 1, −1 is one for each core this process may use."""
-    if n_jobs is None:
-        return 1
-    if not is_whole(n_jobs):
-        raise TypeError(f"n_jobs must be None or a whole number, found {n_jobs!r}")
-    if n_jobs == -1:
-        cores = getattr(os, "sched_getaffinity", None)
-        return len(cores(0)) if cores else os.cpu_count() or 1
-    if n_jobs < 1:
-        raise ValueError(f"n_jobs must be None, -1 or at least 1, found {n_jobs}")
-    return int(n_jobs)
 
 
 def as_places(index: Index | None, size: int, name: str, empty: bool = True) -> NDArray[np.int64]:
@@ -136,7 +120,7 @@ def check_entries(
     """Raise ``ValueError`` unless all is finite and symmetric; max |K_k| and max |K_k − K_kᵀ|."""
     scales, gaps = np.empty(len(K)), np.empty(len(K))
     K = read_only(K)
-    _passes.run(_passes.survey, len(K), K.size, threads, K, scales, gaps)
+    run(_passes.survey, len(K), K.size, threads, K, scales, gaps)
     bad = np.flatnonzero(np.isinf(scales))
     if len(bad):
         A = K[bad[0]]
@@ -204,7 +188,7 @@ def _have_factors(K: NDArray, scales: Array, tolerance: float, threads: int) -> 
     shifts = tolerance * np.einsum("kii->k", K, dtype=np.float64) / n / scales + zero
     found = np.zeros(m, dtype=np.bool_)
     if n <= SMALL:
-        _passes.run(_passes.factors, m, m * n**3 // 8, threads, read_only(K), scales, shifts, found)
+        run(_passes.factors, m, m * n**3 // 8, threads, read_only(K), scales, shifts, found)
         return found
     for k in np.flatnonzero(shifts > 0):
         A = np.divide(K[k], scales[k], dtype=np.float64)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._core.tolerances import COINCIDE
 from kernelweave._core.types import Array
 from kernelweave.views import triangle
 from kernelweave.views.columns import View
@@ -233,7 +234,7 @@ class Gram(Pair):
 
 def _apart(distances: Array) -> Array:
     """Distances between rows that differ, up to rounding."""
-    return distances[distances > 1e-12 * distances.max(initial=0.0)]
+    return distances[distances > COINCIDE * distances.max(initial=0.0)]
 
 
 def _median(distances: Array) -> float:

@@ -222,8 +222,10 @@ def test_a_step_is_exact_beside_cuts_that_do_not_matter(seed: int) -> None:
     program = interior_point.Program(np.zeros(6), g, none, none, np.zeros((0, 120)))
     system = interior_point.WideSystem(program)
     system.factor(np.ones(120), D, theta, np.ones(6))
-    miss = interior_point.Miss(slopes, cuts, np.zeros(6), 0.0, 0.0)
-    de, _, dl, dz, dn = system.step(miss)
+    work = interior_point.Work(*np.zeros((7, 126)))
+    work.side[:] = np.append(slopes, cuts)
+    dz, dn = system.step(work, 0.0, 0.0)
+    de, dl = work.dx[:120], work.dy[120:]
     np.testing.assert_allclose(D * de - dl @ g + dn, slopes, rtol=0.0, atol=1e-12)
     terms = np.array([theta * dl, g @ de, np.full(6, dz)])
     assert np.all(np.abs(terms.sum(axis=0) - cuts) <= 1e-10 * np.abs(terms).sum(axis=0))

@@ -45,75 +45,65 @@ class Path(NamedTuple):
     ended: bool
 
 
-class Miss(NamedTuple):
-    """What the linear conditions miss: right sides of the system for a step."""
+class Work(NamedTuple):
+    """The point of the path and all that a step needs, in place.
 
-    slopes: Array
-    cuts: Array
-    short: Array
-    lack: float
-    excess: float
+    Pairs whose products vanish are kept together: x = (e, s) and y = (w, λ). ``side`` are the right
+    sides of the system, ``rest`` what the linear conditions miss, ``miss`` what the products do.
+    """
 
-
-Step = tuple[Array, Array, Array, float, float]  # de, ds, dλ, dz, dν
+    x: Array
+    y: Array
+    dx: Array
+    dy: Array
+    side: Array
+    rest: Array
+    miss: Array
 
 
 class System(Protocol):
-    """Solves for a step at one point of the path.
+    """Solves for a step at one point of the path; of the order of the kernels, or of the cuts."""
 
-    The two find ds and dλ in the order that keeps their digits.
-    """
+    def curve(self, e: Array) -> Array:
+        """He."""
+        ...
 
     def factor(self, e: Array, w: Array, s: Array, lam: Array) -> None:
         """Prepare for steps from this point; ``LinAlgError`` where rounding forbids."""
         ...
 
-    def step(self, miss: Miss) -> Step:
-        """What the conditions miss, turned into a step."""
+    def step(self, work: Work, lack: float, excess: float) -> tuple[float, float]:
+        """Set de, ds and dλ in ``work``, and return dz and dν."""
         ...
 
 
 def follow(program: Program, system: System) -> Path:
-    """Follow the central path from the middle of the simplex.
-
-    Pairs whose products vanish are kept together, x = (e, s) and y = (w, λ).
-    """
-    a, g, pull, damping, B = program
+    """Follow the central path from the middle of the simplex."""
+    a, g, pull = program.a, program.g, program.pull
     size, cuts = pull.size, a.size
-    x, y = np.full(size + cuts, 1.0 / size), np.full(size + cuts, 1.0 / cuts)
-    y[:size] = 1.0
-    level = g @ x[:size] - a
-    z, nu = 1.0 - float(level.min()), 0.0
-    x[size:] = z + level
+    work = Work(*np.zeros((7, size + cuts)))
+    x, y = work.x, work.y
+    e, s, w, lam = x[:size], x[size:], y[:size], y[size:]
+    e[:], w[:], lam[:] = 1.0 / size, 1.0, 1.0 / cuts
+    s[:] = g @ e - a
+    z, nu = 1.0 - float(s.min()), 0.0
+    s += z
     for _ in range(_STEPS):
-        e, s, w, lam = x[:size], x[size:], y[:size], y[size:]
-        stationary = pull + damping * e + (B @ e) @ B - lam @ g - w + nu
-        short = z - a - s + g @ e
-        excess, lack, mu = float(e.sum()) - 1.0, 1.0 - float(lam.sum()), float(x @ y) / x.size
-        worst = max(float(np.abs(stationary).max()), float(np.abs(short).max()))
+        work.rest[:size] = pull + system.curve(e) - lam @ g
+        work.rest[size:] = g @ e - a
+        mu, worst, excess, lack = _judge(work, size, z, nu)
         if mu < MASTER_PATH and max(worst, abs(excess)) < MASTER_RESIDUAL:
             return Path(e, lam, nu, True)
         try:
             system.factor(e, w, s, lam)
         except LinAlgError:
             return Path(e, lam, nu, False)
-        products = x * y
-        miss, reach = -products, 0.0
-        for corrector in range(2):
-            cut_sides = miss[size:] / lam - short
-            sides = Miss(miss[:size] / e - stationary, cut_sides, short, lack, excess)
-            de, ds, dl, dz, dn = system.step(sides)
-            dx = np.concatenate([de, ds])
-            dy = np.concatenate([(miss[:size] - w * de) / e, dl])
-            reach = 1.0 / max(_BACK, float((-dx / x).max()), float((-dy / y).max()))
-            if corrector == 0:
-                aim = mu * (float((x + reach * dx) @ (y + reach * dy)) / x.size / mu) ** 3
-                if worst > 10.0 * mu:  # stay central until the residuals have caught up
-                    aim = max(aim, 0.5 * mu)
-                miss = aim - products - dx * dy
-        reach = min(1.0, _BACK * reach)
-        x, y, z, nu = x + reach * dx, y + reach * dy, z + reach * dz, nu + reach * dn
-    return Path(x[:size], y[size:], nu, False)
+        system.step(work, lack, excess)
+        _correct(work, size, mu, worst, _BACK)
+        dz, dn = system.step(work, lack, excess)
+        reach = _advance(work, size, _BACK)
+        z, nu = z + reach * dz, nu + reach * dn
+    return Path(e, lam, nu, False)
 
 
 class NarrowSystem:
@@ -124,40 +114,32 @@ class NarrowSystem:
     """
 
     def __init__(self, program: Program) -> None:
-        self.g, B = program.g, program.B
+        self.g, B = np.ascontiguousarray(program.g), program.B
         self.hessian = np.diag(program.damping) + B.T @ B
-        self.L = np.empty_like(self.hessian)
+        cuts, size = self.g.shape
+        self.L, self.parts = np.empty((size, size)), np.empty((3, size))
+        self.share = np.empty(cuts)
+        self.schur = 0.0, 0.0, 0.0
+
+    def curve(self, e: Array) -> Array:
+        """He."""
+        return self.hessian @ e
 
     def factor(self, e: Array, w: Array, s: Array, lam: Array) -> None:
         """The factor, and the Schur complement of (z, ν)."""
-        self.share = lam / s
-        rows = np.sqrt(self.share)[:, None] * self.g
-        matrix = self.hessian + rows.T @ rows
-        matrix.flat[:: e.size + 1] += w / e
-        _factor(matrix, self.L, LOST_PIVOT)
-        self.border = self.share @ self.g
-        self.along_z, self.along_nu = self.border.copy(), np.ones(e.size)
-        _solve(self.L, self.along_z)
-        _solve(self.L, self.along_nu)
-        self.zz = float(self.share.sum() - self.border @ self.along_z)
-        self.zn = -float(self.border @ self.along_nu)
-        self.nn = -float(self.along_nu.sum())
-        if not abs(self.zz * self.nn - self.zn * self.zn) > 0.0:
+        np.divide(lam, s, out=self.share)
+        weighted = self.share[:, None] * self.g
+        matrix = self.g.T @ weighted
+        matrix += self.hessian
+        self.schur = _prepare(matrix, w / e, self.g, self.share, self.L, self.parts, LOST_PIVOT)
+        zz, zn, nn = self.schur
+        if not abs(zz * nn - zn * zn) > 0.0:
             raise LinAlgError("the Schur complement is singular")
 
-    def step(self, miss: Miss) -> Step:
-        """What the conditions miss, turned into a step."""
-        push = self.share * miss.cuts
-        de = miss.slopes + push @ self.g
-        _solve(self.L, de)
-        right_z = float(push.sum() - self.border @ de) - miss.lack
-        right_n = -miss.excess - float(de.sum())
-        determinant = self.zz * self.nn - self.zn * self.zn
-        dz = (self.nn * right_z - self.zn * right_n) / determinant
-        dn = (self.zz * right_n - self.zn * right_z) / determinant
-        de -= self.along_z * dz + self.along_nu * dn
-        moved = self.g @ de + dz
-        return de, miss.short + moved, push - self.share * moved, dz, dn
+    def step(self, work: Work, lack: float, excess: float) -> tuple[float, float]:
+        """Set de, then ds and dλ from it."""
+        sums = -lack, -excess
+        return _narrow_step(work, self.g, self.share, self.L, self.parts, self.schur, sums)
 
 
 class WideSystem:
@@ -169,8 +151,12 @@ class WideSystem:
     """
 
     def __init__(self, program: Program) -> None:
-        self.damping, self.bends = program.damping, len(program.B)
+        self.damping, self.B, self.bends = program.damping, program.B, len(program.B)
         self.R = np.vstack([program.B, -program.g])
+
+    def curve(self, e: Array) -> Array:
+        """He."""
+        return self.damping * e + (self.B @ e) @ self.B
 
     def factor(self, e: Array, w: Array, s: Array, lam: Array) -> None:
         """The factor, and the solution along z."""
@@ -196,37 +182,158 @@ class WideSystem:
         found: Array = self.scale * cho_solve(self.L, self.scale * side, check_finite=False)
         return found
 
-    def step(self, miss: Miss) -> Step:
-        """What the conditions miss, turned into a step."""
-        bends, pushed = self.bends, miss.slopes * self.share
-        side = self.rows @ pushed - self.mean * miss.excess
-        side[bends:] += miss.cuts
+    def step(self, work: Work, lack: float, excess: float) -> tuple[float, float]:
+        """Set dλ and de, then ds from dλ."""
+        size, bends = self.damping.size, self.bends
+        slopes, cuts = work.side[:size], work.side[size:]
+        pushed = slopes * self.share
+        side = self.rows @ pushed - self.mean * excess
+        side[bends:] += cuts
         t = self._solve(side)
-        dz = float(t[bends:].sum() - miss.lack) / float(self.along_z[bends:].sum())
+        dz = float(t[bends:].sum() - lack) / float(self.along_z[bends:].sum())
         t -= dz * self.along_z
-        dn = float(pushed.sum() + miss.excess) / self.total
-        de = (miss.slopes - dn - t @ self.rows) * self.share
-        dl = t[bends:]
-        ds = miss.cuts + miss.short - self.theta * dl
-        return de, ds, dl, dz + self.heavy * miss.lack, dn - float(self.mean @ t)
+        dn = float(pushed.sum() + excess) / self.total
+        work.dx[:size] = (slopes - dn - t @ self.rows) * self.share
+        work.dy[size:] = t[bends:]
+        work.dx[size:] = cuts + work.rest[size:] - self.theta * t[bends:]
+        return dz + self.heavy * lack, dn - float(self.mean @ t)
 
 
 # Loops rather than array expressions: they compile in a tenth of the time.
 
 
 @ordered_jit
-def _factor(matrix, L, lost):  # type: ignore[no-untyped-def]
-    """LLᵀ = matrix; a pivot below the share ``lost`` of its diagonal becomes huge."""
-    size = matrix.shape[0]
+def _judge(work, size, z, nu):  # type: ignore[no-untyped-def]
+    """What all conditions miss, and the right sides of the first step.
+
+    ``rest`` comes as pull + He − gᵀλ and ge − a. Returns μ, the largest residual, Σe − 1, 1 − Σλ.
+    """
+    x, y, rest, miss, side = work.x, work.y, work.rest, work.miss, work.side
+    excess, lack, mu, worst = -1.0, 1.0, 0.0, 0.0
+    for i in range(x.size):
+        if i < size:
+            excess += x[i]
+            rest[i] += nu - y[i]
+        else:
+            lack -= y[i]
+            rest[i] += z - x[i]
+        worst = max(worst, abs(rest[i]))
+        miss[i] = -x[i] * y[i]
+        mu -= miss[i]
+        side[i] = miss[i] / (x[i] if i < size else y[i]) - rest[i]
+    return mu / x.size, worst, excess, lack
+
+
+@ordered_jit
+def _complete(work, size):  # type: ignore[no-untyped-def]
+    """dw from de: y∘dx + x∘dy = miss."""
     for i in range(size):
+        work.dy[i] = (work.miss[i] - work.y[i] * work.dx[i]) / work.x[i]
+
+
+@ordered_jit
+def _reach(work, back):  # type: ignore[no-untyped-def]
+    """The longest step, at most 1/back, that keeps x and y nonnegative."""
+    least = back
+    for i in range(work.x.size):
+        least = max(least, -work.dx[i] / work.x[i], -work.dy[i] / work.y[i])
+    return 1.0 / least
+
+
+@ordered_jit
+def _correct(work, size, mu, worst, back):  # type: ignore[no-untyped-def]
+    """The right sides of the second step, from where the first would lead."""
+    x, y, dx, dy, miss = work.x, work.y, work.dx, work.dy, work.miss
+    _complete(work, size)
+    reach = _reach(work, back)
+    after = 0.0
+    for i in range(x.size):
+        after += (x[i] + reach * dx[i]) * (y[i] + reach * dy[i])
+    aim = mu * (after / x.size / mu) ** 3
+    if worst > 10.0 * mu:  # stay central until the residuals have caught up
+        aim = max(aim, 0.5 * mu)
+    for i in range(x.size):
+        miss[i] = aim - x[i] * y[i] - dx[i] * dy[i]
+        work.side[i] = miss[i] / (x[i] if i < size else y[i]) - work.rest[i]
+
+
+@ordered_jit
+def _advance(work, size, back):  # type: ignore[no-untyped-def]
+    """Go along the step, short of the boundary; how far."""
+    _complete(work, size)
+    reach = min(1.0, back * _reach(work, back))
+    for i in range(work.x.size):
+        work.x[i] += reach * work.dx[i]
+        work.y[i] += reach * work.dy[i]
+    return reach
+
+
+@ordered_jit
+def _prepare(matrix, ratio, g, share, L, parts, lost):  # type: ignore[no-untyped-def]
+    """L with LLᵀ = matrix + diag(ratio), border and solutions along z and ν, Schur complement.
+
+    A pivot below the share ``lost`` of its diagonal becomes huge.
+    """
+    cuts, size = g.shape
+    border, along_z, along_nu = parts[0], parts[1], parts[2]
+    for i in range(size):
+        border[i] = 0.0
         for j in range(i + 1):
-            total = matrix[i, j]
+            whole = matrix[i, j] + (ratio[i] if i == j else 0.0)
+            total = whole
             for k in range(j):
                 total -= L[i, k] * L[j, k]
             if i > j:
                 L[i, j] = total / L[j, j]
             else:
-                L[i, i] = np.sqrt(total) if total > lost * matrix[i, i] else 1e100
+                L[i, i] = np.sqrt(total) if total > lost * whole else 1e100
+    zz, zn, nn = 0.0, 0.0, 0.0
+    for k in range(cuts):
+        zz += share[k]
+        for i in range(size):
+            border[i] += share[k] * g[k, i]
+    for i in range(size):
+        along_z[i], along_nu[i] = border[i], 1.0
+    _solve(L, along_z)
+    _solve(L, along_nu)
+    for i in range(size):
+        zz -= border[i] * along_z[i]
+        zn -= border[i] * along_nu[i]
+        nn -= along_nu[i]
+    return zz, zn, nn
+
+
+@ordered_jit
+def _narrow_step(work, g, share, L, parts, schur, sums):  # type: ignore[no-untyped-def]
+    """de, ds and dλ of the narrow system in place; dz and dν."""
+    cuts, size = g.shape
+    border, along_z, along_nu = parts[0], parts[1], parts[2]
+    zz, zn, nn = schur
+    right_z, right_n = sums
+    de = work.dx[:size]
+    for i in range(size):
+        de[i] = work.side[i]
+    for k in range(cuts):
+        push = share[k] * work.side[size + k]
+        right_z += push
+        for i in range(size):
+            de[i] += push * g[k, i]
+    _solve(L, de)
+    for i in range(size):
+        right_z -= border[i] * de[i]
+        right_n -= de[i]
+    determinant = zz * nn - zn * zn
+    dz = (nn * right_z - zn * right_n) / determinant
+    dn = (zz * right_n - zn * right_z) / determinant
+    for i in range(size):
+        de[i] -= along_z[i] * dz + along_nu[i] * dn
+    for k in range(cuts):
+        moved = dz
+        for i in range(size):
+            moved += g[k, i] * de[i]
+        work.dx[size + k] = work.rest[size + k] + moved
+        work.dy[size + k] = share[k] * (work.side[size + k] - moved)
+    return dz, dn
 
 
 @ordered_jit

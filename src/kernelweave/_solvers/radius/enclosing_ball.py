@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_number, check_vector
-from kernelweave._core.tolerances import FLAT
+from kernelweave._core.tolerances import NOTHING
 from kernelweave._core.types import Array
 from kernelweave._solvers.radius.centering import center, warn_lost
 from kernelweave._solvers.svm import chunks, smo
@@ -110,7 +110,7 @@ def smallest_ball(K: CombinedKernel, tol: float, start: Array | None = None) -> 
 
 def _around(K: CombinedKernel, norms: Array, beta: Array) -> Ball:
     """Both bounds at a feasible β, cleared of what rounding left of points inside the ball."""
-    beta = np.where(beta > FLAT * beta.max(), beta, 0.0)
+    beta = np.where(beta > NOTHING * beta.max(), beta, 0.0)
     beta /= beta.sum()
     products = smo.product(K.dense(), beta) if K.is_dense else K @ beta
     spread = float(products @ beta)

@@ -20,6 +20,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from kernelweave._core.tolerances import COINCIDE, CONE_ACCURACY, ROUNDING, TIGHTEST
 from kernelweave._core.types import Array
 from kernelweave._solvers.signed.semidefinite_set import SemidefiniteSet, factored, triangle
 
@@ -85,9 +86,9 @@ def follow(
         state = _State(region, look, x, L, Y)
         yield Center(look, state.bound)
         rest = min(float(np.trace(state.Y)) / max(abs(look.value), 1e-300), 1.0)
-        if rest < 1e-14:
+        if rest < TIGHTEST:
             return
-        close = float(np.clip(1e-3 * rest * rest, 1e-10, 1e-6))
+        close = float(np.clip(1e-3 * rest * rest, *CONE_ACCURACY))
         lost = lost + 1 if state.bound == -np.inf else 0  # Z has fallen behind: let it catch up
         for share in (_LEAST[min(lost, 2)], 1.0):  # a step in vain: back to the path first
             step = state.step(share)
@@ -254,7 +255,7 @@ def _search(
     """Backtrack until f − τ log det M falls: the share of the reach, x, look and factor there."""
     merit = state.look.value - step.target * state.log_det
     large = float(np.abs(region.weights(state.x)).sum() / np.abs(region.center).sum())
-    rounding = max(1e-12, 1e-15 * large) * abs(state.look.value)
+    rounding = max(COINCIDE, ROUNDING * large) * abs(state.look.value)
     part = 1.0
     for _ in range(12):
         ahead = state.x + part * step.reach * step.primal

@@ -17,12 +17,10 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
+from kernelweave._core.tolerances import NEGATIVITY, NOTHING, RANK_CUTS, ROUNDING
 from kernelweave._core.types import Array
 from kernelweave.stacks.protocol import Stack
-from kernelweave.stacks.validation import NEGATIVITY
 
-_CUTS = (1e-10, 1e-12, 1e-14)  # shares of its largest eigenvalue below which K(e₀) counts as zero
-_SAME = 1e-13  # share of their size by which kernels have to differ to be told apart
 _LIMIT = {np.dtype(np.float64): 1e7, np.dtype(np.float32): 1e3}  # weights that rounding stands
 
 
@@ -63,7 +61,7 @@ class Joint:
         rows = np.diag(scale[: kernels.m])
         self._blocks = np.stack([U.T @ kernels.combined(row).dense() @ U for row in rows])
         # how negative eigenvalues of K(e₀) are, or could be, that are rounding only
-        self.error = max(-float(self._values[0]), 1e-15 * float(self._values[-1]))
+        self.error = max(-float(self._values[0]), ROUNDING * float(self._values[-1]))
 
     @property
     def size(self) -> int:
@@ -114,7 +112,7 @@ class SemidefiniteSet:
 
     Where kernels differ so little that weights could grow without end, none may be below −10⁷
     times e₀ (−10³ for kernels in float32): larger ones would leave K(e) no digits. That is one
-    more 1×1 block of M for each kernel. Differences below 1e-13 of the kernels' size are rounding,
+    more 1×1 block of M for each kernel. Differences below 10⁻¹³ of the kernels' size are rounding,
     and no weights are built on them.
 
     Attributes
@@ -136,7 +134,7 @@ class SemidefiniteSet:
         Whether there is a coordinate for every direction in which K(e) changes.
     """
 
-    def __init__(self, joint: Joint, cut: float = _CUTS[0], lenient: bool = False) -> None:
+    def __init__(self, joint: Joint, cut: float = RANK_CUTS[0], lenient: bool = False) -> None:
         self._joint, self.center, self.lenient = joint, joint.center, lenient
         blocks, roots = joint.on_range(cut, lenient)
         self.rank = roots.size
@@ -158,7 +156,7 @@ class SemidefiniteSet:
         self.directions = back @ kept
         self.matrices = np.tensordot(back, matrices, axes=1)
         self._changes = triangle(_flat(changes)) @ back.T
-        self._noise = np.diag(1e-15 * np.append(noise, np.ones(roots.size - self.rank)))
+        self._noise = np.diag(ROUNDING * np.append(noise, np.ones(roots.size - self.rank)))
 
     @property
     def size(self) -> int:
@@ -238,7 +236,7 @@ def nested_sets(joint: Joint) -> Iterator[SemidefiniteSet]:
     but it has all weights with K(e) ⪰ 0, as they have.
     """
     rank = 0
-    for cut in _CUTS:
+    for cut in RANK_CUTS:
         region = SemidefiniteSet(joint, cut)
         if region.sees_all and region.rank > rank:
             yield region
@@ -295,7 +293,7 @@ def _independent(blocks: Array, plane: Array) -> tuple[Array, float]:
         R = triangle(np.vstack([R, rows]))
     _, sizes, combinations = np.linalg.svd(R @ plane.T)
     sizes = sizes / np.linalg.norm(R, axis=0).max()
-    kept = np.count_nonzero(sizes > _SAME)
+    kept = np.count_nonzero(sizes > NOTHING)
     return combinations[:kept] @ plane, float(sizes[:kept].min(initial=np.inf))
 
 

@@ -18,6 +18,7 @@ from itertools import islice
 import numpy as np
 from scipy.linalg import eigh
 
+from kernelweave._core.tolerances import CONE_ACCURACY
 from kernelweave._core.types import Array
 from kernelweave._solvers.signed.interior_point import follow
 from kernelweave._solvers.signed.semidefinite_set import Joint, SemidefiniteSet, nested_sets
@@ -27,7 +28,7 @@ _ENDS = 2  # eigenvectors of each N_k to begin with, at either end
 _TAKEN = 4  # eigenvectors to take at a time
 
 
-def support(joint: Joint, q: Array, e: Array, tol: float = 1e-10) -> float:
+def support(joint: Joint, q: Array, e: Array, tol: float = CONE_ACCURACY[0]) -> float:
     """An upper bound of σ(q), as close as ``tol`` or as rounding allows, for a set with ``e``."""
     if not q.any():
         return 0.0

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg.lapack import dsysv, dsysv_lwork
 
-from kernelweave._core.tolerances import ROUNDING, SOFT, STIFF, TIGHTEST, TINY
+from kernelweave._core.tolerances import COINCIDE, ROUNDING, SOFT, TIGHTEST, TINY
 from kernelweave._core.types import Array, Places
 from kernelweave._solvers.skm import pairs as skm_pairs
 from kernelweave._solvers.skm.moreau_yosida import Regularised, regularise
@@ -273,7 +273,7 @@ class _Part:
         w = d[used] / a[used] ** 2
         M = np.diag(self.gamma * w / sizes[used]) - np.outer(w, w) / (1.0 + w @ d[used])
         values, vectors = np.linalg.eigh(M)
-        stiff = values > STIFF * values[-1:].sum()
+        stiff = values > COINCIDE * values[-1:].sum()
         border = vectors[:, stiff].T @ (x.products[np.ix_(used, rows)] / sizes[used, None])
         system = np.zeros((size + len(border) + 1,) * 2)  # its lower triangle
         skm_pairs.assemble(self.block, self.target.kernels, eta, rows, system)

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from kernelweave._core.jit import jit
-from kernelweave._core.tolerances import FLAT, ROUNDING, SOFT, SOFT_EXACT, TINY
+from kernelweave._core.tolerances import NOTHING, ROUNDING, SOFT, SOFT_EXACT, TINY
 from kernelweave._core.types import Array, Places
 from kernelweave._solvers.svm.pairs import BUDGET, UNBOUNDED, Limits, State, iterate
 from kernelweave.problems.dual_qp import DualQP
@@ -156,7 +156,7 @@ class Ascent:
         value = -np.inf
         for chunk in count(1):
             rounding = ROUNDING * float(np.abs(state.linear - gradient).max())
-            limits = Limits(budget, self.tol, max(self.kkt_tol, rounding), FLAT, TINY)
+            limits = Limits(budget, self.tol, max(self.kkt_tol, rounding), NOTHING, TINY)
             taken, why = iterate(K, diagonal, state, self.ridge, limits)
             self.steps += taken
             before, value = value, state.value()

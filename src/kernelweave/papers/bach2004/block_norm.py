@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._core.checks import check_number, check_positive
+from kernelweave._core.tolerances import CONE_ACCURACY_FINE, NOTHING
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
 from kernelweave._solvers.conic.programs import block_norm_form, in_units
@@ -80,7 +81,9 @@ def block_norm_machine(
     sizes = np.sqrt(stack.diagonals().max(axis=1)) / units
     if not sizes.any():
         raise ValueError("K must have a kernel that is not zero")
-    eta, v = _by_conic_solver(stack, qp, units, sizes, float(np.clip(1e-3 * tol, 1e-12, 1e-6)))
+    eta, v = _by_conic_solver(
+        stack, qp, units, sizes, float(np.clip(1e-3 * tol, *CONE_ACCURACY_FINE))
+    )
     # For given η this is the SVM on Σ_j η_j K_j. Solved again, its error is that of η squared.
     svm = QPMachine(qp).solve(stack.combined(eta), v, 0.01 * tol)
     scale, bias = qp.improve(svm.f, 0.0)[:2] if qp.is_hard else (1.0, qp.best_bias(svm.f))
@@ -113,7 +116,7 @@ def _by_conic_solver(
         every = np.arange(stack.n)
         K = stack.block(j, every, every)
         root = np.sqrt(unit) / units[j]  # ``in_units`` adds the other √unit: norms are not squared
-        factors.append(root * factor(K, 1e-13 * float(K.diagonal().max())))
+        factors.append(root * factor(K, NOTHING * float(K.diagonal().max())))
     factors, scaled = in_units(factors, qp, unit)
     program, read = block_norm_form(factors, scaled)
     found = program.solve(tol)
