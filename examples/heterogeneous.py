@@ -100,7 +100,7 @@ def compare(stack, cross, names, tasks, train, test):
     told = " ".join(f"{score:14.3f}" for score in np.mean(scores, axis=0))
     print(f"{'mean':>14} {told}")
     table = np.array(scores)
-    best, equal, learnt = table[:, :-2].max(axis=1), table[:, -2], table[:, -1]
+    best, equal, learned = table[:, :-2].max(axis=1), table[:, -2], table[:, -1]
     print(
         f"better than the best source alone in {np.sum(learned > best)} of {len(tasks)} tasks with "
         f"learned weights, in {np.sum(equal > best)} with equal ones"
