@@ -1,4 +1,4 @@
-"""Reading the certificate: how far from the best objective is this model, whoever computed it?"""
+"""Reading the certificate: how far is a model from the best objective, whatever solver made it?"""
 
 import warnings
 
@@ -18,7 +18,7 @@ C = 1.0
 solution = learn(stack, y, C=C, tol=1e-4)
 print("learn(…, tol=1e-4)\n" + certificate(solution))
 
-# 2. Stopped early, it says so: a warning, and a gap that is still a true bound.
+# 2. Stopped early: you get a warning, and a gap that is still a true bound.
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     early = learn(stack, y, C=C, max_iter=2, tol=1e-4)
@@ -36,5 +36,5 @@ judged = duality_gap(
 )
 print(
     f"\nSVC with equal weights\n"
-    f"objective {judged.primal:.6g}, {100 * judged.gap:.0f} % of which better weights can save"
+    f"objective {judged.primal:.6g}; better weights lower it by at most {100 * judged.gap:.0f} %"
 )

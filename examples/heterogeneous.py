@@ -1,10 +1,10 @@
-"""Sources of different kinds in one classifier: networks of genes, and words and concepts of texts.
+"""Data of several kinds in one classifier: gene networks, and words and concepts of texts.
 
 Each source becomes a kernel; MKL weights them. Is the combination better than each source alone,
-and than equal weights? Run it with the data folder in KERNELWEAVE_DATA; it needs two files:
+and than equal weights? Set KERNELWEAVE_DATA to the data folder; the example needs two files:
 
 - yeast_networks.npz: interactions of yeast genes from BioGRID and STRING, and their functional
-  classes, as R's package bionetdata has them;
+  classes, from R's package bionetdata;
 - reuters21578_modapte.jsonl.gz: newswire stories of 1987 in the ModApte split.
 """
 
@@ -20,20 +20,20 @@ def main():
     try:
         yeast, reuters = load("yeast_networks"), load("reuters21578_modapte")
     except FileNotFoundError as error:
-        print(f"The data for this example is not here.\n\n{error}\n")
-        print("The docstring of this file says what the two files hold.")
+        print(f"The data for this example were not found.\n\n{error}\n")
+        print("The docstring of this file describes the two files.")
         return
     genes(yeast)
     stories(reuters)
 
 
 def genes(data):
-    """What does a gene do? Its neighbors in two networks know."""
+    """Predict the function of a gene from its neighbors in two networks."""
     print("Function of yeast genes from two networks: area under the ROC curve on 1,310 test genes")
     rng = np.random.default_rng(0)
     order = rng.permutation(len(data.X))
     train, test = order[:1000], order[1000:]
-    # Column "biogrid" of X says which node of that network a gene is; so does column "string".
+    # Columns "biogrid" and "string" of X hold the node of each gene in that network.
     kernels = [
         (name, Diffusion(Graph(graph), beta=5.0, normalized=True), data.views[name])
         for name, graph in data.graphs.items()
@@ -58,7 +58,7 @@ def genes(data):
 
 
 def stories(data):
-    """What is a story about? Its title, its words, and the concepts behind them."""
+    """Predict the topics of a story from its title, its words and its concepts."""
     print("\nTopics of newswire stories: area under the ROC curve on 2,000 test stories")
     rng = np.random.default_rng(0)
     train = rng.permutation(np.flatnonzero(data.train))[:500]
@@ -82,7 +82,7 @@ def stories(data):
 
 
 def compare(stack, cross, names, tasks, train, test):
-    """One line a task: each kernel alone, equal weights, learned weights, and these weights."""
+    """One line per task: scores of each kernel, equal and learned weights; then the weights."""
     print(" ".join(f"{word:>14}" for word in ["", *names, "equal", "learned", "weights"]))
     scores = []
     for task, labels in tasks.items():

@@ -1,4 +1,4 @@
-"""A kernel of your own: any function f(A, B) of two arrays of rows; here, on strings."""
+"""Your own kernel: any function f(A, B) of two arrays of rows; here, on strings."""
 
 from collections import Counter
 from functools import partial
@@ -9,7 +9,7 @@ from kernelweave import Gaussian, KernelBank, MKLClassifier
 
 
 def spectrum(A, B, length):
-    """Number of substrings of this length that two sequences share, with multiplicity."""
+    """Number of substrings of this length that two sequences share, counting repeats."""
 
     def counts(rows):
         return [Counter(s[i : i + length] for i in range(len(s) - length + 1)) for s in rows[:, 0]]
@@ -18,7 +18,7 @@ def spectrum(A, B, length):
     return np.array([[sum(p[s] * q[s] for s in p) for q in b] for p in a], dtype=float)
 
 
-# Made-up sequences: positives carry a motif of four letters; the number beside them helps a little.
+# Simulated sequences: positives have a motif of four letters; the dose helps a little.
 rng = np.random.default_rng(0)
 y = rng.random(160) < 0.5
 sequences = []
@@ -29,7 +29,7 @@ for positive in y:
         letters[place : place + 4] = list("GATC")
     sequences.append("".join(letters))
 dose = rng.normal(size=160) + 0.7 * y
-table = list(zip(sequences, dose, strict=True))  # a data frame would do as well
+table = list(zip(sequences, dose, strict=True))  # a data frame works as well
 
 bank = KernelBank(
     [

@@ -1,12 +1,12 @@
-"""SMO fails where the objective has kinks, and what regularization does about it.
+"""Plain SMO gets stuck at kinks of the objective, and regularization prevents it.
 
-The dual of multiple kernel learning is the maximum of one quadratic function a kernel. Where
-several kernels attain the maximum it has a kink, and coordinate descent may stop there for good:
-every pair of variables raises one kernel's function while it lowers another's [bach2004, §1]. The
-learner ``skm`` minimizes functions without kinks instead, that come closer and closer.
+The dual of multiple kernel learning is a maximum of quadratic functions, one per kernel. It has a
+kink where several kernels attain the maximum, and coordinate descent may get stuck there: every
+pair of variables lowers one kernel's function but raises another's [bach2004, §1]. The learner
+``skm`` instead minimizes a sequence of functions without kinks that approach the maximum.
 
-Below, SMO on the maximum itself, with an exact search along the pair, stops some per cent short of
-the optimum, although each of the 1,560 pairs is tried before it gives up.
+Below, SMO on the maximum itself, with an exact search along each pair, stops a few percent short of
+the optimum, although it tries all 1,560 pairs before it gives up.
 """
 
 import pathlib
@@ -19,7 +19,7 @@ from kernelweave._solvers.skm import smo as skm_smo
 from kernelweave._solvers.skm.pairs import Target
 from kernelweave.problems.losses import hinge
 
-# Three Gaussian kernels, one a feature; two of the features know something of y.
+# Three Gaussian kernels, one per feature; two of the features are related to y.
 rng = np.random.default_rng(1)
 y = np.where(np.arange(40) % 2, 1.0, -1.0)
 X = rng.standard_normal((40, 3)) + np.outer(y, [0.7, 0.5, 0.0])
@@ -29,15 +29,15 @@ optimum = learn(K, y, C=1.0, tol=1e-12).dual
 
 
 def value(v):
-    """What SMO shall maximize: cᵀv − ½ max_j vᵀK_j v."""
+    """The objective that SMO maximizes: cᵀv − ½ max_j vᵀK_j v."""
     return y @ v - 0.5 * np.einsum("i,kij,j->k", v, K, v).max()
 
 
 def step(v, i, k):
-    """What the best move of v_i up and v_k down by x gains, and this x.
+    """The gain of the best step x, which raises v_i and lowers v_k by x; and this x.
 
-    Along the pair the objective is the least of three parabolas: its maximum is at the top of one,
-    where two meet, or at a bound.
+    Along the pair the objective is the minimum of three parabolas. Its maximum is at the top of
+    one, where two meet, or at a bound.
     """
     products = K @ v
     q, slopes = products @ v, products[:, i] - products[:, k]
@@ -53,8 +53,8 @@ def step(v, i, k):
     return heights[best] - heights[0], moves[best]
 
 
-# 1. Plain SMO: the pair that violates the conditions of the largest kernel's SVM most; if that one
-#    gains nothing, the best of all pairs.
+# 1. Plain SMO: take the pair that most violates the optimality conditions of the SVM on the largest
+#    kernel; if it gains nothing, the best of all pairs.
 v, plain = np.zeros(40), []
 while True:
     plain.append(1.0 - value(v) / optimum)
@@ -73,8 +73,8 @@ print(f"plain SMO: stuck after {len(plain) - 1} steps, {plain[-1]:.1%} short of 
 print("vᵀK_j v of the three kernels there: " + ", ".join(f"{q:.6f}" for q in sizes))
 assert plain[-1] > 0.01, "no pair helps, and yet this is not the optimum"
 
-# 2. The same pair steps on functions without kinks, each started from the one before. Where pairs
-#    crawl the solver moves all free variables at once, too; the picture counts pair steps.
+# 2. The same pair steps on functions without kinks, each started from the previous solution. If
+#    progress is slow, the solver also moves all free variables at once; the plot counts pair steps.
 rows, kernels = skm_smo.Rows(KernelStack(K)), np.arange(3)
 w, steps, smooth = np.zeros(40), 0, [(0, 1.0)]
 for kappa in 0.5 ** np.arange(1, 14):
@@ -85,11 +85,11 @@ for kappa in 0.5 ** np.arange(1, 14):
 print(f"regularized, κ down to {kappa:.1g}: {steps} steps, {smooth[-1][1]:.0e} short")
 assert smooth[-1][1] < 1e-7
 
-# 3. A picture of both.
+# 3. A plot of both.
 try:
     from matplotlib.figure import Figure
 except ImportError:
-    print("pip install 'kernelweave[plot]' for the picture")
+    print("pip install 'kernelweave[plot]' for the plot")
 else:
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
@@ -100,4 +100,4 @@ else:
     axes.legend()
     path = pathlib.Path(tempfile.mkdtemp()) / "plain_smo.png"
     figure.savefig(path, dpi=120)
-    print(f"picture: {path}")
+    print(f"plot: {path}")

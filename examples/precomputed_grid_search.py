@@ -1,4 +1,4 @@
-"""Kernel matrices from elsewhere in a grid search: X holds row numbers, so splits just work."""
+"""Precomputed kernel matrices in a grid search: X holds row numbers, so splits just work."""
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -16,7 +16,7 @@ def overlap(images):
     return np.minimum(flat[:, None], flat[None]).sum(axis=2)
 
 
-# Matrices over all rows, training and test alike. A 3 and an 8 differ on the left.
+# Matrices over all rows, training and test. A 3 and an 8 differ on the left.
 images = X.reshape(-1, 8, 8)
 matrices = {
     "left": overlap(images[:, :, :4]),
@@ -26,7 +26,7 @@ matrices = {
 }
 bank = KernelBank([(name, Precomputed(K)) for name, K in matrices.items()])
 
-# The one column of X says which row of the matrices is meant.
+# The only column of X holds row numbers of the matrices.
 rows = np.arange(len(X)).reshape(-1, 1)
 train, test = train_test_split(rows, stratify=y, random_state=0)
 search = GridSearchCV(

@@ -1,8 +1,8 @@
 """The scaling problem of margin-based kernel learning, and how the radius solves it.
 
-A larger kernel has a larger margin, whatever it is worth. MKL bounds the weights, but then the
-units that a kernel happens to come in decide whether it is chosen [gai2010, §2.1]. The learner
-``radius`` measures the margin against the smallest ball that holds the data, and units cancel.
+A larger kernel has a larger margin, useful or not. MKL bounds the weights, but then the units of a
+kernel decide whether it is chosen [gai2010, §2.1]. The learner ``radius`` measures the margin
+against the smallest ball that holds the data, so that units cancel.
 """
 
 import numpy as np
@@ -23,9 +23,9 @@ def weight_of_wide(learner, factor):
     return d[1] / d.sum()
 
 
-# 1. The same two kernels, the second in other units: metres, centimetres, …
-print("share of the wide kernel in the kernel learned\n")
-print("units of it    newton    radius")
+# 1. The same two kernels, the second in other units: meters, centimeters, …
+print("share of the wide kernel in the learned kernel\n")
+print("its factor     newton    radius")
 shares = {}
 for factor in (1e-3, 1e-1, 1.0, 1e1, 1e3):
     shares[factor] = [weight_of_wide(learner, factor) for learner in ("newton", "radius")]
@@ -35,7 +35,7 @@ margin, radius = np.array(list(shares.values())).T
 assert np.ptp(margin) > 0.9, "margin-based MKL picks another kernel when one is rescaled"
 assert np.ptp(radius) < 1e-3, "the radius-based choice stays"
 
-# 2. Nor does it matter which norm bounds the weights: the kernel is the same up to its size.
+# 2. The norm that bounds the weights does not matter either: the kernel is the same up to scale.
 print()
 stack = KernelStack(np.stack([narrow, wide]), check=False)
 for norm in (1, 2, None):
