@@ -518,3 +518,13 @@ def test_problem_is_frozen():
     learn(stack, problem.y, learner="radius")
     np.testing.assert_array_equal(problem.K, before)
     assert stack.combine(np.eye(5)[0])[0, 1] == before[0, 0, 1]
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_the_precision_of_kernels_is_told_whether_they_are_centered_or_not(constant):
+    """float32 kernels and tol=1e-8: a constant kernel beside them does not hide the warning."""
+    problem = dense(0)
+    K = problem.K.astype(np.float32)
+    K = np.concatenate([K, np.ones_like(K[:1])]) if constant else K
+    with pytest.warns(ConvergenceWarning, match="tol=1e-08 is below the rounding of float32"):
+        learn(KernelStack(K), problem.y, learner="radius", tol=1e-8)

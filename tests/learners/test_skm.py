@@ -543,14 +543,18 @@ def test_alpha_has_to_be_feasible() -> None:
 def test_bad_input_is_named() -> None:
     K, y = dense(0).K, dense(0).y
     alpha, eta, ones = np.zeros(30), np.full(5, 0.2), np.ones(5)
+    made = make_problem(K, y, C=1.0)
     for message, call in [
-        (r"eps1 must be a number ≥ 0.*found -1", lambda: theory.optimal_weights(make_problem(K, y, C=1.0), alpha, eps1=-1)),
-        (r"eta must be nonnegative", lambda: theory.sparser_weights(make_problem(K, y, C=1.0), alpha, -eta, eps2=0.1)),
+        (r"eps1 must be a number ≥ 0.*found -1", lambda:
+            theory.optimal_weights(made, alpha, eps1=-1)),
+        (r"eta must be nonnegative", lambda:
+            theory.sparser_weights(made, alpha, -eta, eps2=0.1)),
         (r"eta must .* Σ d_j² η_j = 1, found a least of 0 and a sum of 0", lambda:
             theory.sparser_weights(make_problem(K, y, C=1.0), alpha, 0 * eta, eps2=0.1)),
         (r"eta must .* Σ d_j² η_j = 1, found a least of 2 and a sum of 10", lambda:
             theory.sparser_weights(make_problem(K, y, C=1.0), alpha, 10 * eta, eps2=0.1)),
-        (r"alpha must have shape \(30,\)", lambda: theory.attained_optimality(make_problem(K, y, C=1.0), ones, eta)),
+        (r"alpha must have shape \(30,\)", lambda:
+            theory.attained_optimality(made, ones, eta)),
         (r"d must hold positive numbers, found 0", lambda: theory.regularization_bounds(
             K, ones, 0 * ones, C=1.0, eps=0.1)),
         (r"C must be positive, found inf", lambda: theory.largest_regularization(
