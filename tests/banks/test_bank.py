@@ -239,7 +239,9 @@ def test_named_kernels_have_parameters_of_their_own():
     assert bank.kernels[0] == items[0]
     one = KernelBank(("a", Gaussian(1.0))).set_params(a__width=2.0)
     assert one.kernels == [("a", Gaussian(2.0))]
-    with pytest.raises(ValueError, match=r"Invalid parameter 'f__width': .*words.* has none"):
+    with pytest.raises(
+        ValueError, match=r"Invalid parameter 'f__width': .*words.* has no parameters"
+    ):
         bank.set_params(f__width=1.0)
     with pytest.raises(ValueError, match="Invalid parameter 'c' for KernelBank"):
         bank.set_params(c__width=1.0)

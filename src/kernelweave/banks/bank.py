@@ -81,7 +81,9 @@ class KernelBank(Params):
             elif hasattr(named[name], "set_params"):
                 named[name].set_params(**{rest: inner[key]})
             else:
-                raise ValueError(f"Invalid parameter {key!r}: {shown(named[name])} has none.")
+                raise ValueError(
+                    f"Invalid parameter {key!r}: {shown(named[name])} has no parameters."
+                )
         if inner:
             items = _as_list(self.kernels)
             self.kernels = [

@@ -302,7 +302,7 @@ def _fetch(known: str) -> tuple[Any, NDArray[Any]]:
     return found.data, found.target.to_numpy(dtype=str)
 
 
-# ---- what is known -----------------------------------------------------------------------------
+# ---- known data sets --------------------------------------------------------------------------
 
 
 class _Known(NamedTuple):

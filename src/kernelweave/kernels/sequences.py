@@ -29,7 +29,7 @@ from kernelweave.stacks.threads import count_threads
 from kernelweave.views.rows import Pair, Rows
 
 LANES = 32
-_EXACT = 2.0**24  # whole numbers up to here are exact in float32
+_EXACT = 2.0**24  # integers up to this are exact in float32
 
 
 class SmithWaterman(Kernel):

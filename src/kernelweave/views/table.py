@@ -149,7 +149,7 @@ class Table:
     def _refuse(self, column: int) -> None:
         assert self.objects is not None
         name = self.label(column)
-        advice = "give it a kernel of its own, (name, kernel, columns), or encode it as numbers"
+        advice = "give it its own kernel, (name, kernel, columns), or encode it as numbers"
         for value in self.objects[:, column]:
             try:
                 float(value.item() if isinstance(value, np.str_) else value)
