@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelweave.stacks.cholesky import factor
 from kernelweave.stacks.defaults import BlockStack
 from kernelweave.stacks.protocol import NotDense
 
@@ -54,18 +55,18 @@ class OnDemand(BlockStack):
 
 
 class Factors(BlockStack):
-    """K_k = F_k F_kᵀ, with F_k of as many columns as K_k has ranks."""
+    """K_k = F_k F_kᵀ, the columns of F_k as many as the rank of K_k."""
 
-    def __init__(self, factors: Sequence[Array]) -> None:
+    def __init__(self, factors: Sequence[Array], n: int | None = None) -> None:
         self.factors = [np.asarray(F, dtype=float) for F in factors]
-        self.n, self.m = len(self.factors[0]), len(self.factors)
+        self.n, self.m = len(self.factors[0]) if n is None else n, len(self.factors)
 
     def block(self, kernel: int, rows: Any, columns: Any) -> Array:
         F = self.factors[kernel]
         return F[rows] @ F[columns].T
 
     def diagonals(self) -> Array:
-        return np.stack([(F**2).sum(axis=1) for F in self.factors])
+        return np.array([(F**2).sum(axis=1) for F in self.factors]).reshape(self.m, self.n)
 
     def quad_forms(self, v: Any, kernels: Any = None) -> Array:
         x = np.asarray(v, dtype=float)
@@ -86,7 +87,7 @@ class Factors(BlockStack):
         return Factors([F[rows] for F in self.factors])
 
     def select(self, kernels: Any) -> Factors:
-        return Factors(self._chosen(kernels))
+        return Factors(self._chosen(kernels), self.n)
 
     def _chosen(self, kernels: Any) -> list[Array]:
         places = np.arange(self.m)[slice(None) if kernels is None else kernels]
@@ -124,11 +125,9 @@ class FactorsCombined:
         return None if (self._d < 0.0).any() else (self._F * np.sqrt(self._d), 0.0)
 
 
-def factors_of(K: Array, drop: float = 1e-15) -> list[Array]:
-    """F_k with F_k F_kᵀ = K_k, but for eigenvalues below ``drop`` of the largest."""
-    found = []
-    for matrix in K:
-        values, vectors = np.linalg.eigh(matrix)
-        keep = values > drop * values[-1]
-        found.append(vectors[:, keep] * np.sqrt(values[keep]))
-    return found
+def factors_of(K: Array) -> list[Array]:
+    """F_k with F_k F_kᵀ = K_k up to rounding, by Cholesky's method with pivots.
+
+    The factor of a constant kernel is constant, to the last bit.
+    """
+    return [factor(matrix, 1e-15 * float(np.diagonal(matrix).max())) for matrix in K]

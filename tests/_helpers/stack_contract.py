@@ -1,10 +1,11 @@
 """What kernel stacks promise, as checks that take a factory and a tolerance.
 
-``PROTOCOL`` is what solvers ask of every stack (``kernelweave.machines.oracle.Stack``); ``CHECKS``
-are these and what ``KernelStack`` promises besides. ``make(K)`` hands back the stack under test and
-the (m, n, n) array that it stands for: K, or K and what the stack adds to it. ``rtol`` bounds its
-error against NumPy on that array, relative to the largest entry of the expected result. Run them
-with
+``PROTOCOL`` is what solvers ask of every stack (``kernelweave.stacks.protocol``); ``CHECKS`` are
+these and what ``KernelStack`` promises besides. ``make(K)`` hands back the stack under test, the
+(m, n, n) array that it stands for (K, or K and what the stack adds to it, or other kernels of that
+shape), and how large the numbers are that each entry is computed from: ``np.abs`` of that array
+where entries are kept as they are. ``rtol`` bounds the error against NumPy on that array, relative
+to the largest entry of the expected result or to these sizes. Run them with
 
     @pytest.mark.parametrize("check", PROTOCOL, ids=lambda check: check.__name__)
     def test_contract(check):
@@ -21,7 +22,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-Make = Callable[[np.ndarray], tuple[Any, np.ndarray]]
+from kernelweave.stacks.protocol import OPTIONAL, REQUIRED, NotDense
+
+Make = Callable[[np.ndarray], tuple[Any, np.ndarray, np.ndarray]]
 
 # One kernel and several, fewer and more than four, one point, odd sizes, more than one block.
 SHAPES = [(1, 1), (1, 9), (3, 2), (4, 5), (6, 23), (9, 40), (1, 530), (5, 300)]
@@ -57,6 +60,12 @@ def some_weights(m: int) -> list[np.ndarray]:
     return [dense, dense - 0.6, dense * (np.arange(m) % 2), one, 0.3 * one, np.zeros(m)]
 
 
+def some_rows(n: int) -> list[np.ndarray]:
+    """One, the ends and the middle, one twice, all, none."""
+    chosen = ([0], [n - 1, 0, n // 2], [0, 0], range(n), [])
+    return [np.array(rows, np.intp) for rows in chosen]
+
+
 def within(found: Any, expected: np.ndarray, rtol: float, scale: Any = None) -> None:
     """|found − expected| ≤ rtol · scale; the scale is the largest expected entry by default."""
     assert found.dtype == np.float64 and found.flags.c_contiguous
@@ -66,10 +75,22 @@ def within(found: Any, expected: np.ndarray, rtol: float, scale: Any = None) -> 
     assert np.all(excess <= 0), f"off by {excess.max()} more than {rtol} · {scale}"
 
 
-def cases(make: Make) -> Iterator[tuple[Any, np.ndarray]]:
-    """Stacks of all shapes, each with the matrices it stands for."""
+def largest(weights: np.ndarray, sizes: np.ndarray) -> float:
+    """What the largest entry of Σ_k w_k K_k may be computed from."""
+    return float(np.tensordot(abs(weights), sizes, 1).max())
+
+
+def cases(make: Make) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
+    """Stacks of all shapes, each with the matrices it stands for and their sizes."""
     for m, n in SHAPES:
         yield make(grams(m, n))
+
+
+def sums(make: Make) -> Iterator[tuple[Any, np.ndarray, float]]:
+    """Combined kernels of all shapes and weights, each with the matrix it stands for."""
+    for stack, K, sizes in cases(make):
+        for weights in some_weights(len(K)):
+            yield stack.combined(weights), np.tensordot(weights, K, 1), largest(weights, sizes)
 
 
 def checks() -> list[Callable[[Make, float], None]]:
@@ -81,50 +102,110 @@ def checks() -> list[Callable[[Make, float], None]]:
 
 
 def check_size(make: Make, rtol: float) -> None:
-    for stack, K in cases(make):
+    for stack, K, _ in cases(make):
         assert (stack.m, stack.n) == K.shape[:2]
         assert type(stack.m) is int and type(stack.n) is int
         assert stack.precision in (np.float32, np.float64)
+        assert all(hasattr(stack, name) for name in (*REQUIRED, *OPTIONAL))
+
+
+def check_block(make: Make, rtol: float) -> None:
+    for stack, K, sizes in cases(make):
+        for rows in some_rows(K.shape[1]):
+            for columns in some_rows(K.shape[1]):
+                for kernel in {0, len(K) // 2, len(K) - 1}:
+                    chosen = np.ix_(rows, columns)
+                    found = stack.block(kernel, rows, columns)
+                    within(found, K[kernel][chosen], rtol, sizes[kernel][chosen])
 
 
 def check_diagonals_and_traces(make: Make, rtol: float) -> None:
-    for stack, K in cases(make):
-        diagonals = np.einsum("kii->ki", K)
-        within(stack.diagonals(), diagonals, rtol, scale=diagonals)
-        within(stack.traces(), diagonals.sum(axis=1), rtol, scale=diagonals.sum(axis=1))
+    for stack, K, sizes in cases(make):
+        diagonals, scale = np.einsum("kii->ki", K), np.einsum("kii->ki", sizes)
+        within(stack.diagonals(), diagonals, rtol, scale=scale)
+        within(stack.traces(), diagonals.sum(axis=1), rtol, scale=scale.sum(axis=1))
 
 
-def check_combine(make: Make, rtol: float) -> None:
-    for stack, K in cases(make):
+def check_combined(make: Make, rtol: float) -> None:
+    """As an array where there is one, refused where there is none: never in between."""
+    for stack, K, sizes in cases(make):
+        kinds = set()
         for weights in some_weights(len(K)):
-            combined = stack.combine(weights)
-            within(combined, np.tensordot(weights, K, 1), rtol)
-            assert not combined.flags.writeable
+            combined, expected = stack.combined(weights), np.tensordot(weights, K, 1)
+            assert combined.n == K.shape[1] and type(combined.n) is int
+            kinds.add(combined.is_dense)
+            if not combined.is_dense:
+                with pytest.raises(NotDense):
+                    combined.dense()
+                continue
+            within(
+                combined.dense(), expected, rtol, max(abs(expected).max(), largest(weights, sizes))
+            )
+            assert not combined.dense().flags.writeable
+        assert len(kinds) == 1 and kinds <= {True, False}
 
 
-def check_combine_of_one_kernel(make: Make, rtol: float) -> None:
-    stack, K = make(grams(6, 23))
-    for matrix, one in zip(K, np.eye(len(K)), strict=True):
-        within(stack.combine(one), matrix, rtol, scale=abs(matrix).max())
-        within(stack.combine(-2 * one), -2 * matrix, rtol, scale=2 * abs(matrix).max())
+def check_combined_of_one_kernel(make: Make, rtol: float) -> None:
+    stack, K, sizes = make(grams(6, 23))
+    every = np.arange(23)
+    for matrix, size, one in zip(K, sizes, np.eye(len(K)), strict=True):
+        within(stack.combined(one).block(every, every), matrix, rtol, scale=size.max())
+        twice = stack.combined(-2 * one).block(every, every)
+        within(twice, -2 * matrix, rtol, scale=2 * size.max())
 
 
-def check_rows(make: Make, rtol: float) -> None:
-    for stack, K in cases(make):
-        n = K.shape[1]
-        for weights in some_weights(len(K)):
-            expected = np.tensordot(weights, K, 1)
-            for index in ([0], [n - 1, 0, n // 2], [0, 0], np.arange(n), []):
-                places = np.array(index, np.intp)
-                found = stack.rows(weights, places)
-                within(found, expected[places], rtol, scale=abs(expected).max())
+def check_combined_rows(make: Make, rtol: float) -> None:
+    for combined, expected, size in sums(make):
+        for places in some_rows(combined.n):
+            within(combined.rows(places), expected[places], rtol, scale=size)
+
+
+def check_combined_blocks(make: Make, rtol: float) -> None:
+    for combined, expected, size in sums(make):
+        for rows in some_rows(combined.n):
+            for columns in some_rows(combined.n):
+                found = combined.block(rows, columns)
+                within(found, expected[np.ix_(rows, columns)], rtol, scale=size)
+
+
+def check_combined_diagonal(make: Make, rtol: float) -> None:
+    for combined, expected, size in sums(make):
+        within(combined.diagonal(), np.diagonal(expected), rtol, scale=size)
+
+
+def check_combined_products(make: Make, rtol: float) -> None:
+    for combined, expected, size in sums(make):
+        for v in vectors(combined.n):
+            within(combined @ v, expected @ v, rtol, scale=size * abs(v).sum())
+
+
+def check_combined_factor(make: Make, rtol: float) -> None:
+    """FFᵀ + τI is K(d), wherever there is such a factor."""
+    for combined, expected, size in sums(make):
+        found = combined.factor()
+        if found is not None:
+            F, tau = found
+            assert F.ndim == 2 and len(F) == combined.n and isinstance(tau, float)
+            within(F @ F.T + tau * np.eye(combined.n), expected, rtol, scale=size)
+
+
+def check_combined_blocks_are_new(make: Make, rtol: float) -> None:
+    """Solvers write into them."""
+    stack, K, _ = make(grams(6, 23))
+    places = np.arange(23)
+    for weights in some_weights(len(K)):
+        combined = stack.combined(weights)
+        first = combined.block(places, places)
+        kept = first.copy()
+        first[:] = np.nan
+        np.testing.assert_array_equal(combined.block(places, places), kept)
 
 
 def check_quad_forms(make: Make, rtol: float) -> None:
-    for stack, K in cases(make):
+    for stack, K, sizes in cases(make):
         m, n = K.shape[:2]
         for v in vectors(n):
-            expected, scale = K @ v @ v, abs(K) @ abs(v) @ abs(v)
+            expected, scale = K @ v @ v, sizes @ abs(v) @ abs(v)
             within(stack.quad_forms(v), expected, rtol, scale)
             for kernels in ([m - 1], [0], np.arange(m)[::-1], np.arange(0, m, 2), []):
                 places = np.array(kernels, np.intp)
@@ -133,20 +214,20 @@ def check_quad_forms(make: Make, rtol: float) -> None:
 
 def check_quad_forms_are_gradients(make: Make, rtol: float) -> None:
     """Σ_k w_k vᵀK_k v = vᵀ(Σ_k w_k K_k)v."""
-    stack, K = make(grams(6, 23))
+    stack, K, sizes = make(grams(6, 23))
     for v in vectors(23):
         for weights in some_weights(len(K)):
-            scale = abs(v) @ np.tensordot(abs(weights), abs(K), 1) @ abs(v)
-            together = v @ stack.combine(weights) @ v
+            scale = abs(v) @ np.tensordot(abs(weights), sizes, 1) @ abs(v)
+            together = v @ (stack.combined(weights) @ v)
             assert abs(weights @ stack.quad_forms(v) - together) <= 4 * rtol * scale
 
 
 def check_matvecs(make: Make, rtol: float) -> None:
-    for stack, K in cases(make):
+    for stack, K, sizes in cases(make):
         m, n = K.shape[:2]
         every, everywhere = np.arange(m), np.arange(n)
         for v in vectors(n):
-            expected, scale = K @ v, abs(K) @ abs(v)
+            expected, scale = K @ v, sizes @ abs(v)
             for rows in (None, everywhere[-1:], everywhere[::-2], everywhere[:3], everywhere[:0]):
                 for kernels in (None, every[[-1, 0]], every, every[:0]):
                     found = stack.matvecs(v, rows, kernels)
@@ -157,21 +238,143 @@ def check_matvecs(make: Make, rtol: float) -> None:
 
 
 def check_matvecs_and_quad_forms_agree(make: Make, rtol: float) -> None:
-    stack, K = make(grams(6, 23))
+    stack, _, sizes = make(grams(6, 23))
     for v in vectors(23):
-        within(stack.matvecs(v) @ v, stack.quad_forms(v), 2 * rtol, abs(K) @ abs(v) @ abs(v))
+        within(stack.matvecs(v) @ v, stack.quad_forms(v), 2 * rtol, sizes @ abs(v) @ abs(v))
+
+
+def check_every_kind_of_index(make: Make, rtol: float) -> None:
+    """Lists, slices, masks and places from the end choose what integers do."""
+    stack, K, _ = make(grams(6, 23))
+    m = len(K)
+    combined, v = stack.combined(some_weights(m)[0]), vectors(23)[0]
+    for rows in ([22, 0, 11], slice(1, 23), slice(0, 0), [-1], [], np.arange(23) < 3):
+        places = np.arange(23)[rows]
+        np.testing.assert_array_equal(combined.rows(rows), combined.rows(places))
+        np.testing.assert_array_equal(combined.block(rows, rows), combined.block(places, places))
+        np.testing.assert_array_equal(stack.matvecs(v, rows), stack.matvecs(v, places))
+    for kernels in ([m - 1, 0], slice(0, m), slice(2, 5), [-1], [], np.arange(m) % 2 == 0):
+        places = np.arange(m)[kernels]
+        np.testing.assert_array_equal(stack.quad_forms(v, kernels), stack.quad_forms(v, places))
+        np.testing.assert_array_equal(
+            stack.matvecs(v, kernels=kernels), stack.matvecs(v, kernels=places)
+        )
+
+
+def check_restrict(make: Make, rtol: float) -> None:
+    """Restricting and then combining is combining and then restricting."""
+    stack, K, sizes = make(grams(6, 23))
+    for rows in ([22, 0, 5], np.arange(23) > 9, slice(4, 17), slice(None), [-1]):
+        _check_part(stack, K, sizes, rows, rtol)
+
+
+def check_restrict_to_repeats(make: Make, rtol: float) -> None:
+    stack, K, sizes = make(grams(6, 23))
+    for rows in ([3, 3, 3], [7, 0, 7]):
+        _check_part(stack, K, sizes, rows, rtol)
+
+
+def _check_part(stack: Any, K: np.ndarray, sizes: np.ndarray, rows: Any, rtol: float) -> None:
+    part, v = stack.restrict(rows), vectors(23)[0][rows]
+    expected, scale = K[:, rows][:, :, rows], sizes[:, rows][:, :, rows]
+    everywhere = np.arange(part.n)
+    assert (part.m, part.n) == expected.shape[:2]
+    assert part.precision == stack.precision
+    for weights in some_weights(len(K)):
+        found = part.combined(weights).block(everywhere, everywhere)
+        size = largest(weights, sizes)
+        within(found, np.tensordot(weights, expected, 1), rtol, scale=size)
+        whole = stack.combined(weights).block(np.arange(23), np.arange(23))
+        within(found, whole[rows][:, rows], rtol, scale=size)
+    for kernel in range(len(K)):
+        within(part.block(kernel, everywhere, everywhere), expected[kernel], rtol, scale[kernel])
+    diagonals = np.einsum("kii->ki", expected)
+    within(part.diagonals(), diagonals, rtol, np.einsum("kii->ki", scale))
+    within(part.traces(), diagonals.sum(axis=1), rtol, np.einsum("kii->k", scale))
+    within(part.matvecs(v), expected @ v, rtol, scale @ abs(v))
+    within(part.quad_forms(v), expected @ v @ v, rtol, scale @ abs(v) @ abs(v))
+
+
+def check_select(make: Make, rtol: float) -> None:
+    stack, K, sizes = make(grams(6, 23))
+    v, every = vectors(23)[1], np.arange(23)
+    whole, odd = np.arange(len(K)), np.arange(len(K)) % 2 == 1
+    for kernels in ([5, 0], slice(2, 5), odd, whole, slice(None), [0, -1], [-1], [1, 1]):
+        part, expected, scale = stack.select(kernels), K[kernels], sizes[kernels]
+        assert (part.m, part.n) == expected.shape[:2]
+        assert part.precision == stack.precision
+        ones = np.ones(part.m)
+        found = part.combined(ones).block(every, every)
+        within(found, expected.sum(axis=0), rtol, scale=largest(ones, scale))
+        for kernel in range(part.m):
+            within(part.block(kernel, every, every), expected[kernel], rtol, scale[kernel])
+        diagonals = np.einsum("kii->ki", expected)
+        within(part.diagonals(), diagonals, rtol, np.einsum("kii->ki", scale))
+        within(part.traces(), diagonals.sum(axis=1), rtol, np.einsum("kii->k", scale))
+        quads = scale @ abs(v) @ abs(v)
+        within(part.quad_forms(v), stack.quad_forms(v, kernels), rtol, quads)
+        within(part.matvecs(v), expected @ v, rtol, scale @ abs(v))
+
+
+def check_views_of_views(make: Make, rtol: float) -> None:
+    """Rows of rows and kernels of kernels, in either order."""
+    stack, K, sizes = make(grams(6, 23))
+    rows, fewer, kernels = np.arange(23)[::-2], np.array([4, 0, 9]), np.array([4, 0])
+    at = np.ix_(kernels, rows[fewer], rows[fewer])
+    everywhere, ones = np.arange(3), np.ones(2)
+    for part in (
+        stack.restrict(rows).restrict(fewer).select(kernels),
+        stack.select(kernels).restrict(rows).restrict(fewer),
+        stack.restrict(rows).select([4, 2, 0]).select([0, 2]).restrict(fewer),
+    ):
+        found = part.combined(ones).block(everywhere, everywhere)
+        within(found, K[at].sum(axis=0), rtol, scale=largest(ones, sizes[at]))
+
+
+def check_threaded(make: Make, rtol: float) -> None:
+    """However many threads, the same bits."""
+    stack, _, _ = make(grams(6, 23))
+    expected = outputs(stack)
+    for n_jobs in (None, 1, 2, -1):
+        assert same(outputs(stack.threaded(n_jobs)), expected)
+
+
+def check_arguments_are_left_alone(make: Make, rtol: float) -> None:
+    """Lists, integers, read-only and strided vectors do; none is written to."""
+    stack, K, sizes = make(grams(6, 23))
+    v, everywhere = vectors(23)[0], np.arange(23)
+    frozen = v.copy()
+    frozen.flags.writeable = False
+    strided = np.repeat(v, 2)[::2]
+    for alike in (list(v), frozen, strided):
+        within(stack.quad_forms(alike), stack.quad_forms(v), rtol, sizes @ abs(v) @ abs(v))
+        within(stack.matvecs(alike), stack.matvecs(v), rtol, sizes @ abs(v))
+    np.testing.assert_array_equal(strided, v)
+    ones = [stack.combined(weights) for weights in ([1] * len(K), np.ones(len(K)))]
+    found, expected = (combined.block(everywhere, everywhere) for combined in ones)
+    np.testing.assert_array_equal(found, expected)
 
 
 def check_results_do_not_share(make: Make, rtol: float) -> None:
     """A result handed out earlier stays as it was."""
-    stack, _ = make(grams(6, 23))
+    stack, _, _ = make(grams(6, 23))
     w, v, places = some_weights(stack.m), vectors(23), np.array([3, 4])
     calls: list[Callable[[int], Any]] = [
-        lambda i: stack.combine(w[i]),
-        lambda i: stack.rows(w[i], places),
+        lambda i: stack.combined(w[i]).rows(places),
+        lambda i: stack.combined(w[i]).block(places, places),
+        lambda i: stack.combined(w[i]).diagonal(),
+        lambda i: stack.combined(w[i]) @ v[0],
+        lambda i: stack.combined(w[0]) @ v[i],
+        lambda i: stack.block(i, places, places),
         lambda i: stack.quad_forms(v[i]),
         lambda i: stack.matvecs(v[i]),
     ]
+    if stack.combined(w[0]).is_dense:
+        calls.append(lambda i: stack.combined(w[i]).dense())
+    _stay_as_they_were(calls)
+
+
+def _stay_as_they_were(calls: list[Callable[[int], Any]]) -> None:
     for call in calls:
         first = call(0)
         kept = first.copy()
@@ -184,11 +387,14 @@ def outputs(stack: Any) -> list[np.ndarray]:
     results = [stack.traces(), stack.diagonals()]
     ends = np.array([0, stack.n - 1])
     for weights in some_weights(stack.m):
-        results += [stack.combine(weights), stack.rows(weights, ends)]
+        combined = stack.combined(weights)
+        results += [combined.rows(ends), combined.block(ends, ends[::-1]), combined.diagonal()]
+        results += [combined @ v for v in vectors(stack.n)]
+        results += [combined.dense()] if combined.is_dense else []
     for v in vectors(stack.n):
         results += [stack.quad_forms(v), stack.quad_forms(v, ends[:1]), stack.matvecs(v)]
         results += [stack.matvecs(v, rows=ends)]
-    return results
+    return results + [stack.block(kernel, ends, ends) for kernel in range(stack.m)]
 
 
 def same(first: list[np.ndarray], second: list[np.ndarray]) -> bool:
@@ -197,7 +403,7 @@ def same(first: list[np.ndarray], second: list[np.ndarray]) -> bool:
 
 def check_repeatable(make: Make, rtol: float) -> None:
     """The same call gives the same bits, from one thread or from several at once."""
-    stack, _ = make(grams(9, 40))
+    stack, _, _ = make(grams(9, 40))
     expected = outputs(stack)
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(lambda _: outputs(stack), range(8)):
@@ -210,15 +416,66 @@ PROTOCOL = checks()
 # --- of KernelStack besides -------------------------------------------------------------------
 
 
+def dense_outputs(stack: Any) -> list[np.ndarray]:
+    """One of everything that a ``KernelStack`` computes."""
+    results, ends = outputs(stack), np.array([0, stack.n - 1])
+    for weights in some_weights(stack.m):
+        results += [stack.combine(weights), stack.rows(weights, ends)]
+    return results
+
+
+def check_combine(make: Make, rtol: float) -> None:
+    for stack, K, _ in cases(make):
+        for weights in some_weights(len(K)):
+            combined = stack.combine(weights)
+            within(combined, np.tensordot(weights, K, 1), rtol)
+            assert not combined.flags.writeable
+            np.testing.assert_array_equal(stack.combined(weights).dense(), combined)
+
+
+def check_combine_of_one_kernel(make: Make, rtol: float) -> None:
+    stack, K, _ = make(grams(6, 23))
+    for matrix, one in zip(K, np.eye(len(K)), strict=True):
+        within(stack.combine(one), matrix, rtol, scale=abs(matrix).max())
+        within(stack.combine(-2 * one), -2 * matrix, rtol, scale=2 * abs(matrix).max())
+
+
+def check_rows(make: Make, rtol: float) -> None:
+    for stack, K, _ in cases(make):
+        n = K.shape[1]
+        for weights in some_weights(len(K)):
+            expected = np.tensordot(weights, K, 1)
+            for places in some_rows(n):
+                found = stack.rows(weights, places)
+                within(found, expected[places], rtol, scale=abs(expected).max())
+
+
+def check_quad_forms_are_gradients_of_combine(make: Make, rtol: float) -> None:
+    """Σ_k w_k vᵀK_k v = vᵀ(Σ_k w_k K_k)v."""
+    stack, K, _ = make(grams(6, 23))
+    for v in vectors(23):
+        for weights in some_weights(len(K)):
+            scale = abs(v) @ np.tensordot(abs(weights), abs(K), 1) @ abs(v)
+            together = v @ stack.combine(weights) @ v
+            assert abs(weights @ stack.quad_forms(v) - together) <= 4 * rtol * scale
+
+
+def check_combine_and_rows_do_not_share(make: Make, rtol: float) -> None:
+    """A result handed out earlier stays as it was."""
+    stack, _, _ = make(grams(6, 23))
+    w, places = some_weights(stack.m), np.array([3, 4])
+    _stay_as_they_were([lambda i: stack.combine(w[i]), lambda i: stack.rows(w[i], places)])
+
+
 def check_sizes_cannot_be_set(make: Make, rtol: float) -> None:
-    stack, _ = make(grams(3, 4))
+    stack, _, _ = make(grams(3, 4))
     for name in ("m", "n", "dtype", "n_jobs"):
         with pytest.raises(AttributeError):
             setattr(stack, name, 7)
 
 
 def check_diagonals_and_traces_are_kept(make: Make, rtol: float) -> None:
-    stack, _ = make(grams(6, 23))
+    stack, _, _ = make(grams(6, 23))
     for array in (stack.diagonals(), stack.traces()):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1.0
@@ -227,55 +484,42 @@ def check_diagonals_and_traces_are_kept(make: Make, rtol: float) -> None:
 
 
 def check_all_kinds_of_index(make: Make, rtol: float) -> None:
-    """Lists, slices, masks and places from the end choose what integers do."""
-    stack, _ = make(grams(6, 23))
-    weights, v = some_weights(6)[0], vectors(23)[0]
+    """``rows`` and ``block`` take lists, slices, masks and places from the end, too."""
+    stack, _, _ = make(grams(6, 23))
+    weights = some_weights(6)[0]
     for rows in ([22, 0, 11], slice(1, 23), slice(0, 0), [-1], [], np.arange(23) < 3):
         places = np.arange(23)[rows]
         np.testing.assert_array_equal(stack.rows(weights, rows), stack.rows(weights, places))
-        np.testing.assert_array_equal(stack.matvecs(v, rows), stack.matvecs(v, places))
-    for kernels in ([5, 0], slice(0, 6), slice(2, 5), [-1], [], np.arange(6) % 2 == 0):
-        places = np.arange(6)[kernels]
-        np.testing.assert_array_equal(stack.quad_forms(v, kernels), stack.quad_forms(v, places))
-        np.testing.assert_array_equal(
-            stack.matvecs(v, kernels=kernels), stack.matvecs(v, kernels=places)
-        )
+        np.testing.assert_array_equal(stack.block(4, rows, rows), stack.block(4, places, places))
 
 
-def check_restrict(make: Make, rtol: float) -> None:
+def check_restrict_and_combine(make: Make, rtol: float) -> None:
     """Restricting and then combining is combining and then restricting."""
-    stack, K = make(grams(6, 23))
-    v = vectors(23)[0]
+    stack, K, _ = make(grams(6, 23))
     for rows in ([22, 0, 5], [3, 3, 3], np.arange(23) > 9, slice(4, 17), slice(None), [-1]):
-        part = stack.restrict(rows)
-        expected = K[:, rows][:, :, rows]
-        assert (part.m, part.n) == expected.shape[:2]
+        part, expected = stack.restrict(rows), K[:, rows][:, :, rows]
         for weights in some_weights(6):
             within(part.combine(weights), np.tensordot(weights, expected, 1), rtol)
             whole = stack.combine(weights)
             within(part.combine(weights), whole[rows][:, rows], rtol, scale=abs(whole).max())
         within(part.diagonals(), np.einsum("kii->ki", expected), rtol)
-        within(part.matvecs(v[rows]), expected @ v[rows], rtol, abs(expected) @ abs(v[rows]))
 
 
-def check_select(make: Make, rtol: float) -> None:
-    stack, K = make(grams(6, 23))
-    v = vectors(23)[1]
+def check_select_and_combine(make: Make, rtol: float) -> None:
+    stack, K, _ = make(grams(6, 23))
     for kernels in ([5, 0], slice(2, 5), np.arange(6) % 2 == 1, np.arange(6), [-1], [1, 1]):
         part = stack.select(kernels)
-        assert (part.m, part.n) == K[kernels].shape[:2]
         within(part.combine(np.ones(part.m)), K[kernels].sum(axis=0), rtol)
         within(part.diagonals(), np.einsum("kii->ki", K[kernels]), rtol)
-        scale = abs(K[kernels]) @ abs(v) @ abs(v)
-        within(part.quad_forms(v), stack.quad_forms(v, kernels), rtol, scale)
 
 
 def check_bad_arguments(make: Make, rtol: float) -> None:
-    stack, _ = make(grams(3, 4))
+    stack, _, _ = make(grams(3, 4))
     v, w = np.ones(4), np.ones(3)
     wrong: list[tuple[type[Exception], str, Callable[[], Any]]] = [
         (ValueError, "weights", lambda: stack.combine(v)),
         (ValueError, "weights", lambda: stack.combine(np.ones((3, 1)))),
+        (ValueError, "weights", lambda: stack.combined(v)),
         (ValueError, "weights", lambda: stack.rows(v, [0])),
         (ValueError, "v", lambda: stack.quad_forms(w)),
         (ValueError, "v", lambda: stack.matvecs(w)),
@@ -283,6 +527,8 @@ def check_bad_arguments(make: Make, rtol: float) -> None:
         (IndexError, "index", lambda: stack.rows(w, [0.5])),
         (IndexError, "index", lambda: stack.rows(w, [True, False])),
         (IndexError, "index", lambda: stack.rows(w, 2)),
+        (IndexError, "rows", lambda: stack.block(0, [4], [0])),
+        (IndexError, "columns", lambda: stack.block(0, [0], [4])),
         (IndexError, "rows", lambda: stack.matvecs(v, rows=[-5])),
         (IndexError, "kernels", lambda: stack.matvecs(v, kernels=[3])),
         (IndexError, "kernels", lambda: stack.quad_forms(v, kernels=[3])),
@@ -296,35 +542,42 @@ def check_bad_arguments(make: Make, rtol: float) -> None:
             call()
 
 
-def check_arguments_are_left_alone(make: Make, rtol: float) -> None:
-    """Lists, integers, read-only and strided vectors do; none is written to."""
-    stack, _ = make(grams(6, 23))
+def check_same_bits_for_every_layout(make: Make, rtol: float) -> None:
+    """Lists, integers, read-only and strided vectors give the bits that others give."""
+    stack, _, _ = make(grams(6, 23))
     v = vectors(23)[0]
     frozen = v.copy()
     frozen.flags.writeable = False
-    strided = np.repeat(v, 2)[::2]
-    for same in (list(v), frozen, strided):
-        np.testing.assert_array_equal(stack.quad_forms(same), stack.quad_forms(v))
-        np.testing.assert_array_equal(stack.matvecs(same), stack.matvecs(v))
-    np.testing.assert_array_equal(strided, v)
+    for alike in (list(v), frozen, np.repeat(v, 2)[::2]):
+        np.testing.assert_array_equal(stack.quad_forms(alike), stack.quad_forms(v))
+        np.testing.assert_array_equal(stack.matvecs(alike), stack.matvecs(v))
     np.testing.assert_array_equal(stack.combine([1] * 6), stack.combine(np.ones(6)))
 
 
 def check_same_bits_for_every_n_jobs(make: Make, rtol: float) -> None:
     for m, n in [(1, 530), (5, 300), (9, 40)]:
-        stack, _ = make(grams(m, n))
-        expected = outputs(stack)
+        stack, _, _ = make(grams(m, n))
+        expected = dense_outputs(stack)
         for n_jobs in (1, 2, 3, -1):
             threaded = stack.threaded(n_jobs)
             assert threaded.n_jobs == n_jobs
-            assert same(outputs(threaded), expected)
+            assert same(dense_outputs(threaded), expected)
+
+
+def check_dense_outputs_repeatable(make: Make, rtol: float) -> None:
+    """``combine`` and ``rows``, too, give the same bits from several threads at once."""
+    stack, _, _ = make(grams(9, 40))
+    expected = dense_outputs(stack)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: dense_outputs(stack), range(8)):
+            assert same(found, expected)
 
 
 def check_pickle(make: Make, rtol: float) -> None:
     stack = make(grams(6, 23))[0].threaded(2)
     copy = pickle.loads(pickle.dumps(stack))
     assert (copy.m, copy.n, copy.n_jobs) == (6, 23, 2)
-    assert same(outputs(copy), outputs(stack))
+    assert same(dense_outputs(copy), dense_outputs(stack))
     assert not copy.combine(np.eye(6)[0]).flags.writeable
 
 
