@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelweave.learning import _open
+from kernelweave.solving import _open
 from kernelweave.machines.evaluator import Evaluator
 from kernelweave.machines.incumbent import Incumbent
 from kernelweave.problems.dual_qp import DualQP

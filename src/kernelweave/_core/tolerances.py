@@ -76,7 +76,7 @@ MASTER_PATH, MASTER_RESIDUAL = 1e-13, 1e-11
 LOST_PIVOT = 1e-15
 """A pivot below this share of its diagonal is lost to rounding."""
 
-ENTER = 1e-10
+ENTER = 1e-12
 """Kernels enter the master problem if that lowers it by this share, and leave below it."""
 
 LEAST_PROXIMAL = 1e-9

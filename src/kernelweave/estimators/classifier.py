@@ -28,10 +28,11 @@ from kernelweave.kernels.adapters import as_kernel
 from kernelweave.kernels.precomputed import Precomputed
 from kernelweave.learners import make_learner
 from kernelweave.learners.base import Learner
-from kernelweave.learning import check_options, solve
+from kernelweave.learning import check_options
 from kernelweave.problems.problem import Formulation, make_formulation
 from kernelweave.progress import Progress
 from kernelweave.solution import Solution
+from kernelweave.solving import solve
 from kernelweave.views.table import Table
 
 
@@ -76,6 +77,9 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         Checked but not used: no learner draws random numbers.
     verbose : int, default=0
         1 prints to standard error: a line for the kernels, and one per iteration.
+    max_time : float, default=None
+        Seconds that ``fit`` may take, kernels included. It then ends with the best solution so far
+        and its certificate; ``solution_.status`` is "max_time", and a warning says so.
 
     Attributes
     ----------
@@ -162,6 +166,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
+        max_time: float | None = None,
     ) -> None:
         self.kernels = kernels
         self.C = C
@@ -173,6 +178,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.max_time = max_time
 
     def fit(self, X: Any, y: ArrayLike) -> MKLClassifier:
         """Learn kernel weights and machine.
@@ -220,7 +226,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         stack = bank.stack if self.n_jobs is None else bank.stack.threaded(self.n_jobs)
         problem = formulation.on(stack)
         first = start.weights if start and start.weights.size == stack.m else None
-        progress = Progress(problem, self.verbose)
+        progress = Progress(problem, self.verbose, began, self.max_time)
         solution = solve(problem, learner, self.tol, first, self.max_iter, progress)
         if not solution.weights.any():
             warn(
@@ -243,7 +249,9 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         if self.C != "learn" and np.asarray(self.C).dtype.kind not in "iuf":
             raise TypeError(f"C must be a positive number or 'learn', found {self.C!r}")
         check_random_state(self.random_state)
-        learner = check_options(self.learner, self.C, self.weight_norm, self.tol, self.max_iter)
+        learner = check_options(
+            self.learner, self.C, self.weight_norm, self.tol, self.max_iter, self.max_time
+        )
         if learner.signed and not self._transductive:
             raise ValueError(
                 f"{learner!r} learns signed weights: their kernel is positive semidefinite on the "

@@ -33,7 +33,7 @@ class TransductiveMKLClassifier(MKLClassifier):
 
     Parameters
     ----------
-    kernels, C, learner, loss, weight_norm, tol, max_iter, n_jobs, random_state, verbose
+    kernels, C, learner, loss, weight_norm, tol, max_iter, n_jobs, random_state, verbose, max_time
         As for ``MKLClassifier``; ``learner`` may also be "sdp".
     unlabeled : default=-1 (in ``learn`` and ``error_bound`` it is 0)
         The value in y for rows without a label: a number, a string, or None or NaN, each of which
@@ -111,9 +111,20 @@ class TransductiveMKLClassifier(MKLClassifier):
         verbose: int = 0,
         unlabeled: Any = -1,
         induction: str = "weights",
+        max_time: float | None = None,
     ) -> None:
         super().__init__(
-            kernels, C, learner, loss, weight_norm, tol, max_iter, n_jobs, random_state, verbose
+            kernels,
+            C,
+            learner,
+            loss,
+            weight_norm,
+            tol,
+            max_iter,
+            n_jobs,
+            random_state,
+            verbose,
+            max_time,
         )
         self.unlabeled = unlabeled
         self.induction = induction

@@ -67,6 +67,11 @@ class Alignment(Learner):
         self.centered = centered
         self.signed = signed
 
+    @property
+    def needs_dense(self) -> bool:  # type: ignore[override]
+        """Signed weights need a matrix to tell whether it is semidefinite."""
+        return self.signed
+
     def iterate(
         self, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float
     ) -> Iterator[Step]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -18,6 +18,7 @@ from kernelweave.machines.evaluator import (
 )
 from kernelweave.machines.incumbent import Bound, Incumbent
 from kernelweave.problems.problem import Problem
+from kernelweave.stacks.protocol import stack_name
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,9 @@ class Step:
         Must not exceed the tolerance either.
     extras : mapping
         Further results, for ``Solution.extras``.
+    certify : function or None
+        Of an objective of the learner's own: point and bound as they hold in exact arithmetic,
+        computed in extended precision if its argument says so.
     """
 
     by: str
@@ -45,6 +49,7 @@ class Step:
     settled: tuple[Point, Bound] | None = None
     stationarity: float = 0.0
     extras: Mapping[str, Any] = field(default_factory=dict)
+    certify: Callable[[bool], tuple[Point, Bound]] | None = None
 
 
 class Learner(Params):
@@ -68,6 +73,8 @@ class Learner(Params):
     reports : bool
         Whether its steps have extras whatever the problem: it then runs for one kernel, too, and
         from a start that needs no more work.
+    standard_units : bool
+        Whether the problem is solved with kernels of about unit size.
     patience : int
         The number of iterations without a smaller gap after which it is stopped.
     """
@@ -76,8 +83,9 @@ class Learner(Params):
     weight_norms: ClassVar[tuple[float, ...] | None] = None
     signed: bool = False
     sums: ClassVar[bool] = False
-    needs_dense: ClassVar[bool] = False
+    needs_dense: bool = False
     reports: ClassVar[bool] = False
+    standard_units: ClassVar[bool] = True
     patience: ClassVar[int] = 200
 
     def iterate(
@@ -135,5 +143,5 @@ def check_able(learner: Learner, problem: Problem) -> None:
     if learner.needs_dense and not stack.combined(np.zeros(stack.m)).is_dense:
         raise ValueError(
             f"{learner!r} needs the combined kernel as an n × n matrix, which "
-            f"{type(stack).__name__} does not hold: use a KernelStack, or another learner"
+            f"{stack_name(stack)} does not hold: use a KernelStack, or another learner"
         )

@@ -78,7 +78,8 @@ class _Program:
     """The program of some of the kernels, in units that a first machine suggests."""
 
     def __init__(self, evaluator: Evaluator, first: Point, tol: float, form: str) -> None:
-        self.stack, self.scale = evaluator.stack, evaluator.weight_set.scale
+        self.evaluator, self.stack = evaluator, evaluator.stack
+        self.scale = evaluator.weight_set.scale
         self.qp, self.tol, self.form = evaluator.problem.qp, tol, FORMS[form]
         self.kernels: list[int] = []
         self.factors: list[Array] = []
@@ -112,7 +113,7 @@ class _Program:
         qp = self.qp
         accuracy = float(np.clip(1e-3 * self.tol, *CONE_ACCURACY))
         program, read = self.form(*in_units(self.factors, qp, self.unit))
-        found = program.solve(accuracy)
+        found = program.solve(accuracy, self.evaluator.time_left())
         shares, v = read(found)
         e = np.zeros(self.outside.size)
         e[self.kernels] = shares

@@ -31,6 +31,7 @@ from kernelweave._solvers.radius.bundle import RadiusBundle
 from kernelweave._solvers.radius.centering import centered
 from kernelweave._solvers.radius.projected_gradient import projected_gradient
 from kernelweave.learners.base import Learner, Step, first_point
+from kernelweave.machines.certified import charged_ball
 from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Bound, Incumbent
 
@@ -52,6 +53,7 @@ class Radius(Learner):
     """
 
     objective = "radius"
+    standard_units = False  # it has its own
 
     def __init__(self, method: str = "newton") -> None:
         self.method = method
@@ -95,11 +97,11 @@ class _Objective:
     """g, on kernels centered where a constant part hides the rest, with a bundle of past looks."""
 
     def __init__(self, evaluator: Evaluator, incumbent: Incumbent, tol: float) -> None:
-        self.incumbent, self.tol = incumbent, tol
+        self.problem, self.incumbent, self.tol = evaluator.problem, incumbent, tol
         self.kernels = centered(evaluator.stack)
         self.evaluator = evaluator.on(self.kernels.stack)
         self.weight_set = evaluator.weight_set
-        self.balls = Balls(self.kernels, self.weight_set.scale)
+        self.balls = Balls(self.kernels, self.weight_set.scale, evaluator.tick)
         self.bundle = RadiusBundle(self.balls, tol)
 
     def start(self, e: Array) -> Array:
@@ -144,19 +146,30 @@ class _Objective:
         size = 1.0
         if self.weight_set.bounded:
             size = float(np.linalg.norm(point.e, self.weight_set.norm))
-        answer: Any = point.answer
         d = self.weight_set.scale * point.e
-        bias = self.kernels.bias(d, answer.bias, answer.scale * answer.v)
-        same = replace(answer, v=answer.v * size, bias=bias)
+        bound = Bound(bundle.value, bundle.v_best, "machines and balls")
+
+        def settled(answer: Any, bias: float) -> tuple[Point, Bound]:
+            same = replace(answer, v=answer.v * size, bias=bias)
+            return replace(point, e=point.e / size, answer=same), bound
+
+        def for_given_kernels(answer: Any) -> float:
+            return self.kernels.bias(d, answer.bias, answer.scale * answer.v)
+
+        def certify(fine: bool) -> tuple[Point, Bound]:
+            answer: Any = point.answer
+            if fine:  # decision values anew, for the kernels as they were given
+                answer = replace(answer, bias=for_given_kernels(answer))
+            answer = charged_ball(self.problem, answer, d, state.beta, fine)
+            return settled(answer, answer.bias if fine else for_given_kernels(answer))
+
         fall = max(point.value - bundle.value, 0.0) / abs(point.primal)
         return Step(
             by,
-            settled=(
-                replace(point, e=point.e / size, answer=same),
-                Bound(bundle.value, bundle.v_best, "machines and balls"),
-            ),
+            settled=settled(point.answer, for_given_kernels(point.answer)),
             stationarity=fall,
             extras={"radius": size**-0.5, "stationarity": fall, "center": bundle.beta},
+            certify=certify,
         )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,10 @@ import numpy as np
 from kernelweave._core.tolerances import ROUNDING, SQUARED_TOL
 from kernelweave._core.types import Array
 from kernelweave._solvers.radius.balls import Balls
-from kernelweave._solvers.radius.centering import centered
+from kernelweave._solvers.radius.centering import Centered, centered
 from kernelweave._solvers.radius.projected_gradient import projected_gradient
 from kernelweave.learners.base import Learner, Step, first_point
+from kernelweave.machines.certified import certified_given, certified_point, radius_bounds
 from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Bound, Incumbent
 
@@ -45,6 +47,7 @@ class RadiusBound(Learner):
     """
 
     objective = "radius_bound"
+    standard_units = False  # the size of kernels is part of the objective
     weight_norms = (1, 2)
 
     def __init__(self, ridge_in_ball: bool = False) -> None:
@@ -64,8 +67,9 @@ class RadiusBound(Learner):
                 "under 'radius_bound' the objective falls to zero with all weight on such kernels; "
                 "leave them out"
             )
+        given = evaluator
         evaluator = evaluator.on(kernels.stack)
-        balls = Balls(kernels, weight_set.scale)
+        balls = Balls(kernels, weight_set.scale, evaluator.tick)
         close = max(0.1 * min(tol, 0.1) ** 2, SQUARED_TOL)  # the gradient errs by the root of it
 
         def evaluate(e: Array) -> _State:
@@ -74,35 +78,52 @@ class RadiusBound(Learner):
             gradient = balls.slopes(ball.beta) * point.value - 0.5 * ball.radius2 * point.q
             if weight_set.norm == 2.0:
                 gradient -= float(gradient @ e) * e  # along the sphere
-            return _State(point, ball.radius2, ball.lower, gradient)
+            return _State(point, ball.beta, ball.radius2, ball.lower, gradient)
 
         if machine.is_hard:  # other weights, where these do not separate the classes
             e = first_point(evaluator, e, 0.1).e
         for weights, state in projected_gradient(evaluate, weight_set.project, e, ROUNDING):
-            point = state.point
-            answer: Any = point.answer
-            d = weight_set.scale * point.e
-            bias = kernels.bias(d, answer.bias, answer.scale * answer.v)
-            same = replace(answer, primal=state.value, bias=bias)
             fall = _first_order_fall(weights, state.gradient, weight_set.norm) / state.value
-            yield Step(
-                "projected gradient",
-                settled=(
-                    replace(point, answer=same),
-                    Bound(state.lower * point.value, point.v, "machine and ball"),
-                ),
-                stationarity=fall,
-                extras={
-                    "radius": state.radius2**0.5,
-                    "stationarity": fall,
-                    "ridge_in_ball": ridge,
-                },
-            )
+            extras = {"radius": state.radius2**0.5, "stationarity": fall, "ridge_in_ball": ridge}
+            certify = partial(_certified, kernels, given, state, ridge)
+            settled = _settled(kernels, given, state, state.value, state.lower * state.point.value)
+            yield Step("projected gradient", "running", settled, fall, extras, certify)
+
+
+def _settled(
+    kernels: Centered, evaluator: Evaluator, state: _State, primal: float, dual: float
+) -> tuple[Point, Bound]:
+    """The point for the kernels as they were given, and its bound."""
+    point = state.point
+    answer: Any = point.answer
+    d = evaluator.weight_set.scale * point.e
+    bias = kernels.bias(d, answer.bias, answer.scale * answer.v)
+    same = replace(answer, primal=primal, bias=bias)
+    return replace(point, answer=same), Bound(dual, point.v, "machine and ball")
+
+
+def _certified(
+    kernels: Centered, evaluator: Evaluator, state: _State, ridge: float, fine: bool
+) -> tuple[Point, Bound]:
+    """Both values in exact arithmetic: bounds of the ball times bounds of the machine."""
+    d = evaluator.weight_set.scale * state.point.e
+    most, least = radius_bounds(evaluator.stack, d, state.beta, state.radius2, fine, ridge)
+    least = least if fine else max(state.lower - (most - state.radius2), 0.0)
+    bound = certified_given(evaluator, state.point, fine)
+    answer: Any = state.point.answer
+    if fine:  # decision values anew, for the kernels as they were given
+        answer = replace(answer, bias=kernels.bias(d, answer.bias, answer.scale * answer.v))
+    answer = certified_point(evaluator, replace(state.point, answer=answer), fine).answer
+    bias = answer.bias if fine else kernels.bias(d, answer.bias, answer.scale * answer.v)
+    answer = replace(answer, primal=most * answer.primal, bias=bias)
+    proven = Bound(least * bound.value, bound.v, "machine and ball")
+    return replace(state.point, answer=answer), proven
 
 
 @dataclass(frozen=True)
 class _State:
     point: Point
+    beta: Array
     radius2: float
     lower: float
     gradient: Array

@@ -56,7 +56,7 @@ class Silp(Learner):
         while True:
             cuts.add(point)
             program.add(point.linear, 0.5 * point.q)
-            if (answer := program.solve()) is None:
+            if (answer := program.solve(evaluator.time_left())) is None:
                 yield Step("silp")  # what the solve above gave still counts
                 return
             e, multipliers = answer
@@ -99,8 +99,9 @@ class _Program:
         places = np.flatnonzero(values > 10.0 * LP_SMALLEST).astype(np.int32)
         self.model.addRow(least, most, places.size, places, values[places])
 
-    def solve(self) -> tuple[Array, Array] | None:
-        """Minimising e, and the multipliers of the cuts; None where HiGHS finds no optimum."""
+    def solve(self, seconds: float) -> tuple[Array, Array] | None:
+        """Minimizing e, and the multipliers of the cuts; None where HiGHS finds no optimum."""
+        self.model.setOptionValue("time_limit", min(seconds, self.infinity))
         self.model.run()
         if self.model.getModelStatus() != self.optimal:
             return None

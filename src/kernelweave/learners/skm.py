@@ -80,7 +80,8 @@ class Skm(Learner):
         self._check()
         by_gap = self.stop == "gap"
         d = evaluator.weight_set.scale**-0.5
-        shape = d if self.a is None else check_positive("a", self.a, d.size)
+        unit = evaluator.problem.unit  # d_j² and ε₁ are measured in it
+        shape = d if self.a is None else np.sqrt(unit) * check_positive("a", self.a, d.size)
         path = _Path(evaluator, incumbent, e, tol, d, shape)
         yield self._step("machine", path)
         excess, stale = np.inf, 0
@@ -181,8 +182,10 @@ class _Path:
         """The pair (v, η), with f = K(η)v, and what it attains."""
         qp, levels = self.qp, 0.5 * (self.sizes / self.d) ** 2
         eps1, eps2 = attained(qp, v, f, levels, eta > 0.0)
+        unit = self.evaluator.problem.unit
         self.pair = {
-            "alpha": qp.alpha(v), "eta": eta, "eps1": eps1 / qp.n, "eps2": eps2, "kappa": kappa,
+            "alpha": qp.alpha(v) / unit, "eta": unit * eta, "eps1": eps1 / unit / qp.n,
+            "eps2": eps2, "kappa": kappa,
         }  # fmt: skip
 
     def _extrapolate(self, kappa: float) -> Array:

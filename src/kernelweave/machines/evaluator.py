@@ -12,15 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import Protocol
 
 import numpy as np
 
 from kernelweave._core.tolerances import EPS
 from kernelweave._core.types import Array, Places
 from kernelweave.machines.incumbent import Bound
-from kernelweave.machines.machine import Answer, Look, Machine, QPMachine, Tick
+from kernelweave.machines.machine import Answer, Look, Machine, QPAnswer, QPMachine, Tick
 from kernelweave.machines.total import Total
 from kernelweave.problems.problem import Problem
 from kernelweave.problems.weight_sets import norm
@@ -34,6 +35,18 @@ NOT_SEPARABLE = (
 
 class HardMarginInfeasible(ValueError):
     """No decision function of the kernels at hand separates the classes."""
+
+
+class Clock(Protocol):
+    """What knows how long a fit may take."""
+
+    def tick(self) -> None:
+        """Called often; raises where time is up."""
+        ...
+
+    def time_left(self) -> float:
+        """Seconds left, infinite without a limit."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -74,20 +87,21 @@ class Point:
 class Evaluator:
     """Solves the machine at given weights, warm-started from the last solve.
 
-    ``watch`` hears of every point; ``tick`` is called often during a long solve.
+    ``watch`` hears of every point; ``clock`` is told often during a long solve, and may end it.
     """
 
     def __init__(
         self,
         problem: Problem,
-        tick: Tick | None = None,
+        clock: Clock | None = None,
         watch: Callable[[Point], None] | None = None,
     ) -> None:
         self.problem, self.stack, self.weight_set = problem, problem.stack, problem.weight_set
         self.machine = machine_of(problem)
-        self._tick, self._watch = tick, watch
+        self._clock, self._watch = clock, watch
         self._tally = _Tally()
         self._last: Array | None = None
+        self._size = np.inf  # of the primal, at the last machine that was bounded
         self._is_warm = False
         self._quads = partial(_quads, self.machine, self.stack, self.weight_set.scale)
 
@@ -111,7 +125,11 @@ class Evaluator:
     @property
     def tick(self) -> Tick | None:
         """What to call often during a long computation."""
-        return self._tick
+        return None if self._clock is None else self._clock.tick
+
+    def time_left(self) -> float:
+        """Seconds left for the fit."""
+        return np.inf if self._clock is None else self._clock.time_left()
 
     def combined(self, e: Array) -> CombinedKernel:
         """Σ_m s_m e_m K_m."""
@@ -135,11 +153,30 @@ class Evaluator:
         """
         K = self.combined(e) if K is None else K
         start = self._last if start is None else start
-        answer = self.machine.solve(K, start, tol, self._tick, exact, self._rounding(e))
+        answer = self.machine.solve(K, start, tol, self.tick, exact, self._rounding(e))
         self._tally.solves += 1
         if answer.bounded:
-            self._last = answer.v
+            self._last, self._size = answer.v, answer.primal
+        else:
+            answer = self.machine.mapped(self._shortened, answer)
         return self._point(e, K, answer)
+
+    def _shortened(self, machine: QPMachine, answer: QPAnswer) -> QPAnswer:
+        """An answer on a ray, along which the dual grows without limit, at a useful length.
+
+        Every multiple of its v is feasible. One whose value is some times that of machines which
+        separate the classes says all that a cut can say; far out it would only lose digits.
+        """
+        if answer.bounded or not (self._size < np.inf and answer.linear > 0.0):
+            return answer
+        t = 4.0 * self._size / answer.linear
+        return replace(
+            answer,
+            v=t * answer.v,
+            f=t * answer.f,
+            quad=t * t * answer.quad,
+            linear=t * answer.linear,
+        )
 
     def remember(self, v: Array) -> None:
         """Begin the next solve at ``v``, made feasible."""

@@ -16,12 +16,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from kernelweave._core.tolerances import EPS
 from kernelweave._core.types import Array, Places
 from kernelweave._solvers.svm import chunks, smo
 from kernelweave._solvers.svm.curvature import hessian_factor
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.stacks.protocol import CombinedKernel, Stack
 
+_SHOWS = 1e-6  # share of the primal from which on rounding in f is worth a second look
 Rounding = Callable[[Array], Array]  # how exactly K(d)·coef is known, by row
 Tick = Callable[[], None]
 
@@ -132,6 +134,22 @@ class Machine(Protocol):
         """One pass over the kernels s_m K_m, or some of them."""
         ...
 
+    def clipped(self, v: Array) -> Array:
+        """v within its bounds, exactly."""
+        ...
+
+    def mapped(self, change: Callable[[QPMachine, QPAnswer], QPAnswer], answer: Any) -> Answer:
+        """The answer with ``change`` applied to that of each dual QP."""
+        ...
+
+    def coefficients(self, v: Array) -> list[Array]:
+        """Coefficients of the kernel rows, for each dual QP."""
+        ...
+
+    def dual_floor(self, v: Array, slope: float) -> float:
+        """A lower bound of the linear part in exact arithmetic, Σv brought to r."""
+        ...
+
     def model(self, answer: Any) -> tuple[Array, Array, Array | float]:
         """Coefficients of the rows, the same as users see them (alpha), and bias."""
         ...
@@ -202,6 +220,24 @@ class QPMachine:
         """A feasible v from what users see."""
         return self.qp.from_alpha(alpha)
 
+    def mapped(
+        self, change: Callable[[QPMachine, QPAnswer], QPAnswer], answer: QPAnswer
+    ) -> QPAnswer:
+        """The answer with ``change`` applied to it."""
+        return change(self, answer)
+
+    def clipped(self, v: Array) -> Array:
+        """v within its bounds, exactly."""
+        return np.clip(v, self.qp.lower, self.qp.upper)
+
+    def coefficients(self, v: Array) -> list[Array]:
+        """Coefficients of the kernel rows."""
+        return [self.qp.fold(v)]
+
+    def dual_floor(self, v: Array, slope: float) -> float:
+        """A lower bound of the linear part in exact arithmetic, Σv brought to r."""
+        return self.qp.dual_floor(v, slope)
+
     def solve(
         self,
         K: CombinedKernel,
@@ -216,13 +252,15 @@ class QPMachine:
             inner = smo.solve(K.dense(), self.qp, start, tol, tick, exact=exact)
         else:
             inner = chunks.solve(K, self.qp, start, tol, tick)
-        return self._answer(inner.v, inner.f, inner.bounded, rounding)
+        return self._answer(K, inner.v, inner.f, inner.bounded, rounding)
 
     def judge(self, K: CombinedKernel, v: Array, rounding: Rounding | None = None) -> QPAnswer:
         """A feasible v as an answer, without solving."""
-        return self._answer(v, K @ self.qp.fold(v), True, rounding)
+        return self._answer(K, v, K @ self.qp.fold(v), True, rounding)
 
-    def _answer(self, v: Array, f: Array, bounded: bool, rounding: Rounding | None) -> QPAnswer:
+    def _answer(
+        self, K: CombinedKernel, v: Array, f: Array, bounded: bool, rounding: Rounding | None
+    ) -> QPAnswer:
         qp, coef = self.qp, self.qp.fold(v)
         quad, doubt, scales, judged = max(float(coef @ f), 0.0), 0.0, [1.0], f
         if rounding is not None:  # f as far on the wrong side as rounding may put it
@@ -234,7 +272,21 @@ class QPMachine:
             primal, scale, bias = min(self._scaled(judged, quad + doubt, t) for t in scales)
             if not primal < np.inf:
                 scale, bias, primal = qp.improve(judged, quad + doubt)
+            elif rounding is None and (t := self._firmer(K, coef, primal)) > 1.0:
+                primal, scale, bias = min((primal, scale, bias), self._scaled(f, quad, t))
         return QPAnswer(v, f, quad, qp.dual_linear(v), primal, scale, bias, doubt, bounded)
+
+    def _firmer(self, K: CombinedKernel, coef: Array, primal: float) -> float:
+        """A multiple of f, a little above 1, that keeps rows at the margin there despite rounding.
+
+        It is 1 unless slacks cost so much that rounding in f shows in the primal value.
+        """
+        s = np.sqrt(np.maximum(K.diagonal(), 0.0))
+        error = coef.size * EPS * float(s.max()) * float(s @ np.abs(coef))
+        cost = float(np.maximum(self.qp.upper, -self.qp.lower).sum())
+        if not (0.0 < error < 0.25 and error * cost > _SHOWS * abs(primal)):
+            return 1.0
+        return 1.0 / (1.0 - 2.0 * error)
 
     def _scaled(self, f: Array, quad: float, scale: float) -> tuple[float, float, float]:
         """Primal value of scale·f with its best bias; both with it."""

@@ -11,7 +11,7 @@ combine them with one set of multipliers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -114,6 +114,25 @@ class Total:
         pairs = zip(self.machines, alpha, strict=True)
         return np.concatenate([machine.from_alpha(part) for machine, part in pairs])
 
+    def mapped(
+        self, change: Callable[[QPMachine, QPAnswer], QPAnswer], answer: TotalAnswer
+    ) -> TotalAnswer:
+        """The answer with ``change`` applied to that of each machine."""
+        pairs = zip(self.machines, answer.parts, strict=True)
+        return TotalAnswer(tuple(change(machine, part) for machine, part in pairs))
+
+    def clipped(self, v: Array) -> Array:
+        """v within its bounds, exactly."""
+        return np.concatenate([machine.clipped(part) for machine, part in self._pairs(v)])
+
+    def coefficients(self, v: Array) -> list[Array]:
+        """Coefficients of the kernel rows, for each machine."""
+        return [machine.qp.fold(part) for machine, part in self._pairs(v)]
+
+    def dual_floor(self, v: Array, slope: float) -> float:
+        """A lower bound of the linear part in exact arithmetic, each Σv brought to r."""
+        return sum(machine.dual_floor(part, slope) for machine, part in self._pairs(v))
+
     def solve(
         self,
         K: CombinedKernel,
@@ -140,8 +159,7 @@ class Total:
 
     def improved(self, answer: TotalAnswer) -> TotalAnswer:
         """Scale and bias of each machine chosen anew, where that lowers its primal."""
-        pairs = zip(self.machines, answer.parts, strict=True)
-        return TotalAnswer(tuple(machine.improved(part) for machine, part in pairs))
+        return self.mapped(QPMachine.improved, answer)
 
     def quad_forms(self, stack: Stack, v: Array, kernels: Places | None = None) -> Array:
         """Σ_c v_cᵀK_m v_c for all kernels, or for some."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kernelweave._core.tolerances import SLACK, TIE
+from kernelweave._core.tolerances import EPS, SLACK, TIE
 from kernelweave._core.types import Array
 
 
@@ -103,6 +103,31 @@ class DualQP:
             slack[np.abs(slack) <= rounding] = 0.0
         return float(0.5 * quad + self._losses(slack).sum() + self.total * bias)
 
+    def primal_bound(self, f: Array, error: Array, bias: float, quad: float) -> float:
+        """An upper bound of the primal value of all f within ``error``, ‖f‖² at most ``quad``.
+
+        f may be in extended precision. Not for hard margins.
+        """
+        values = self.tile(f)
+        eps = float(np.finfo(values.dtype).eps)
+        slack = self.linear - values - bias
+        e = self.tile(error) + eps * (np.abs(self.linear) + np.abs(values) + abs(bias))
+        worst = np.maximum(self._losses(slack - e), self._losses(slack + e))
+        return float(0.5 * quad + worst.sum() + self.total * bias)
+
+    def dual_floor(self, v: Array, slope: float) -> float:
+        """A lower bound of cᵀv − ½ρ‖v‖² once Σv is brought to r.
+
+        ``slope`` bounds what the kernels add to the slope of the dual value.
+        """
+        fine = v.astype(np.longdouble)
+        eps = float(np.finfo(fine.dtype).eps)
+        linear = float(self.linear @ fine - 0.5 * self.ridge * (fine @ fine))
+        size = float(np.abs(self.linear) @ np.abs(v) + self.ridge * (v @ v))
+        missing = abs(float(fine.sum() - self.total)) + v.size * eps * float(np.abs(v).sum())
+        steepest = float(np.abs(self.linear).max() + self.ridge * np.abs(v).max()) + slope
+        return linear - (v.size * eps + 2.0 * EPS) * size - 2.0 * missing * steepest
+
     def best_bias(self, f: Array) -> float:
         """The b that minimises P(f, b); the middle of them where there is an interval.
 
@@ -118,7 +143,7 @@ class DualQP:
         A hard margin is met by scaling alone; its value is infinite where f does not separate.
         """
         if self.is_hard:
-            return self._separate(f, quad)
+            return self.separate(f, np.zeros_like(f), quad)
         from scipy.optimize import minimize_scalar  # loads slowly
 
         def value(scale: float) -> float:
@@ -129,11 +154,14 @@ class DualQP:
         bias = self.best_bias(scale * f)
         return scale, bias, self.primal_value(scale * f, bias, scale * scale * quad)
 
-    def _separate(self, f: Array, quad: float) -> tuple[float, float, float]:
-        """Least scale of f, with its bias, at which no slack is on the wrong side."""
-        values = self.tile(f)
+    def separate(self, f: Array, error: Array, quad: float) -> tuple[float, float, float]:
+        """Least scale of f, with its bias, at which no slack is on the wrong side.
+
+        It holds for every f within ``error``.
+        """
+        values, e = self.tile(f), self.tile(error)
         up, down = np.isinf(self.upper), np.isinf(self.lower)
-        low, high = values[up].min(), values[down].max()
+        low, high = (values - e)[up].min(), (values + e)[down].max()
         most, least = self.linear[up].max(), self.linear[down].min()
         if not low > high:
             return 1.0, self.best_bias(f), np.inf

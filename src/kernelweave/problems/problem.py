@@ -16,7 +16,7 @@ wrong argument is told at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,13 +38,34 @@ class Problem:
     """Kernels, dual QPs and weight set.
 
     ``whole`` are the kernels on all rows, ``stack`` on the ``labelled`` ones; ``learns_C`` says
-    that the last kernel is the identity. ``formulation`` is what the user asked for.
+    that the last kernel is the identity. ``formulation`` is what the user asked for, but for the
+    ``unit`` in which kernels are measured.
     """
 
     formulation: Formulation
     stack: Stack
     whole: Stack
     weight_set: WeightSet
+    unit: float = 1.0
+
+    def in_standard_units(self) -> Problem:
+        """The same problem with kernels of about unit size, without a copy of any.
+
+        With U a power of two, K/U and u = U·v have the objective U·J and the bounds U·C: U goes
+        into the scale of the weight set and into the dual QPs. Kernels in other units, or another
+        C, then are the same problem to the last bit where the factor is a power of two.
+        """
+        sizes = self.weight_set.scale * self.stack.traces() / self.stack.n
+        if not sizes.any():
+            return self
+        unit = float(np.ldexp(1.0, int(np.frexp(sizes[sizes > 0.0].mean())[1])))
+        qps = tuple(qp.rescaled(1.0 / unit) for qp in self.qps)
+        return replace(
+            self,
+            formulation=replace(self.formulation, qps=qps),
+            weight_set=replace(self.weight_set, scale=self.weight_set.scale / unit),
+            unit=self.unit * unit,
+        )
 
     @property
     def qps(self) -> tuple[DualQP, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernelweave._core.types import Array, Index
-from kernelweave.stacks.protocol import CombinedKernel, NotDense, Stack
+from kernelweave.stacks.protocol import CombinedKernel, NotDense, Stack, stack_name
 
 
 class DenseCombined:
@@ -40,7 +40,8 @@ class DenseCombined:
 
     def block(self, rows: Index, columns: Index) -> Array:
         """Some rows and columns, a new array."""
-        return self._K[np.ix_(rows, columns)]
+        every = np.arange(self.n)
+        return self._K[np.ix_(every[rows], every[columns])]
 
     def __matmul__(self, v: Array) -> Array:
         return self._K @ v
@@ -67,7 +68,7 @@ class BlockCombined:
     def dense(self) -> Array:
         """Refused: this stack has no n × n array."""
         raise NotDense(
-            f"{type(self.stack).__name__} computes its kernels on demand and holds no n × n "
+            f"{stack_name(self.stack)} computes its kernels on demand and holds no n × n "
             "matrix: ask for rows or blocks"
         )
 

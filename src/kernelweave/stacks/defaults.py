@@ -5,7 +5,7 @@ Nothing here holds more than a few hundred rows of one kernel at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -95,34 +95,44 @@ class BlockStack:
 class Completed(BlockStack):
     """An object that keeps part of the protocol, asked for what it has, else for its blocks."""
 
-    def __init__(self, core: Any) -> None:
-        self.core, self.n, self.m = core, int(core.n), int(core.m)
+    def __init__(self, wrapped: Any) -> None:
+        self.wrapped, self.n, self.m = wrapped, int(wrapped.n), int(wrapped.m)
 
     @property
     def precision(self) -> np.dtype:
         """That of the object, if it says so."""
-        return np.dtype(getattr(self.core, "precision", np.float64))
+        return np.dtype(getattr(self.wrapped, "precision", np.float64))
 
     def block(self, kernel: int, rows: Index, columns: Index) -> Array:
         """The object's own block."""
-        return np.asarray(self.core.block(kernel, rows, columns), dtype=float)
+        return np.asarray(self.wrapped.block(kernel, rows, columns), dtype=float)
 
     def __getattribute__(self, name: str) -> Any:
         if name in OPTIONAL and name != "precision":
-            core = object.__getattribute__(self, "core")
-            if hasattr(core, name):
-                return getattr(core, name)
+            wrapped = object.__getattribute__(self, "wrapped")
+            if hasattr(wrapped, name):
+                method = getattr(wrapped, name)
+                return _completing(method) if name in _VIEWS else method
         return object.__getattribute__(self, name)
 
     def __repr__(self) -> str:
-        return repr(self.core)
+        return repr(self.wrapped)
+
+
+_VIEWS = ("restrict", "select", "threaded")  # methods that hand out stacks
+
+
+def _completing(method: Callable[[Any], Any]) -> Callable[[Any], Stack]:
+    """The method, its result a whole stack."""
+    return lambda argument: as_stack(method(argument))
 
 
 class Part(BlockStack):
     """Some points and kernels of a stack, without a copy."""
 
     def __init__(self, stack: Stack, rows: Places, kernels: Places) -> None:
-        self.stack, self._rows, self._kernels = stack, rows, kernels
+        self.stack = self.wrapped = stack
+        self._rows, self._kernels = rows, kernels
         self.n, self.m = rows.size, kernels.size
 
     @property

@@ -258,7 +258,8 @@ class KernelStack:
 def _vector(name: str, x: ArrayLike, size: int) -> Array:
     """``x`` as a vector of that size: itself where it is one, as from a solver, else checked."""
     if type(x) is np.ndarray and x.dtype == np.float64 and x.shape == (size,):
-        return np.ascontiguousarray(x)
+        if x.flags.c_contiguous and x.flags.writeable:  # one type for compiled functions
+            return x
     return check_vector(name, x, size, finite=False)
 
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from kernelweave._core.types import Array, Index, Mask, Places
 from kernelweave.stacks.combined import Shifted
+from kernelweave.stacks.defaults import Part
 from kernelweave.stacks.protocol import Stack
 
 
@@ -20,7 +21,7 @@ class WithIdentity:
     """The kernels of ``stack``, and after them the identity, which is never written out."""
 
     def __init__(self, stack: Stack) -> None:
-        self.stack = stack
+        self.stack = self.wrapped = stack
 
     @property
     def m(self) -> int:
@@ -83,12 +84,11 @@ class WithIdentity:
         return WithIdentity(self.stack.restrict(rows))
 
     def select(self, kernels: Index) -> Stack:
-        """Some of the kernels; the identity only where it is asked for, as the last."""
-        ours, places = self._split(np.arange(self.m)[kernels])
-        if not places[:-1].all():
-            raise ValueError("the identity can only be the last of the kernels selected")
-        part = self.stack.select(ours if ours is not None else slice(None))
-        return part if places[-1] else WithIdentity(part)
+        """Some of the kernels, the identity among them where it is asked for."""
+        chosen = np.arange(self.m)[kernels]
+        if (chosen < self.stack.m).all():
+            return self.stack.select(chosen)
+        return Part(self, np.arange(self.n), chosen)
 
     def threaded(self, n_jobs: int | None) -> WithIdentity:
         """The same, with threads for the kernels of the stack."""

@@ -141,6 +141,13 @@ OPTIONAL = (
 )
 
 
+def stack_name(stack: Any) -> str:
+    """What a stack is called in messages: the class that the user wrote, without what wraps it."""
+    while (inner := getattr(stack, "wrapped", None)) is not None:
+        stack = inner
+    return type(stack).__name__
+
+
 def is_stack(K: Any) -> bool:
     """Whether ``K`` keeps the required part of the protocol."""
     return all(hasattr(K, name) for name in REQUIRED)

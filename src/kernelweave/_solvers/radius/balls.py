@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,17 +39,18 @@ class Balls:
     ``sizes`` are s_m tr K̃_m, zero where all points coincide.
     """
 
-    def __init__(self, kernels: Centered, scale: Array) -> None:
-        self.stack, self.scale = kernels.stack, scale
+    def __init__(
+        self, kernels: Centered, scale: Array, tick: Callable[[], None] | None = None
+    ) -> None:
+        self.stack, self.scale, self.tick = kernels.stack, scale, tick
         self.sizes = scale * kernels.traces
-        # what a sum of products of numbers that large may be wrong by
-        self.rounding = 4.0 * EPS * scale * self.stack.diagonals().max(axis=1)
+        self.roots = np.sqrt(np.maximum(self.stack.diagonals(), 0.0))
         self.beta: Array | None = None
 
     def around(self, e: Array, tol: float, ridge: float = 0.0) -> KernelBall:
         """The ball of Σ_m s_m e_m K_m + ridge·I to relative gap ``tol``."""
         K = self.stack.combined(self.scale * e)
-        ball = smallest_ball(Shifted(K, ridge) if ridge > 0.0 else K, tol, self.beta)
+        ball = smallest_ball(Shifted(K, ridge) if ridge > 0.0 else K, tol, self.beta, self.tick)
         self.beta = ball.beta
         return KernelBall(ball.beta, ball.radius2, ball.lower, K)
 
@@ -64,8 +66,11 @@ class Balls:
         to both. Kernels under which all points coincide have neither and do not count.
         """
         seen = self.sizes > 0.0
-        most = (q + self.rounding * float(np.abs(v).sum()) ** 2)[seen]
-        least = np.maximum(slopes - self.rounding, 0.0)[seen]
+        terms = 2 * v.size + 16  # of sums, each as wrong as the sizes of their terms say
+        wide = (self.roots @ np.abs(v)) ** 2, self.roots.max(axis=1) ** 2
+        errors = [terms * EPS * self.scale * size for size in wide]
+        most = (q + errors[0])[seen]
+        least = np.maximum(slopes - 2.0 * errors[1], 0.0)[seen]
         ratios = np.divide(most, least, out=np.full(most.size, np.inf), where=least > 0.0)
         return linear - 0.5 * float(ratios.max()) if v.any() else linear
 

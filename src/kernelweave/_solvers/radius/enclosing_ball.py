@@ -9,6 +9,7 @@ below, and the farthest point from its centre Σ β_i φ_i bounds it from above.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,7 +91,12 @@ def ball_qp(norms: Array) -> DualQP:
     return DualQP(0.5 * norms, np.zeros(n), np.ones(n), n, total=1.0)
 
 
-def smallest_ball(K: CombinedKernel, tol: float, start: Array | None = None) -> Ball:
+def smallest_ball(
+    K: CombinedKernel,
+    tol: float,
+    start: Array | None = None,
+    tick: Callable[[], None] | None = None,
+) -> Ball:
     """``enclosing_ball`` of a kernel that was checked, and centered where that matters."""
     norms = K.diagonal()
     qp = ball_qp(norms)
@@ -100,9 +106,9 @@ def smallest_ball(K: CombinedKernel, tol: float, start: Array | None = None) -> 
         if ball.gap <= tol:
             break
         if K.is_dense:
-            inner = smo.solve(K.dense(), qp, ball.beta, close, max_steps=most)
+            inner = smo.solve(K.dense(), qp, ball.beta, close, tick, most)
         else:
-            inner = chunks.solve(K, qp, ball.beta, close, max_steps=most)
+            inner = chunks.solve(K, qp, ball.beta, close, tick, most)
         ball = _around(K, norms, inner.v)
         close *= 0.1
     return ball

@@ -16,6 +16,8 @@ from kernelweave._core.types import Array, Places
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.stacks.protocol import CombinedKernel
 
+_MOST = 4000  # free variables whose block is fetched from a kernel that is no array: 128 MB
+
 
 def hessian_factor(
     K: CombinedKernel, qp: DualQP, free: Places, products: Array, soft: float = SOFT
@@ -24,9 +26,10 @@ def hessian_factor(
 
     A gets a ridge of ``soft`` times its mean diagonal. Where A is singular and K_m is not within
     its range J has a kink, and H would be infinite: a larger ridge lets e move there. None where
-    no variable is free, so that J is linear near these weights.
+    no variable is free, so that J is linear near these weights, and where too many are for a kernel
+    that is computed on demand.
     """
-    if free.size < 2:
+    if free.size < 2 or (free.size > _MOST and not K.is_dense):
         return None
     rows = free % qp.n
     block = K.block(rows, rows)

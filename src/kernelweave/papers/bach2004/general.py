@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_number, check_positive
 from kernelweave.learners.skm import Skm
-from kernelweave.learning import solve
 from kernelweave.papers.bach2004.theory import SupportKernelMachine, paper_form
 from kernelweave.problems.problem import make_problem, refuse_learnt_C
 from kernelweave.problems.weight_sets import WeightSet
 from kernelweave.solution import Solution
+from kernelweave.solving import solve
 from kernelweave.stacks.defaults import as_stack
 from kernelweave.stacks.protocol import Stack
 

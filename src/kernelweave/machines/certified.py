@@ -1,0 +1,142 @@
+"""Both bounds as they hold in exact arithmetic, rounding charged to them.
+
+    primal:  ½(‖f‖² + δ) + Σ_i max(ℓ_i(h_i − e_i), ℓ_i(h_i + e_i)) + r·b       h = c − f − b
+    dual:    l(v) − ½σ(q⁺) − |Σv − r|·g
+
+e_i is how exactly f_i is known, δ what that does to ‖f‖², q⁺ ≥ q, and g bounds the slope of the
+dual: what it costs to bring Σv to r. A loss is convex: the worst of an interval is one of its ends.
+Under a hard margin f is scaled up until no slack is left for any f within the error.
+
+Learners work with plain values; the loop that drives them asks for these before it says "optimal".
+``fine`` asks for sums in extended precision (``kernelweave.stacks.rounding``).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from kernelweave._core.tolerances import EPS
+from kernelweave._core.types import Array
+from kernelweave.machines.evaluator import Evaluator, Point
+from kernelweave.machines.incumbent import Bound
+from kernelweave.machines.machine import QPAnswer, QPMachine
+from kernelweave.problems.dual_qp import DualQP
+from kernelweave.problems.problem import Problem
+from kernelweave.problems.weight_sets import norm
+from kernelweave.stacks.protocol import Stack
+from kernelweave.stacks.rounding import Values, fine_values, quad_bounds, values_of
+
+_LAST = 64.0 * EPS  # what the last few sums and products may have lost
+
+
+def certified_point(evaluator: Evaluator, point: Point, fine: bool) -> Point:
+    """The point with a primal value that holds in exact arithmetic."""
+    d = evaluator.weight_set.scale * point.e
+
+    def certified(machine: QPMachine, answer: QPAnswer) -> QPAnswer:
+        if not answer.primal < np.inf:
+            return answer
+        coef = machine.qp.fold(answer.v)
+        values = values_of(evaluator.stack, d, coef, None if fine else answer.f)
+        return charged(machine.qp, coef, values, answer)
+
+    return replace(point, answer=evaluator.machine.mapped(certified, point.answer))
+
+
+def charged(
+    qp: DualQP, coef: Array, values: Values, answer: QPAnswer, larger: float = 1.0
+) -> QPAnswer:
+    """``answer`` with the error of its decision values charged to its primal value.
+
+    Its norm counts ``larger`` times.
+    """
+    f, error, quad = values.f, values.error, larger * quad_bound(coef, values)
+    if qp.is_hard:
+        plain = f.astype(float)
+        scale, bias, primal = qp.separate(plain, error + EPS * np.abs(plain), quad)
+        return replace(answer, scale=scale, bias=bias, primal=primal * (1.0 + _LAST))
+    scale, bias = answer.scale, answer.bias
+    models = [(qp.primal_bound(scale * f, scale * error, bias, scale * scale * quad), scale, bias)]
+    if 0.0 < (doubt := 2.0 * scale * float(error.max())) < 0.5:
+        t = scale / (1.0 - doubt)  # a little more, and rows at the margin stay there for every f
+        b = qp.best_bias(t * f.astype(float))
+        models.append((qp.primal_bound(t * f, t * error, b, t * t * quad), t, b))
+    primal, scale, bias = min(models)
+    return replace(answer, scale=scale, bias=bias, primal=primal + _LAST * abs(primal))
+
+
+def quad_bound(coef: Array, values: Values) -> float:
+    """An upper bound of coefᵀK(d)coef."""
+    quad = float(coef @ values.f) + float(np.abs(coef) @ values.error)
+    terms = coef.size * float(np.finfo(values.f.dtype).eps)
+    return max(quad + terms * float(np.abs(coef) @ np.abs(values.f)), 0.0)
+
+
+def certified_bound(evaluator: Evaluator, bound: Bound, fine: bool) -> Bound:
+    """The bound that its v proves in exact arithmetic; that of v = 0 where it proves less."""
+    machine, stack, weight_set = evaluator.machine, evaluator.stack, evaluator.weight_set
+    v = machine.clipped(bound.v)
+    q = np.zeros(stack.m)
+    for coef in machine.coefficients(v):
+        plain = weight_set.scale * stack.quad_forms(coef)
+        q += quad_bounds(stack, weight_set.scale, coef, plain, fine)
+    most = norm(np.maximum(q, 0.0), weight_set.dual_norm)
+    # |(K(d)v)_i| ≤ √(K(d)_ii vᵀK(d)v) for all d of the set
+    largest = float((weight_set.scale * stack.diagonals().max(axis=1)).max())
+    slope = math.sqrt(max(largest * stack.m, 0.0) * most)
+    proven = _bound(machine.dual_floor(v, slope), most, v, bound.by)
+    first = evaluator.first_bound()
+    return proven if first.v.any() or proven.value >= first.value else first
+
+
+def certified_given(evaluator: Evaluator, point: Point, fine: bool) -> Bound:
+    """The same at given weights: what the machine alone proves."""
+    machine, stack = evaluator.machine, evaluator.stack
+    d = evaluator.weight_set.scale * point.e
+    v = machine.clipped(point.v)
+    most = sum(
+        quad_bound(coef, values_of(stack, d, coef, None if fine else point.K @ coef))
+        for coef in machine.coefficients(v)
+    )
+    largest = float(np.abs(d @ stack.diagonals()).max())
+    return _bound(machine.dual_floor(v, math.sqrt(largest * most)), most, v, "machine")
+
+
+def _bound(linear: float, most: float, v: Array, by: str) -> Bound:
+    value = linear - 0.5 * most
+    return Bound(value - _LAST * (abs(linear) + most), v, by)
+
+
+def charged_ball(problem: Problem, answer: Any, d: Array, beta: Array, fine: bool) -> QPAnswer:
+    """The answer at weights d whose kernel has a ball of radius 1 around Σ β_i φ_i, charged.
+
+    Its primal is ½R²‖f‖² plus the loss. R² is at most the largest distance² from that center, which
+    rounding has made 1 nearly.
+    """
+    coef = problem.qp.fold(answer.v)
+    values = values_of(problem.stack, d, coef, None if fine else answer.f)
+    larger = radius_bounds(problem.stack, d, beta, 1.0, fine)[0]
+    return charged(problem.qp, coef, values, answer, larger)
+
+
+def radius_bounds(
+    stack: Stack, d: Array, beta: Array, radius2: float, fine: bool, ridge: float = 0.0
+) -> tuple[float, float]:
+    """Upper and lower bound of R²(K(d) + ridge·I), from the ball around Σ β_i φ_i.
+
+    Not ``fine``: both are ``radius2``, up to rounding.
+    """
+    norms = d @ stack.diagonals() + ridge
+    size = float(np.abs(norms).max())
+    if not fine:
+        error = 4.0 * (2 * beta.size + 16) * EPS * size
+        return radius2 + error, max(radius2 - error, 0.0)
+    values = fine_values(stack, d, beta)
+    spread = float(beta @ values.f + ridge * (beta @ beta))
+    far = norms - 2.0 * (values.f + ridge * beta)
+    error = 4.0 * float(values.error.max()) + (d.size + 16.0) * EPS * size
+    return float(far.max() + spread) + error, max(float(norms @ beta) - spread - error, 0.0)

@@ -1,0 +1,282 @@
+"""The loop that drives a learner: evaluator and incumbent opened, steps judged, the end told.
+
+The problem is solved in standard units, and handed back in those of the user. A learner works with
+plain numbers; before "optimal" is said both bounds are computed as they hold in exact arithmetic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelweave._core.checks import check_vector
+from kernelweave._core.types import Array
+from kernelweave._core.warnings import warn_unconverged
+from kernelweave.learners.base import Learner, Step, at_given_weights, check_able
+from kernelweave.learners.uniform import Uniform
+from kernelweave.machines.certified import certified_bound, certified_given, certified_point
+from kernelweave.machines.evaluator import Evaluator, Point
+from kernelweave.machines.incumbent import Bound, Incumbent
+from kernelweave.problems.dual_qp import relative_gap
+from kernelweave.problems.problem import Problem
+from kernelweave.problems.weight_sets import norm
+from kernelweave.progress import Progress, TimeUp
+from kernelweave.solution import Solution
+
+_GIVEN = ("none", "alignment")  # objectives that take the weights as given
+_ADVICE = {
+    "max_time": "allow more max_time, or raise {}",
+    "rounding": "rounding alone is more than that, since C times the diagonal of the kernels is "
+    "large; raise {}, or lower C or the scale of the kernels",
+    "max_iter": "raise max_iter, or {}",
+    "stopped": "the learner could do no more: raise {}, or try another learner or kernels "
+    "checked to be positive semidefinite",
+}
+
+
+def solve(
+    problem: Problem,
+    learner: Learner,
+    tol: float = 1e-3,
+    start: Solution | ArrayLike | None = None,
+    max_iter: int = 1000,
+    progress: Progress | None = None,
+) -> Solution:
+    """Solve a problem whose arguments were checked; what ``learn`` does once it has one."""
+    check_able(learner, problem)
+    e = _starting_weights(start, problem, learner)
+    progress = Progress(problem) if progress is None else progress
+    inner = problem.in_standard_units() if learner.standard_units else problem
+    progress.unit = inner.unit
+    if problem.stack.m == 1 and learner.objective == "margin" and not learner.reports:
+        learner = Uniform()  # nothing to choose
+        margin = True
+    else:
+        margin = learner.objective == "margin"
+    evaluator, incumbent = _open(inner, progress, own=not margin or learner.signed)
+    run = _Run(learner, evaluator, incumbent, float(tol), margin)
+    try:
+        if isinstance(start, Solution):
+            run.resume(start, e)
+        status = run.drive(e, max_iter, progress)
+    except TimeUp:
+        status = "max_time"
+    status = run.finish(e, status, progress)
+    solution = _solution(problem, run, status, progress)
+    _warn_unless_optimal(solution, learner, problem, run.last, tol, status)
+    return solution
+
+
+def _open(problem: Problem, progress: Progress, own: bool) -> tuple[Evaluator, Incumbent]:
+    """Evaluator and ledger, which hears of every point unless the objective is a learner's own."""
+    evaluator = Evaluator(problem, progress)
+    incumbent = Incumbent(evaluator.first_bound())
+    if not own:
+        evaluator = Evaluator(problem, progress, incumbent.offer)
+    return evaluator, incumbent
+
+
+class _Run:
+    """One fit: the learner, what it is given, and its last step."""
+
+    def __init__(
+        self,
+        learner: Learner,
+        evaluator: Evaluator,
+        incumbent: Incumbent,
+        tol: float,
+        margin: bool,
+    ) -> None:
+        self.learner, self.evaluator, self.incumbent = learner, evaluator, incumbent
+        self.tol, self.margin, self.last = tol, margin, Step("start")
+
+    @property
+    def own(self) -> bool:
+        """Whether the ledger holds what steps settle, not all points."""
+        return not self.margin or self.learner.signed
+
+    def resume(self, start: Solution, e: Array) -> None:
+        """Take up an earlier solution: its machine, and where J is minimized its dual point too."""
+        evaluator, machine = self.evaluator, self.evaluator.machine
+        rows, unit = evaluator.problem.rows, evaluator.problem.unit
+        proof = machine.from_alpha(unit * start.dual_alpha[..., rows])
+        if self.own:
+            evaluator.remember(proof)
+        else:
+            self.incumbent.offer_bound(evaluator.bound(proof, by="start"))
+            evaluator.judge(e, machine.from_alpha(unit * start.alpha[..., rows]))
+
+    def drive(self, e: Array, max_iter: int, progress: Progress) -> str:
+        """Run the learner until the certificate, its own rule, or patience ends it."""
+        incumbent, learner = self.incumbent, self.learner
+        if not learner.reports and self._reached():
+            progress.record(incumbent, self.evaluator.n_solves, self.last)
+            return "optimal"
+        least, since, failures = np.inf, 0, 0
+        for step in learner.iterate(self.evaluator, incumbent, e, self.tol):
+            self.last = step
+            if step.settled is not None:
+                incumbent.settle(*step.settled)
+            near = self._near()
+            reached = near and self._reached()
+            progress.record(incumbent, self.evaluator.n_solves, step)
+            if step.status == "rule_met":
+                return "rule_met"
+            if reached:
+                return "optimal"
+            failures = failures + 1 if near else 0
+            if failures >= 3:  # rounding, not the learner, keeps the gap open
+                return "rounding"
+            if len(progress.gaps) >= max_iter:
+                return "max_iter"
+            gap = incumbent.gap
+            least, since = (gap, 0) if gap < 0.99 * least else (least, since + 1)
+            if since >= learner.patience:
+                return "stopped"
+        return "stopped"
+
+    def _near(self) -> bool:
+        """Whether gap and stationarity are at most the tolerance, by plain numbers."""
+        step, tol = self.last, self.tol
+        return (
+            step.status != "rule_unmet" and self.incumbent.gap <= tol and step.stationarity <= tol
+        )
+
+    def _reached(self) -> bool:
+        """Whether they are in exact arithmetic; the incumbent then holds bounds that are."""
+        if not self._near():
+            return False
+        for fine in (False, True):
+            point, bound = self._certified(fine)
+            if relative_gap(point.primal, bound.value) <= self.tol:
+                self.incumbent.settle(point, bound)
+                return True
+        return False
+
+    def _certified(self, fine: bool) -> tuple[Point, Bound]:
+        """Point and bound of the incumbent as they hold in exact arithmetic."""
+        best, bound = self.incumbent.best, self.incumbent.bound
+        assert best is not None
+        if self.last.certify is not None:
+            return self.last.certify(fine)
+        point = certified_point(self.evaluator, best, fine)
+        if self.learner.signed:
+            return point, bound  # which is charged by the learner
+        if self.learner.objective in _GIVEN:
+            return point, certified_given(self.evaluator, best, fine)
+        return point, certified_bound(self.evaluator, bound, fine)
+
+    def finish(self, e: Array, status: str, progress: Progress) -> str:
+        """Put bounds into the incumbent that hold in exact arithmetic, whatever ended the fit."""
+        incumbent = self.incumbent
+        if incumbent.best is None:  # no time for one solve: f = 0
+            point = self.evaluator.judge(e, self.evaluator.machine.feasible())
+            incumbent.settle(point, at_given_weights(point) if self.own else incumbent.bound)
+            progress.record(incumbent, self.evaluator.n_solves, self.last)
+        if status == "optimal":
+            return status
+        if not self.own:
+            best = incumbent.best
+            assert best is not None
+            improved = replace(best, answer=self.evaluator.machine.improved(best.answer))
+            incumbent.settle(improved, incumbent.bound)
+        if self._reached():
+            return status if status == "rule_met" else "optimal"
+        candidates = [self._certified(fine) for fine in (False, True)]
+        incumbent.settle(*min(candidates, key=lambda x: relative_gap(x[0].primal, x[1].value)))
+        return status
+
+
+def _solution(problem: Problem, run: _Run, status: str, progress: Progress) -> Solution:
+    """What the user gets, over all rows and in the user's units."""
+    incumbent, machine, unit = run.incumbent, run.evaluator.machine, run.evaluator.problem.unit
+    best, bound = incumbent.best, incumbent.bound
+    assert best is not None
+    weights = problem.weight_set.scale * best.e
+    C = problem.formulation.C
+    if problem.learns_C:
+        weights, tau = weights[:-1], float(weights[-1])
+        C = 1.0 / tau if tau > 0.0 else np.inf
+    costs = np.array(C, dtype=float)
+    coef, alpha, bias = machine.model(best.answer)
+    objective = run.learner.objective
+    return Solution(
+        weights=weights,
+        coef=problem.to_all_rows(coef / unit),
+        alpha=problem.to_all_rows(alpha / unit),
+        dual_alpha=problem.to_all_rows(machine.alpha(bound.v) / unit),
+        bias=bias,
+        primal=best.primal / unit,
+        dual=bound.value / unit,
+        gap=incumbent.gap,
+        C=float(costs) if costs.ndim == 0 else costs,
+        status="stopped" if status == "rounding" else status,
+        n_iter=len(progress.gaps),
+        n_svm_solves=run.evaluator.n_solves,
+        history=progress.history(),
+        seconds=progress.seconds_so_far(),
+        extras=dict(run.last.extras),
+        criterion="given" if objective in _GIVEN else objective,
+        problem=problem,
+    )
+
+
+def _warn_unless_optimal(
+    solution: Solution, learner: Learner, problem: Problem, last: Step, tol: float, why: str
+) -> None:
+    """Say by how much ``tol`` is missed, or that it asks for more digits than the kernels have."""
+    precision = problem.stack.precision
+    if solution.status not in ("optimal", "rule_met"):
+        what, reached = "duality gap", solution.gap
+        missed, knob = f"not tol={tol:g}", "tol"
+        if last.status == "rule_unmet":
+            missed, knob = f"and the stopping rule of {learner!r} is not met", "its tolerances"
+        elif reached <= tol:
+            what, reached = "stationarity", last.stationarity
+        warn_unconverged(
+            f"the {what} reached is {reached:.2g}, {missed} (status "
+            f"{solution.status!r} after {solution.n_iter} iterations, {solution.n_svm_solves} SVM "
+            f"solves); {_ADVICE[why].format(knob)}"
+        )
+    elif solution.status == "optimal" and tol < (rounding := np.finfo(precision).eps):
+        warn_unconverged(
+            f"tol={tol:g} is below the rounding of {precision} kernels, {rounding:.1g}: "
+            "the gap holds for the kernels as rounded; use a larger tol"
+            + ", or float64"
+            * (precision == np.float32)
+        )
+
+
+def _starting_weights(
+    start: Solution | ArrayLike | None, problem: Problem, learner: Learner
+) -> Array:
+    """Unit weights to begin with; for a radius, by default those of kernels of equal trace."""
+    weight_set, traces = problem.weight_set, problem.stack.traces()
+    if start is None and learner.objective == "radius" and traces.any():
+        start = np.divide(1.0, traces, out=np.zeros(traces.size), where=traces > 0.0)
+    if start is None:
+        return weight_set.uniform()
+    m, tau = problem.stack.m - problem.learns_C, None
+    if isinstance(start, Solution):
+        weights = check_vector("start.weights", start.weights, m)
+        shape = np.shape(start.alpha)
+        count, n = len(problem.qps), problem.whole.n
+        expected = (n,) if count == 1 else (count, n)
+        if shape != expected:
+            raise ValueError(f"start.alpha must have shape {expected}, found {shape}")
+        tau = 1.0 / start.C if isinstance(start.C, float) else None
+    else:
+        weights = check_vector("start", start, m)
+    if weights.min() < 0.0 and not learner.signed:
+        raise ValueError(f"start must hold weights ≥ 0, found {weights.min():g}")
+    if problem.learns_C:
+        weights = np.append(weights, weights.mean() if tau is None else tau)
+    scale = weight_set.scale
+    e = np.divide(weights, scale, out=np.zeros_like(weights), where=scale > 0.0)
+    size = float(e.sum()) if learner.signed else norm(e, weight_set.norm)
+    if not size > 0.0:
+        found = "weights of trace ≤ 0" if e.any() else "only zero weights"
+        raise ValueError(f"start holds {found}; leave it out to start uniformly")
+    return e / size
