@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: test lint demo bench bench-full clean
+.PHONY: test lint demo bench bench-full fuzz clean
 
 test: $(VENV)/.dev
 	@$(BIN)/python -m pytest $(ARGS)
@@ -23,6 +23,10 @@ bench: $(VENV)/.dev
 
 bench-full: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks.run $(ARGS)
+
+# Random fits, judged in exact arithmetic. A finding names its seed and number, to run it again.
+fuzz: $(VENV)/.dev
+	@$(BIN)/python -m benchmarks.harness.fuzz --minutes 20 $(ARGS)
 
 clean:
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
