@@ -40,11 +40,12 @@ import numpy as np
 
 
 class Exact(NamedTuple):
-    """Primal and gap are infinite where a hard margin is not met."""
+    """Primal and gap are infinite where a hard margin is not met; ``slack`` is the largest."""
 
     primal: Any
     dual: Any
     gap: Any
+    slack: Fraction
 
 
 def exact_gap(
@@ -103,11 +104,13 @@ def exact_gap(
     quad = unit * w_unit**2 * (w @ combined @ w)
     if criterion == "radius":
         quad *= unit * radius2(combined)
-    slacks = zip(1 - sides * (f + Fraction(bias)), costs, strict=True)
-    primal = quad / 2 + sum(loss_of(h, cost, rho + tau) for h, cost in slacks)
-    if primal == dual or math.isinf(primal) or math.isinf(dual):
-        return Exact(primal, dual, 0 if primal == dual else math.inf)
-    return Exact(primal, dual, (primal - dual) / max(abs(primal), abs(dual)))
+    slacks = 1 - sides * (f + Fraction(bias))
+    pairs = zip(slacks, costs, strict=True)
+    primal = quad / 2 + sum(loss_of(h, cost, rho + tau) for h, cost in pairs)
+    gap = 0 if primal == dual else math.inf
+    if abs(primal) < math.inf and primal != dual and abs(dual) < math.inf:
+        gap = (primal - dual) / max(abs(primal), abs(dual))
+    return Exact(primal, dual, gap, max(slacks))
 
 
 def integers(values: Any) -> tuple[Any, Fraction]:

@@ -217,8 +217,10 @@ def judge(case: Case) -> tuple[str, list[tuple[str, str]]]:
     if case.learner != "sdp" and too_small(solution.gap, case.exact(solution)):
         exact, kept = case.exact(solution), case.exact(solution, same_f=True)
         why = "" if too_small(solution.gap, kept) else " (weights)"
-        more = float(exact.gap - Fraction(solution.gap))
-        told = f"reported {solution.gap:.3g}, exact {more:.3g} more{why}, status {solution.status}"
+        more = f"{float(exact.gap - Fraction(solution.gap)):.3g} more{why}"
+        if exact.primal == math.inf:
+            more = f"infinite, slack {float(exact.slack):.3g}{why}"
+        told = f"reported {solution.gap:.3g}, exact {more}, status {solution.status}"
         found.append(("false gap", told))
     return solution.status, found
 
@@ -280,8 +282,8 @@ def show(seed: int, number: int) -> bool:
         print(f"reported: primal {solution.primal!r}, dual {solution.dual!r}, gap {solution.gap!r}")
         for name, same_f in (("exact", False), ("same f", True)):
             if case.learner != "sdp":
-                primal, dual, gap = map(float, case.exact(solution, same_f))
-                print(f"{name:8}: primal {primal!r}, dual {dual!r}, gap {gap!r}")
+                primal, dual, gap, slack = map(float, case.exact(solution, same_f))
+                print(f"{name:8}: primal {primal!r}, dual {dual!r}, gap {gap!r}, slack {slack!r}")
     return bool(found)
 
 
