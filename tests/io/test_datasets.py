@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -227,4 +228,111 @@ def test_damaged_copies_are_refused(tmp_path, known, text, message):
     known("heart", (3, 1), {-1: 1, 1: 2})
     write(tmp_path, "heart.csv.gz", text)
     with pytest.raises(ValueError, match=message):
+        load("heart", tmp_path)
+
+
+def content(text):
+    return gzip.compress(text.encode())
+
+
+TABLE = content("a,y\n1,1\n2,-1\n3,1\n")
+
+
+@pytest.mark.parametrize(
+    ("inside", "message"),
+    [
+        (b"", "it is empty"),
+        (content(""), "it is empty"),
+        (content("a,y\n"), "it has a header, but no rows"),
+        (TABLE[:-12], "Compressed file ended"),
+        (b"a,y\n1,1\n", "[Nn]ot a gzipped file"),
+        (TABLE[:15] + b"\xff\xff\xff" + TABLE[18:], "."),
+        (content("a,y\n1,0.7\n2,-1\n3,1\n"), "whole numbers, found 0.7 in row 0"),
+        (content("a,y\n1,1\n2,-1\n3,nan\n"), "whole numbers, found nan in row 2"),
+        (content("a,y\n1,1\n2,x\n3,1\n"), "could not convert string 'x'"),
+        (content("a,b,y\n1,1\n2,-1\n3,1\n"), "3 names in the header, but 2 columns"),
+        (gzip.compress(b"a,y\n\xff\xfe,1\n"), "utf-8"),
+    ],
+)
+def test_damaged_tables_are_named(tmp_path, known, inside, message):
+    known("heart", (3, 1), {-1: 1, 1: 2})
+    (tmp_path / "heart.csv.gz").write_bytes(inside)
+    with pytest.raises(ValueError, match=message) as told:
+        load("heart", tmp_path)
+    assert str(tmp_path / "heart.csv.gz") in str(told.value)
+    assert "new copy" in str(told.value)
+
+
+def test_damaged_archives_are_named(tmp_path, known):
+    known("mfeat", (4, 6), {0: 2, 1: 2})
+    path = tmp_path / "mfeat.npz"
+    np.savez_compressed(path, a=np.arange(16.0).reshape(4, 4), b=np.ones((4, 2)), y=[0, 0, 1, 1])
+    whole = path.read_bytes()
+    assert load("mfeat", tmp_path).X.shape == (4, 6)
+    half = len(whole) // 3
+    for inside in (b"", whole[:half], b"PK", whole[:half] + b"\xff" * 9 + whole[half + 9 :]):
+        path.write_bytes(inside)
+        with pytest.raises(ValueError, match=r"mfeat\.npz cannot be read"):
+            load("mfeat", tmp_path)
+    np.savez(path, a=np.ones((4, 6)))
+    with pytest.raises(ValueError, match=r"mfeat\.npz cannot be read: there is no 'y' in it"):
+        load("mfeat", tmp_path)
+    np.savez(path, a=np.ones((4, 6)), y=np.array([0, 0, 1, None]))
+    with pytest.raises(ValueError, match=r"mfeat\.npz cannot be read: Object arrays"):
+        load("mfeat", tmp_path)
+
+
+def test_labels_of_archives_are_whole_numbers(tmp_path, known):
+    known("w8a", (2, 2), {-1: 1, 1: 1})
+    parts = {"indices": [0, 1], "indptr": [0, 1, 2], "shape": (2, 2)}
+    np.savez(tmp_path / "w8a.npz", **parts, y=[0.5, 1.0])
+    with pytest.raises(ValueError, match=r"whole numbers, found 0.5 in row 0"):
+        load("w8a", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": 1, "split": "train"', "line 1 is not JSON"),
+        ('{"id": 1, "split": "train", "topics": [], "title": "A"}', "there is no 'body' in it"),
+        ("5", "line 1 is not a document"),
+        ("", "it is empty"),
+    ],
+)
+def test_damaged_texts_are_named(tmp_path, known, line, message):
+    known("reuters21578_modapte", (1, 2), {})
+    write(tmp_path, "reuters21578_modapte.jsonl.gz", line)
+    with pytest.raises(ValueError, match=f"modapte.jsonl.gz cannot be read: {message}"):
+        load("reuters21578_modapte", tmp_path)
+
+
+def test_files_far_larger_than_the_set_are_not_unpacked(tmp_path):
+    """Half a megabyte of gzip may hold half a gigabyte."""
+    zeros = b"0" * 2**20
+    with gzip.open(tmp_path / "heart.csv.gz", "wb") as out:
+        out.write(b"a,y\n")
+        for _ in range(100):
+            out.write(zeros)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"heart.csv.gz cannot be read: .* more than"):
+            load("heart", tmp_path)
+        np.savez_compressed(tmp_path / "mfeat.npz", a=np.zeros(2**24), y=[0])
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        with pytest.raises(ValueError, match=r"mfeat.npz cannot be read: .* more than"):
+            load("mfeat", tmp_path)
+        assert tracemalloc.get_traced_memory()[1] - before < 2**23
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_file_that_may_not_be_read_is_not_called_damaged(tmp_path, monkeypatch):
+    (tmp_path / "heart.csv.gz").write_bytes(TABLE)
+
+    def refuse(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(gzip, "open", refuse)
+    with pytest.raises(PermissionError, match="Permission denied"):
         load("heart", tmp_path)

@@ -15,75 +15,26 @@ literature leaves them out.
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._core.checks import did_you_mean, some
+from kernelweave._core.checks import did_you_mean
+from kernelweave.io import _files
+from kernelweave.io._files import DataSet as DataSet
 
 VARIABLE = "KERNELWEAVE_DATA"
-
-
-@dataclass(frozen=True, eq=False)
-class DataSet:
-    """Rows, labels, and their description.
-
-    Attributes
-    ----------
-    X : array (n, d)
-        Floats, or objects if columns hold letters or texts. Row numbers into ``graphs`` if the rows
-        are nodes of networks.
-    y : array (n,), or (n, q) of 0 and 1
-        Labels; one column per label if a row can have several.
-    views : {name: columns}
-        Columns of X grouped by what they measure, for ``KernelBank(views=…)``.
-    columns : list of str
-        Names of the columns of X.
-    labels : list of str
-        Names of the columns of a two-dimensional y.
-    train : array of bool or None
-        The training rows, if the set comes with a split.
-    rows : array of str or None
-        Names of the rows.
-    graphs : {name: sparse matrix}
-        Symmetric 0/1 adjacency matrices; column ``name`` of X holds the node of each row.
-    nodes : {name: array of str}
-        Names of the nodes of each graph.
-    origin : str
-        Where the data were found.
-    """
-
-    X: NDArray[Any]
-    y: NDArray[Any]
-    views: dict[str, list[int]]
-    columns: list[str]
-    labels: list[str] = field(default_factory=list)
-    train: NDArray[np.bool_] | None = None
-    rows: NDArray[Any] | None = None
-    graphs: dict[str, Any] = field(default_factory=dict)
-    nodes: dict[str, NDArray[Any]] = field(default_factory=dict)
-    origin: str = ""
-
-    def __repr__(self) -> str:
-        n, d = self.X.shape
-        return f"DataSet({n} rows, {d} columns, views: {some(self.views)}; from {self.origin})"
-
-    def view(self, name: str) -> NDArray[Any]:
-        """The columns of X in one view."""
-        return self.X[:, self.views[name]]
 
 
 def load(name: str, folder: str | os.PathLike[str] | None = None) -> DataSet:
     """The data set of this name; ``names()`` lists those known.
 
-    Raises ``ValueError`` for an unknown name or a copy of the wrong size, and
+    Raises ``ValueError`` for an unknown name, a damaged file or a copy of the wrong size, and
     ``FileNotFoundError``, with advice, if the set is not found anywhere.
     """
     known = _KNOWN.get(name) if isinstance(name, str) else None
@@ -92,7 +43,8 @@ def load(name: str, folder: str | os.PathLike[str] | None = None) -> DataSet:
     tried: list[str] = []
     path = _find(known.file(name), folder, tried)
     if path is not None:
-        return _checked(replace(known.read(path), origin=f"file {path.name}"), name, known)
+        data = _files.read(path, known.reader, known.most)
+        return _checked(replace(data, origin=f"file {path.name}"), name, known)
     if name in _SKLEARN:
         return _checked(replace(_from_sklearn(name), origin="scikit-learn"), name, known)
     if name in _OPENML or name == "mfeat":
@@ -149,109 +101,6 @@ def _find(file: str, folder: str | os.PathLike[str] | None, tried: list[str]) ->
     return path
 
 
-def _table(path: Path) -> DataSet:
-    """Columns of numbers, and labels that are integers."""
-    columns, cells = _cells(path, float)
-    return _plain(cells[:, :-1], cells[:, -1].astype(int), columns)
-
-
-def _letters(path: Path) -> DataSet:
-    """Columns of letters, and labels that are words."""
-    columns, cells = _cells(path, str)
-    return _plain(cells[:, :-1].astype(object), cells[:, -1], columns)
-
-
-def _cells(path: Path, kind: type) -> tuple[list[str], NDArray[Any]]:
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        header = next(lines).strip().split(",")
-        if header[-1] != "y":
-            raise ValueError(f"{path.name}: the last column must be 'y'; found {header[-1]!r}.")
-        return header[:-1], np.loadtxt(lines, dtype=kind, delimiter=",", ndmin=2)
-
-
-def _plain(X: NDArray[Any], y: NDArray[Any], columns: Iterable[Any]) -> DataSet:
-    names = [str(name) for name in columns]
-    return DataSet(X, y, {"all": list(range(len(names)))}, names)
-
-
-def _side_by_side(views: dict[str, NDArray[Any]], y: NDArray[Any]) -> DataSet:
-    ends = np.cumsum([0, *(V.shape[1] for V in views.values())])
-    places = {name: list(range(ends[k], ends[k + 1])) for k, name in enumerate(views)}
-    columns = [f"{name}{j}" for name, V in views.items() for j in range(V.shape[1])]
-    return DataSet(np.hstack([*views.values()], dtype=float), y, places, columns)
-
-
-def _views(path: Path) -> DataSet:
-    """One array per view, all over the same rows, and ``y``."""
-    with np.load(path) as parts:
-        return _side_by_side({key: parts[key] for key in parts.files if key != "y"}, parts["y"])
-
-
-def _tcga(path: Path) -> DataSet:
-    """150 training and 70 test rows; the test rows have no protein view: NaN."""
-    with np.load(path) as parts:
-        y = np.concatenate([parts["y_train"], parts["y_test"]])
-        tests = len(parts["y_test"])
-        views = {}
-        for name in ("mirna", "mrna", "protein"):
-            train = parts[f"{name}_train"]
-            blank = np.full((tests, train.shape[1]), np.nan)
-            test = parts[f"{name}_test"] if f"{name}_test" in parts.files else blank
-            views[name] = np.vstack([train, test])
-    return replace(_side_by_side(views, y), train=np.arange(len(y)) < len(y) - tests)
-
-
-def _ones(path: Path) -> DataSet:
-    """A sparse matrix of ones, stored as row pointers and column numbers."""
-    with np.load(path) as parts:
-        X = np.zeros(tuple(parts["shape"]), dtype=np.int8)
-        X[np.repeat(np.arange(len(X)), np.diff(parts["indptr"])), parts["indices"]] = 1
-        return _plain(X, parts["y"].astype(int), (f"f{j}" for j in range(X.shape[1])))
-
-
-def _texts(path: Path) -> DataSet:
-    """One document per line: title, body, topics, and whether it is for training or test."""
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        documents = [json.loads(line) for line in lines]
-    columns = ["title", "body"]
-    X = np.array([[document[name] for name in columns] for document in documents], dtype=object)
-    topics = sorted({topic for document in documents for topic in document["topics"]})
-    column = {topic: j for j, topic in enumerate(topics)}
-    y = np.zeros((len(X), len(topics)), dtype=np.int8)
-    for row, document in enumerate(documents):
-        y[row, [column[topic] for topic in document["topics"]]] = 1
-    return DataSet(
-        X,
-        y,
-        {"title": [0], "body": [1]},
-        columns,
-        labels=topics,
-        train=np.array([document["split"] == "train" for document in documents]),
-        rows=np.array([str(document["id"]) for document in documents]),
-    )
-
-
-def _networks(path: Path) -> DataSet:
-    """The genes that two networks share, as row numbers into each, and their classes."""
-    from scipy.sparse import csr_array
-
-    with np.load(path) as parts:
-        sources = ("biogrid", "string")
-        nodes = {name: parts[f"{name}_genes"] for name in sources}
-        graphs = {}
-        for name in sources:
-            i, j = parts[f"{name}_edges"].astype(np.int64).T
-            ends = np.concatenate([i, j]), np.concatenate([j, i])
-            n = len(nodes[name])
-            graphs[name] = csr_array((np.ones(len(ends[0])), ends), shape=(n, n))
-        genes, *places = np.intersect1d(*nodes.values(), return_indices=True)
-        labels = [str(label) for label in parts["string_classes"]]
-        y = parts["string_funcat"][places[1]]
-    X = np.column_stack(places).astype(float)
-    views = {name: [k] for k, name in enumerate(sources)}
-    return DataSet(X, y, views, [*sources], labels, None, genes, graphs, nodes)
-
-
 # ---- scikit-learn and OpenML -------------------------------------------------------------------
 
 
@@ -260,7 +109,7 @@ def _from_sklearn(name: str) -> DataSet:
 
     data = getattr(sklearn.datasets, _SKLEARN[name])()
     y = np.where(data.target == 0, 1, -1) if name == "wdbc" else data.target
-    return _plain(data.data, y, data.feature_names)
+    return _files.plain(data.data, y, data.feature_names)
 
 
 def _from_openml(name: str) -> DataSet:
@@ -270,10 +119,10 @@ def _from_openml(name: str) -> DataSet:
     frame, words = frame[complete], target[complete]
     if signs is None:
         X = frame.to_numpy(dtype=object)
-        return _plain(X, words, frame.columns)
+        return _files.plain(X, words, frame.columns)
     numbers = [_as_numbers(frame[column]) for column in frame.columns]
     y = np.array([signs.get(word, 0) for word in words])
-    return _plain(np.column_stack(numbers), y, frame.columns)
+    return _files.plain(np.column_stack(numbers), y, frame.columns)
 
 
 def _as_numbers(column: Any) -> NDArray[np.float64]:
@@ -291,7 +140,7 @@ def _mfeat_from_openml() -> DataSet:
         if len(labels) != 2000 or (labels != np.repeat(labels[::200], 200)).any():
             raise ValueError("mfeat: the rows on OpenML are in a different order than at UCI.")
     views = {name: frame.to_numpy(dtype=float) for name, (frame, _) in found.items()}
-    return _side_by_side(views, np.repeat(np.arange(10), 200))
+    return _files.side_by_side(views, np.repeat(np.arange(10), 200))
 
 
 def _fetch(known: str) -> tuple[Any, NDArray[Any]]:
@@ -306,12 +155,19 @@ def _fetch(known: str) -> tuple[Any, NDArray[Any]]:
 
 
 class _Known(NamedTuple):
-    """Rows, columns, label counts, and the reader and extension of the file."""
+    """Rows, columns, label counts, and the reader, extension and width of the file."""
 
     shape: tuple[int, int]
     counts: dict[Any, int]
-    read: Callable[[Path], DataSet] = _table
+    reader: Callable[[Path, int], DataSet] = _files.table
     ending: str = "csv.gz"
+    width: int = 0  # bytes of a row at most; by default 40 for each cell
+
+    @property
+    def most(self) -> int:
+        """Bytes that the content of the file takes at most, with room for names."""
+        rows, columns = self.shape
+        return 2**16 + (rows + 1) * (self.width or 40 * (columns + 1))
 
     def file(self, name: str) -> str:
         return f"{name}.{self.ending}"
@@ -334,7 +190,7 @@ _KNOWN: dict[str, _Known] = {
     "german_numeric": _two(1000, 24, 700, 300),
     "splice_libsvm_train": _two(1000, 60, 483, 517),
     "splice_libsvm_test": _two(2175, 60, 1044, 1131),
-    "splice_uci_letters": _Known((3190, 60), {"EI": 767, "IE": 768, "N": 1655}, _letters),
+    "splice_uci_letters": _Known((3190, 60), {"EI": 767, "IE": 768, "N": 1655}, _files.letters),
     "fourclass_scale": _two(862, 2, 555, 307),
     "musk1": _two(476, 166, 269, 207),
     "colon_cancer_libsvm": _two(62, 2000, 40, 22),
@@ -345,19 +201,22 @@ _KNOWN: dict[str, _Known] = {
     "adult_a6a": _two(11220, 123, 8528, 2692),
     "adult_a9a_train": _two(32561, 123, 24720, 7841),
     "adult_a9a_test": _two(16281, 123, 12435, 3846),
-    "w8a": _two(49749, 300, 48270, 1479, _ones, "npz"),
-    "mfeat": _Known((2000, 649), dict.fromkeys(range(10), 200), _views, "npz"),
-    "mv_webkb": _Known((1051, 4840), {1: 230, 2: 821}, _views, "npz"),
+    "w8a": _two(49749, 300, 48270, 1479, _files.ones, "npz"),
+    "mfeat": _Known((2000, 649), dict.fromkeys(range(10), 200), _files.views, "npz"),
+    "mv_webkb": _Known((1051, 4840), {1: 230, 2: 821}, _files.views, "npz"),
     "tcga_breast_mixomics": _Known(
-        (220, 526), {"Basal": 66, "Her2": 44, "LumA": 110}, _tcga, "npz"
+        (220, 526), {"Basal": 66, "Her2": 44, "LumA": 110}, _files.tcga, "npz"
     ),
     "reuters21578_modapte": _Known(
         (12902, 2),
         {"earn": 3964, "acq": 2369, "money-fx": 717, "grain": 582, "crude": 578, "trade": 486},
-        _texts,
+        _files.texts,
         "jsonl.gz",
+        10_000,
     ),
-    "yeast_networks": _Known((2310, 2), {"01": 840, "10": 565, "11": 583}, _networks, "npz"),
+    "yeast_networks": _Known(
+        (2310, 2), {"01": 840, "10": 565, "11": 583}, _files.networks, "npz", 100_000
+    ),
     "digits": _Known((1797, 64), {0: 178, 1: 182, 2: 177}),
     "iris": _Known((150, 4), {0: 50, 1: 50, 2: 50}),
     "wine": _Known((178, 13), {0: 59, 1: 71, 2: 48}),
