@@ -191,9 +191,10 @@ def test_solutions_carry_this_certificate(problem: Problem, learner: str) -> Non
             problem.K, problem.y, found.weights, found.coef, found.bias,
             C=problem.C, loss=loss, dual_alpha=found.dual_alpha,
         )  # fmt: skip
-        assert again.primal == pytest.approx(found.primal, rel=1e-9)
-        assert again.dual == pytest.approx(found.dual, rel=1e-9)
-        assert again.gap == pytest.approx(found.gap, abs=2e-9)
+        # those of ``learn`` may be charged for rounding, by a hundredth of tol
+        assert again.primal == pytest.approx(found.primal, rel=1e-6)
+        assert again.dual == pytest.approx(found.dual, rel=1e-6)
+        assert again.gap <= found.gap + 1e-13
 
 
 def test_solutions_carry_this_certificate_with_other_options() -> None:

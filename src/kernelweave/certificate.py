@@ -10,14 +10,14 @@ the weight set: max_m q_m on the simplex, and for signed weights an upper bound 
 
     max { d·q :  Σ_m d_m K_m ⪰ 0,  Σ_m d_m tr K_m = c }.
 
-Both are computed in double precision. What weights of either sign cancel is charged to them; under
-weights ≥ 0 the rounding of f, about 1e-16 Σ_j |K(d)_ij coef_j| in row i, is charged to hard margins
-alone: elsewhere it moves the primal by C times as much a row, which shows where C times the
-diagonal of K(d) is 10⁷ or more.
+Rounding is charged to both, with sums in extended precision: the optimum lies between them in
+exact arithmetic, for the kernels as they are stored. Under a hard margin a slack within rounding
+counts as none.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,12 +30,14 @@ from kernelweave._core.tolerances import EPS, NEGATIVITY, SUM_ROUNDING
 from kernelweave._core.types import Array
 from kernelweave._solvers.signed.semidefinite_set import Joint
 from kernelweave._solvers.signed.support import support
-from kernelweave.machines.evaluator import cancellation, machine_of
+from kernelweave.machines.certified import LAST, quad_bound
+from kernelweave.machines.evaluator import machine_of
 from kernelweave.problems.dual_qp import DualQP, relative_gap
 from kernelweave.problems.problem import Problem, make_formulation
 from kernelweave.problems.weight_sets import WeightSet, norm
 from kernelweave.stacks.defaults import as_stack
-from kernelweave.stacks.protocol import CombinedKernel, Stack
+from kernelweave.stacks.protocol import Stack
+from kernelweave.stacks.rounding import fine_values, quad_bounds
 
 
 @dataclass(frozen=True)
@@ -121,9 +123,8 @@ def certify(
         check_weights(d, problem.weight_set)
     coefs = [check_vector("coef", w, whole.n) for w in _machines(coef, count)]
     biases = [check_finite("bias", b) for b in _machines(bias, count)]
-    K = whole.combined(d)
     triples = zip(problem.qps, coefs, biases, strict=True)
-    primal = sum(_primal(problem, qp, K, d, w, b) for qp, w, b in triples)
+    primal = sum(_primal(problem, qp, d, w, b) for qp, w, b in triples)
     machine = machine_of(problem)
     if dual_alpha is None:
         v = machine.feasible(
@@ -134,29 +135,42 @@ def certify(
     else:
         alpha = [check_vector("dual_alpha", a, whole.n) for a in _machines(dual_alpha, count)]
         v = machine.from_alpha(np.stack(alpha)[:, problem.rows].reshape(_shape(count)))
-    q = machine.quad_forms(problem.stack, v)
+    v = machine.clipped(v)
+    q = _quads(problem, machine.coefficients(v))
     most = _signed_support(problem, q, d) if signed else problem.weight_set.support(q)
-    if d.min() < 0.0:
-        most += float(np.abs(v) @ cancellation(problem.stack, d, v))
-    linear = machine.dual_linear(v)
     if dual_alpha is None and count == 1:
         v, most = _best_multiple(problem.qp, v, most)
-        linear = machine.dual_linear(v)
-    return Certificate(primal, linear - 0.5 * most)
+    return Certificate(primal, _dual(problem, v, most))
 
 
 def certify_given(
     problem: Problem, weights: Array, coef: Array, bias: float | Array, dual_alpha: Array
 ) -> Certificate:
     """The machine alone, at weights taken as given."""
-    K, machine = problem.stack.combined(weights), machine_of(problem)
-    count, rows = len(problem.qps), problem.rows
-    v = machine.from_alpha(dual_alpha[..., rows])
-    quad = machine.judge(K, v, None).quad
+    machine, count = machine_of(problem), len(problem.qps)
+    v = machine.clipped(machine.from_alpha(dual_alpha[..., problem.rows]))
+    most = sum(
+        quad_bound(w, fine_values(problem.stack, weights, w)) for w in machine.coefficients(v)
+    )
     triples = zip(problem.qps, _machines(coef, count), _machines(bias, count), strict=True)
-    whole = problem.whole.combined(weights)
-    primal = sum(_primal(problem, qp, whole, weights, w, float(b)) for qp, w, b in triples)
-    return Certificate(primal, machine.dual_linear(v) - 0.5 * quad)
+    primal = sum(_primal(problem, qp, weights, w, float(b)) for qp, w, b in triples)
+    return Certificate(primal, _dual(problem, v, most))
+
+
+def _quads(problem: Problem, coefficients: list[Array]) -> Array:
+    """Upper bounds of all vᵀK_m v, summed over machines."""
+    stack, ones = problem.stack, np.ones(problem.stack.m)
+    plain = [quad_bounds(stack, ones, w, stack.quad_forms(w), True) for w in coefficients]
+    return np.sum(plain, axis=0)
+
+
+def _dual(problem: Problem, v: Array, most: float) -> float:
+    """The dual value in exact arithmetic, where the quadratic part is at most ``most``."""
+    scale, stack = problem.weight_set.scale, problem.stack
+    largest = float((scale * stack.diagonals().max(axis=1)).max()) * stack.m
+    slope = math.sqrt(max(largest * most, 0.0))
+    linear = machine_of(problem).dual_floor(v, slope)
+    return linear - 0.5 * most - LAST * (abs(linear) + most)
 
 
 def _shape(count: int) -> tuple[int, ...]:
@@ -169,28 +183,18 @@ def _machines(values: Any, count: int) -> Sequence[Any]:
     return [values] if count == 1 else list(values)
 
 
-def _primal(
-    problem: Problem, qp: DualQP, K: CombinedKernel, d: Array, w: Array, bias: float
-) -> float:
-    """The primal value of one machine, what cancels charged to it."""
-    whole, rows = problem.whole, problem.rows
-    f = K @ w
-    quad, rounding = max(float(w @ f), 0.0), 0.0
-    if qp.is_hard:  # terms of f far larger than f leave it few digits
-        rounding = 8.0 * EPS * _largest_sum(K, w)
-    if d.min() < 0.0:  # so do weights that cancel
-        error = cancellation(whole, d, w)
-        quad += float(np.abs(w) @ error)
-        f[rows] -= 0.0 if qp.is_hard else np.sign(qp.linear) * error[rows]
-    return qp.primal_value(f[rows], bias, quad, rounding)
+def _primal(problem: Problem, qp: DualQP, d: Array, w: Array, bias: float) -> float:
+    """The primal value of one machine, in exact arithmetic but for hard margins.
 
-
-def _largest_sum(K: CombinedKernel, w: Array) -> float:
-    """max_i Σ_j |K_ij w_j|, or a bound of it by |K_ij| ≤ √(K_ii K_jj)."""
-    if K.is_dense:
-        return float((np.abs(K.dense()) @ np.abs(w)).max())
-    s = np.sqrt(np.maximum(K.diagonal(), 0.0))
-    return float(s.max() * (s @ np.abs(w)))
+    There a slack within rounding is none.
+    """
+    rows, values = problem.rows, fine_values(problem.whole, d, w)
+    f, error, quad = values.f[rows], values.error[rows], quad_bound(w, values)
+    if qp.is_hard:
+        rounding = float(error.max()) + 8.0 * EPS * float(np.abs(f).max())
+        return qp.primal_value(f.astype(float), bias, quad, rounding)
+    primal = qp.primal_bound(f, error, bias, quad)
+    return primal + LAST * abs(primal)
 
 
 def _signed_support(problem: Problem, q: Array, d: Array) -> float:

@@ -26,6 +26,7 @@ from kernelweave.progress import Progress, TimeUp
 from kernelweave.solution import Solution
 
 _GIVEN = ("none", "alignment")  # objectives that take the weights as given
+_NOTICED = 0.01  # share of the tolerance from which on rounding is worth extended precision
 _ADVICE = {
     "max_time": "allow more max_time, or raise {}",
     "rounding": "rounding alone is more than that, since C times the diagonal of the kernels is "
@@ -148,9 +149,11 @@ class _Run:
         """Whether they are in exact arithmetic; the incumbent then holds bounds that are."""
         if not self._near():
             return False
+        plain = self.incumbent.gap
         for fine in (False, True):
             point, bound = self._certified(fine)
-            if relative_gap(point.primal, bound.value) <= self.tol:
+            gap = relative_gap(point.primal, bound.value)
+            if gap <= self.tol and (fine or gap - plain <= _NOTICED * self.tol):
                 self.incumbent.settle(point, bound)
                 return True
         return False

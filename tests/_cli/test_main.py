@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -112,3 +114,50 @@ def test_as_a_module():
         [sys.executable, "-m", "kernelweave", "--version"], capture_output=True, text=True
     )
     assert found.stdout == f"kernelweave {kernelweave.__version__}\n"
+
+
+@pytest.mark.parametrize("seed", ["-1", "x", "1.5", ""])
+def test_seeds_are_whole_numbers(seed, capsys):
+    with pytest.raises(SystemExit) as done:
+        cli.main(["demo", "--seed", seed])
+    assert done.value.code == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.endswith(f"argument --seed: must be a whole number ≥ 0, found {seed!r}")
+
+
+def shell(command):
+    """Exit code and standard error of a command line, with a short demo."""
+    code = (
+        "import sys; from kernelweave._cli import demo, main;"
+        "demo.run = lambda seed: [demo._say('line') for _ in range(9)];"
+        "sys.exit(main.main(sys.argv[1:]))"
+    )
+    words = ["bash", "-c", f'"$1" -c "$2" {command}', "bash", sys.executable, code]
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(words, capture_output=True, text=True, env=env)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+@pytest.mark.parametrize("command", ["demo", "--version", "--help", "demo --help"])
+def test_standard_output_that_is_full_or_closed(command):
+    code, told = shell(f"{command} > /dev/full")
+    assert (code, told) == (1, "kernelweave: standard output: No space left on device\n")
+    code, told = shell(f"{command} >&-")
+    assert (code, told) == (1, "kernelweave: standard output is closed\n")
+    assert shell(f"{command} >&- 2>&-") == (1, "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="bash")
+def test_a_reader_that_is_gone():
+    code, told = shell("demo | (exec 0<&-; sleep 1); exit ${PIPESTATUS[0]}")
+    assert (code, told) == (1, "")
+
+
+def test_errors_of_files_name_them(monkeypatch, capsys):
+    def missing(seed):
+        open("/nowhere/data.csv")
+
+    monkeypatch.setattr(demo, "run", missing)
+    assert cli.main(["demo"]) == 1
+    assert capsys.readouterr().err == "kernelweave: /nowhere/data.csv: No such file or directory\n"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelweave.solving import _open
 from kernelweave.machines.evaluator import Evaluator
 from kernelweave.machines.incumbent import Incumbent
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.problem import Formulation, Problem
 from kernelweave.problems.weight_sets import WeightSet
 from kernelweave.progress import Progress
+from kernelweave.solving import _open
 from kernelweave.stacks.defaults import as_stack
 
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from kernelweave import Gaussian, KernelBank, Linear, MKLClassifier
+from kernelweave import (
+    Gaussian,
+    KernelBank,
+    Linear,
+    MKLClassifier,
+    TransductiveMKLClassifier,
+)
 
 rng = np.random.default_rng(5)
 X = rng.normal(size=(80, 4))
@@ -149,3 +157,79 @@ def test_a_kernel_that_is_not_finite_at_prediction():
     for method in (model.predict, model.decision_function, model.combined_kernel):
         with pytest.raises(ValueError, match="Kernel 'mine' is not finite"):
             method(strange)
+
+
+def test_a_dict_of_tables():
+    views = {"a": X[:, :2], "b": X[:, 2:]}
+    told = r"one table.*found dict with 'a', 'b'.*pandas\.concat.*axis=1.*views="
+    with pytest.raises(TypeError, match=told):
+        MKLClassifier().fit(views, Y)
+    with pytest.raises(TypeError, match=told):
+        TransductiveMKLClassifier().fit(views, Y)
+    with pytest.raises(TypeError, match=told):
+        fit().predict(views)
+
+
+@pytest.fixture(scope="module")
+def sparse():
+    """A model that gives column d no weight, and does not read b, c and note."""
+    table = pd.DataFrame(X, columns=[*"abcd"]).assign(note="word")
+    bank = KernelBank([Linear()], views={"a": ["a"], "d": ["d"]})
+    model = MKLClassifier(bank, C=0.1).fit(table, X[:, 0] > 0.0)
+    assert model.weights_[1] == 0.0
+    return model, table
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.nan, r"NaN or infinity in column 'd' \(1 NaN\)"),
+        (np.inf, r"NaN or infinity in column 'd' \(1 infinity\)"),
+        (None, "column 'd'"),
+        ("high", "Column 'd' of X does not hold numbers"),
+    ],
+)
+def test_columns_of_kernels_without_weight_are_checked_too(sparse, value, message):
+    """As SVC does: else bad rows would be noticed or not by the luck of the weights."""
+    model, table = sparse
+    spoilt = table.astype(object)
+    spoilt.loc[5, "d"] = value
+    for method in (model.predict, model.decision_function, model.combined_kernel):
+        with pytest.raises(ValueError, match=message):
+            method(spoilt)
+    back = pickle.loads(pickle.dumps(model))
+    with pytest.raises(ValueError, match=message):
+        back.predict(spoilt)
+
+
+def test_columns_that_no_kernel_reads_may_hold_anything(sparse):
+    model, table = sparse
+    expected = model.decision_function(table)
+    for note in (np.nan, None, "other", 3.0):
+        assert np.array_equal(model.decision_function(table.assign(note=note)), expected)
+
+
+def test_columns_that_were_constant_in_fit_are_checked_too():
+    table = X.copy()
+    table[:, 3] = 1.0
+    bank = KernelBank([Linear()], views="each")
+    with pytest.warns(UserWarning, match="left out"):
+        model = MKLClassifier(bank).fit(table, Y)
+    table[0, 3] = np.nan
+    with pytest.raises(ValueError, match="column 'x3'"):
+        model.predict(table)
+
+
+def test_words_that_a_kernel_without_weight_reads():
+    """Kernels on words take what they took in fit."""
+
+    def same(A, B):
+        return (A[:, :1] == B[:, :1].T).astype(float)
+
+    rows = np.column_stack([X[:, 0], np.where(np.arange(80) % 2, "p", "q")]).astype(object)
+    rows[:, 0] = X[:, 0]
+    kernels = [("number", Linear(), [0]), ("word", same, [1])]
+    model = MKLClassifier(kernels, C=0.1).fit(rows, X[:, 0] > 0.0)
+    assert model.weights_[1] == 0.0
+    rows[0, 1] = "new"
+    assert model.predict(rows).shape == (80,)

@@ -13,7 +13,9 @@ import pytest
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
 
 from kernelweave import KernelBank, MKLClassifier, learn, regularization_path
 from kernelweave.inspection.plotting import (
@@ -362,3 +364,33 @@ def test_bad_input_is_named(fits, call, message):
     with pytest.raises(ValueError, match=message):
         call(fits["newton"])
     assert not plt.get_fignums()
+
+
+class Other:
+    """A model of another library, with attributes of our names."""
+
+    history = SimpleNamespace(history={"loss": [1.0]})
+    weights = "uniform"
+
+
+class Keras(Other):
+    history = {"loss": [1.0]}  # noqa: RUF012
+
+
+@pytest.mark.parametrize("plot", EVERY)
+@pytest.mark.parametrize(
+    "foreign",
+    [SVC(), RandomForestClassifier(), MKLClassifier(), Other(), Keras(), None, "model"],
+    ids=lambda model: type(model).__name__,
+)
+def test_foreign_models(plot, foreign):
+    with pytest.raises(TypeError, match="expected a Solution"):
+        plot(foreign)
+    with pytest.raises(TypeError, match="expected a Solution"):
+        plot_weight_path([foreign], [1.0])
+    assert plt.get_fignums() == []
+
+
+def test_a_path_of_one_fit(fits):
+    with pytest.raises(TypeError, match=r"solutions must be a list of fits, found Solution"):
+        plot_weight_path(fits["newton"], [1.0])

@@ -7,7 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
 
 from kernelweave import KernelBank, MKLClassifier, learn
 from kernelweave.inspection.report import (
@@ -91,3 +93,32 @@ def test_what_cannot_be_read(report):
         report(MKLClassifier())
     with pytest.raises(TypeError, match=r"found a Pipeline: pass its last step, pipeline\[-1\]"):
         report(make_pipeline(MKLClassifier()))
+
+
+@pytest.mark.parametrize("report", [certificate, weights_by_kernel, weights_by_view])
+@pytest.mark.parametrize(
+    "foreign",
+    [SVC(), SVC, MKLClassifier, None, 3.0, "model", {}, [MKLClassifier()], np.ones(3)],
+    ids=str,
+)
+def test_foreign_models(report, foreign):
+    with pytest.raises(TypeError, match=r"must be a fitted MKLClassifier.*found "):
+        report(foreign)
+
+
+@pytest.mark.parametrize("report", [certificate, weights_by_kernel, weights_by_view])
+def test_searches(report):
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    search = GridSearchCV(MKLClassifier(), {"C": [1.0]}, cv=2)
+    with pytest.raises(TypeError, match="found a GridSearchCV: pass its best_estimator_"):
+        report(search)
+    with pytest.raises(TypeError, match="found a GridSearchCV: pass its best_estimator_"):
+        report(search.fit(X, X[:, 0] > 0))
+    assert report(search.best_estimator_)
+
+
+@pytest.mark.parametrize("report", [weights_by_kernel, weights_by_view])
+def test_a_solution_has_no_names(report):
+    X = np.linspace(-1.0, 1.0, 20)
+    with pytest.raises(TypeError, match=r"must be a fitted MKLClassifier.*found Solution"):
+        report(learn(np.outer(X, X)[None], np.sign(X)))

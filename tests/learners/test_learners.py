@@ -341,7 +341,8 @@ def test_history(learner: str) -> None:
     for name in ("objective", "gap", "seconds", "n_svm_solves"):
         assert history[name].shape == (found.n_iter,), name
     assert (history["weights"].sum(axis=1) == pytest.approx(1.0, abs=1e-9)) is True
-    assert (np.diff(history["objective"]) <= 0.0).all()  # the best so far
+    falls = np.diff(history["objective"])
+    assert (falls <= 1e-9 * found.primal).all()  # the best so far; rounding charged to the last
     narrow = history["gap"][history["gap"] <= 1.0]  # above 1 the dual bound is negative still
     assert narrow.size >= 2 and (np.diff(narrow) <= 1e-12).all()
     assert (np.diff(history["seconds"]) >= 0.0).all() and history["seconds"][0] > 0.0

@@ -241,7 +241,7 @@ def test_gradient_method_agrees_and_is_quick(cancer):
                     K, y, C=C, learner=Radius("gradient"), weight_norm=norm, tol=1e-4, max_iter=200
                 )
             history = plain.history
-            assert np.all(np.diff(history["objective"]) <= 0.0)
+            assert np.all(np.diff(history["objective"]) <= 1e-9 * plain.objective)
             assert best.objective <= plain.objective * (1 + 1e-6)
             close = np.flatnonzero(history["objective"] <= best.objective * (1 + 1e-3))
             evaluations.append(history["n_svm_solves"][close[0]])

@@ -549,9 +549,9 @@ def test_bad_input_is_named() -> None:
             theory.optimal_weights(made, alpha, eps1=-1)),
         (r"eta must be nonnegative", lambda:
             theory.sparser_weights(made, alpha, -eta, eps2=0.1)),
-        (r"eta must .* Σ d_j² η_j = 1, found a least of 0 and a sum of 0", lambda:
+        (r"eta must .* Σ d_j² η_j = 1, found a smallest weight of 0 and a sum of 0", lambda:
             theory.sparser_weights(make_problem(K, y, C=1.0), alpha, 0 * eta, eps2=0.1)),
-        (r"eta must .* Σ d_j² η_j = 1, found a least of 2 and a sum of 10", lambda:
+        (r"eta must .* Σ d_j² η_j = 1, found a smallest weight of 2 and a sum of 10", lambda:
             theory.sparser_weights(make_problem(K, y, C=1.0), alpha, 10 * eta, eps2=0.1)),
         (r"alpha must have shape \(30,\)", lambda:
             theory.attained_optimality(made, ones, eta)),
@@ -568,7 +568,7 @@ def test_rows_without_a_label() -> None:
     """The machine is over the others; α has a zero for each row that has none."""
     problem = dense(0)
     y = np.where(np.arange(30) % 5 == 0, 0.0, problem.y)
-    found = learn(problem.K, y, learner="skm", trace=3.0, tol=1e-6)
+    found = learn(problem.K, y, learner="skm", trace=3.0, tol=1e-8)
     form = theory.paper_form(found)
     assert (form.alpha[y == 0.0] == 0.0).all() and form.alpha.sum() > 0.0
     assert form.alpha.sum() - 0.5 * form.gamma**2 == pytest.approx(found.primal, rel=1e-4)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
 from typing import Any, Self
@@ -18,7 +19,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kernelweave._core.checks import shown
+from kernelweave import __version__
+from kernelweave._core.checks import shown, some
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave.banks.bank import KernelBank
@@ -300,15 +302,15 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
             del self.radius_
         spread = [bank.spread(weights) for weights in solution.history["weights"]]
         self.history_ = {**solution.history, "weights": np.array(spread)}
+        self._numeric_columns = _numeric_columns(bank)
         active = np.flatnonzero(self.weights_)
         self.bank_ = bank.compact(active, self.support_)
         self._training_bank = bank.compact(active)  # for combined_kernel; not pickled
 
     def decision_function(self, X: Any) -> Array:
         """f(x) for every row of X, shape (n_new,); positive for ``classes_[1]``."""
-        check_is_fitted(self)
-        self._check_columns(X)
-        values = self.bank_.decision(X, self.weights_, self.dual_coef_[0])
+        table = self._read(X)
+        values = self.bank_.decision(table, self.weights_, self.dual_coef_[0])
         return values + self.intercept_[0]
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -331,17 +333,43 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
                 "of a fitted model leave out; bank_.cross(X, weights_) is the kernel against the "
                 "support rows."
             )
+        return self._training_bank.cross(self._read(X), self.weights_)
+
+    def _read(self, X: Any) -> Table:
+        """New rows; what a numeric kernel read in ``fit`` must be numbers, whatever its weight."""
+        check_is_fitted(self)
         self._check_columns(X)
-        return self._training_bank.cross(X, self.weights_)
+        table = Table.read(X)
+        table.floats(self._numeric_columns)
+        return table
 
     def _check_columns(self, X: Any, *y: Any) -> None:
         """Check the number and names of columns and the presence of y; the bank checks the rest."""
+        if isinstance(X, Mapping):
+            raise TypeError(
+                f"X must be one table, found {type(X).__name__} with {some(map(repr, X))}. Join "
+                "tables of the same rows, pandas.concat(frames, axis=1), and name the columns of "
+                "each view in KernelBank(views={name: columns})."
+            )
         if getattr(X, "ndim", 2) == 2:
             validate_data(self, X, *y, reset=bool(y), skip_check_array=True)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_training_bank"}
+        state = {**super().__getstate__(), "_kernelweave_version": __version__}
+        state.pop("_training_bank", None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        version = state.pop("_kernelweave_version", None)
+        if version != __version__:
+            saved = f"kernelweave {version}" if version else "an unknown version of kernelweave"
+            warn(
+                f"This {type(self).__name__} was saved by {saved}, but this is kernelweave "
+                f"{__version__}: it may fail or predict otherwise. Fit it again, or load it with "
+                "the version that saved it.",
+            )
+        super().__setstate__(state)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "bank_")
@@ -358,12 +386,38 @@ def as_bank(kernels: Any) -> KernelBank:
     return kernels if isinstance(kernels, KernelBank) else KernelBank(kernels)
 
 
-def check_readable(model: Any) -> None:
-    """Raise an error, before a report, if the model is a pipeline or not fitted."""
-    if hasattr(model, "steps"):
-        raise TypeError(f"found a {type(model).__name__}: pass its last step, pipeline[-1]")
+def check_readable(name: str, model: Any, needs: tuple[str, ...], other: str = "") -> None:
+    """Raise an error, before a report, if the model is none of ours or not fitted.
+
+    ``needs``: the attributes that the report reads; ``other``: what it can read beside a model.
+    """
     if isinstance(model, MKLClassifier):
         check_is_fitted(model)
+    elif isinstance(model, type) or not all(hasattr(model, need) for need in needs):
+        found = shown(model)
+        if hasattr(model, "steps"):
+            found = f"a {type(model).__name__}: pass its last step, pipeline[-1]"
+        elif hasattr(model, "param_grid") or hasattr(model, "best_estimator_"):
+            found = f"a {type(model).__name__}: pass its best_estimator_"
+        raise TypeError(
+            f"{name} must be a fitted MKLClassifier or TransductiveMKLClassifier{other}, "
+            f"found {found}"
+        )
+
+
+def _numeric_columns(bank: FittedBank) -> list[int]:
+    """Columns that numeric kernels read.
+
+    Dropped members have lost their kernel: of theirs, those that held finite numbers.
+    """
+    read: set[int] = set()
+    for member in bank.members:
+        if member.kernel is None:
+            finite = bank.table.numeric & np.isfinite(bank.table.numbers).all(axis=0)
+            read.update(column for column in member.view.columns if finite[column])
+        elif member.kernel.numeric:
+            read.update(member.view.columns)
+    return sorted(read)
 
 
 def _takes_strings(kernels: Any) -> bool:

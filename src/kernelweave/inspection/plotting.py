@@ -147,6 +147,8 @@ def plot_weight_path(
     -------
     matplotlib axes
     """
+    if not isinstance(solutions, Iterable) or _is_one(solutions):
+        raise TypeError(f"solutions must be a list of fits, found {_told(solutions)}")
     fits = list(solutions)
     values = np.asarray(Cs, dtype=float)
     if not fits:
@@ -222,7 +224,7 @@ def _named(solutions: Any) -> list[tuple[str | None, Any]]:
     """Pairs (name or None, fit)."""
     if isinstance(solutions, Mapping):
         found: list[tuple[str | None, Any]] = [(str(k), fit) for k, fit in solutions.items()]
-    elif isinstance(solutions, Iterable):
+    elif isinstance(solutions, Iterable) and not _is_one(solutions):
         found = [(None, fit) for fit in solutions]
     else:
         found = [(None, solutions)]
@@ -231,9 +233,14 @@ def _named(solutions: Any) -> list[tuple[str | None, Any]]:
     return found
 
 
+def _is_one(fit: Any) -> bool:
+    """Whether this is one model or a word, although it can be iterated over."""
+    return isinstance(fit, str) or hasattr(fit, "get_params")
+
+
 def _history(fit: Any) -> Mapping[str, Array]:
     history = getattr(fit, "history_", getattr(fit, "history", None))
-    if not isinstance(history, Mapping):
+    if not isinstance(history, Mapping) or not {"gap", "weights"} <= history.keys():
         raise TypeError(f"expected a Solution or a fitted estimator, found {_told(fit)}")
     if len(history["gap"]) == 0:
         raise ValueError("the history of the fit is empty")
@@ -245,9 +252,11 @@ def _weights(fit: Any) -> Array:
     try:
         weights = np.asarray(given, dtype=float)
     except (TypeError, ValueError):
+        weights = np.empty(())
+    if weights.ndim == 0:
         raise TypeError(
             f"expected a Solution, a fitted estimator or an array of weights, found {_told(fit)}"
-        ) from None
+        )
     if weights.ndim != 1 or weights.size == 0:
         raise ValueError(f"weights must have shape (m,), found {weights.shape}")
     if not np.isfinite(weights).all():

@@ -13,7 +13,7 @@ SHOWN = 5e-4  # weights below this round to 0.000
 
 def weights_by_kernel(model: MKLClassifier) -> str:
     """One line with a bar per kernel with a weight, the heaviest first."""
-    check_readable(model)
+    check_readable("model", model, ("weights_", "kernel_names_"))
     rows = [
         (str(name), float(weight))
         for name, weight in zip(model.kernel_names_, model.weights_, strict=True)
@@ -28,7 +28,7 @@ def weights_by_kernel(model: MKLClassifier) -> str:
 
 def weights_by_view(model: MKLClassifier) -> str:
     """One line with a bar per view: the sum of its kernels' weights."""
-    check_readable(model)
+    check_readable("model", model, ("weights_", "bank_"))
     sums: dict[str, float] = {}
     for view, weight in zip(model.bank_.views, model.weights_, strict=True):
         sums[view] = sums.get(view, 0.0) + float(weight)
@@ -53,8 +53,11 @@ def bars(rows: Iterable[tuple[str, float]]) -> str:
 
 def certificate(fitted: MKLClassifier | Solution) -> str:
     """The bounds of a model or a solution, and what they prove in words."""
-    check_readable(fitted)
-    solution = fitted.solution_ if isinstance(fitted, MKLClassifier) else fitted
+    if isinstance(fitted, Solution):
+        solution = fitted
+    else:
+        check_readable("fitted", fitted, ("solution_",), " or a Solution")
+        solution = fitted.solution_
     given = solution.extras.get("given_weights", False)
     return (
         f"objective reached   {solution.primal:.6g}\n"

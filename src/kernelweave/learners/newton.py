@@ -16,7 +16,7 @@ import numpy as np
 
 from kernelweave._core.tolerances import LEAST_PROXIMAL, SOFT
 from kernelweave._core.types import Array
-from kernelweave._solvers.bundle.cuts import Cuts, inner_tol
+from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
 from kernelweave._solvers.bundle.descent import Descent
 from kernelweave.learners.alternate import Alternate
 from kernelweave.learners.base import Learner, Step, first_point
@@ -24,6 +24,8 @@ from kernelweave.learners.simple import descent_step
 from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Incumbent
 from kernelweave.machines.machine import Look
+
+_PATIENCE = 12  # steps without a smaller gap after which the bundle goes on alone
 
 
 class Newton(Learner):
@@ -71,11 +73,14 @@ class Newton(Learner):
             yield Step("simple" if self.mixed else "multiplicative")
             if not falls:
                 break
-        while True:
+        while state.stale < _PATIENCE:
             gap = incumbent.gap
             state.step()
             yield Step("newton")
             state.adapt(incumbent.gap <= 0.8 * gap)
+        state.cuts.complete()
+        for _ in descend(state.cuts):  # on a kink, only other weights bring other solutions
+            yield Step("bundle")
 
     def _first_step(self, evaluator: Evaluator, center: _Seen, close: float) -> Point:
         if self.mixed:

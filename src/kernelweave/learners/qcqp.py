@@ -99,12 +99,11 @@ class _Program:
         entering = largest[price[largest] > top]
         for k in entering:
             every = np.arange(self.stack.n)
-            K = self.stack.block(int(k), every, every)
-            s = self.scale[k]
+            K = self.scale[k] * self.stack.block(int(k), every, every)
             size = float(np.diagonal(K).max())
-            drop = np.clip(self.least / s, SUM_ROUNDING * len(K) * size, 1e-5 * size)
+            drop = np.clip(self.least, SUM_ROUNDING * len(K) * size, 1e-5 * size)
             self.kernels.append(int(k))
-            self.factors.append(np.sqrt(s) * factor(K, drop))
+            self.factors.append(factor(K, drop))
         self.outside[entering] = False
         return entering.size > 0
 

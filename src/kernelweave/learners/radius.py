@@ -149,24 +149,24 @@ class _Objective:
         d = self.weight_set.scale * point.e
         bound = Bound(bundle.value, bundle.v_best, "machines and balls")
 
-        def settled(answer: Any, bias: float) -> tuple[Point, Bound]:
-            same = replace(answer, v=answer.v * size, bias=bias)
-            return replace(point, e=point.e / size, answer=same), bound
+        plain: Any = replace(point.answer, v=point.v * size)  # type: ignore[type-var]
+        reported = replace(point, e=point.e / size, answer=plain)
 
-        def for_given_kernels(answer: Any) -> float:
-            return self.kernels.bias(d, answer.bias, answer.scale * answer.v)
+        def settled(answer: Any) -> tuple[Point, Bound]:
+            bias = self.kernels.bias(d, answer.bias, answer.scale * answer.v / size)
+            return replace(reported, answer=replace(answer, bias=bias)), bound
 
         def certify(fine: bool) -> tuple[Point, Bound]:
-            answer: Any = point.answer
-            if fine:  # decision values anew, for the kernels as they were given
-                answer = replace(answer, bias=for_given_kernels(answer))
-            answer = charged_ball(self.problem, answer, d, state.beta, fine)
-            return settled(answer, answer.bias if fine else for_given_kernels(answer))
+            """The numbers as they are reported, for the kernels as they were given."""
+            given: Any = settled(plain)[0].answer if fine else plain
+            final = self.weight_set.scale * reported.e
+            answer = charged_ball(self.problem, given, final, state.beta, 1.0 / size, fine)
+            return (replace(reported, answer=answer), bound) if fine else settled(answer)
 
         fall = max(point.value - bundle.value, 0.0) / abs(point.primal)
         return Step(
             by,
-            settled=settled(point.answer, for_given_kernels(point.answer)),
+            settled=settled(plain),
             stationarity=fall,
             extras={"radius": size**-0.5, "stationarity": fall, "center": bundle.beta},
             certify=certify,

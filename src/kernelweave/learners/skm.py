@@ -79,10 +79,11 @@ class Skm(Learner):
         """One regularized machine and one SVM at its weights per step, from weights ``e``."""
         self._check()
         by_gap = self.stop == "gap"
-        d = evaluator.weight_set.scale**-0.5
-        unit = evaluator.problem.unit  # d_j² and ε₁ are measured in it
-        shape = d if self.a is None else np.sqrt(unit) * check_positive("a", self.a, d.size)
-        path = _Path(evaluator, incumbent, e, tol, d, shape)
+        shape = np.ones(e.size)
+        if self.a is not None:  # in units of d_j, which is 1 for the kernels s_j K_j
+            root = np.sqrt(evaluator.problem.unit * evaluator.weight_set.scale)
+            shape = root * check_positive("a", self.a, e.size)
+        path = _Path(evaluator, incumbent, e, tol, shape)
         yield self._step("machine", path)
         excess, stale = np.inf, 0
         kappa = min(self.mu, max(float(np.sqrt(incumbent.gap)), 1e-6))
@@ -120,7 +121,7 @@ class Skm(Learner):
 
 
 class _Path:
-    """The machines along κ: v and all √(vᵀK_j v) of the last.
+    """The machines along κ on the kernels s_j K_j: v and all √(s_j vᵀK_j v) of the last.
 
     ``used`` holds the kernels with a weight, ``track`` κ and v, both of the last two.
     """
@@ -131,23 +132,22 @@ class _Path:
         incumbent: Incumbent,
         e: Array,
         tol: float,
-        d: Array,
         shape: Array,
     ) -> None:
         self.evaluator, self.qp = evaluator, evaluator.problem.qp
-        self.rows = skm_smo.Rows(evaluator.stack)
-        self.d, self.shape = d, shape
+        self.rows = skm_smo.Rows(evaluator.stack, scale=evaluator.weight_set.scale)
+        self.shape, self.ones = shape, np.ones(e.size)
         self.pair: dict[str, Any] = {}
         self.used: list[Places] = []
         self.track: list[tuple[float, Array]] = []
         self.cuts = Cuts(evaluator, incumbent, tol)
         point = incumbent.best if incumbent.gap <= tol else None  # the start was good enough
         if point is None:  # of one kernel there is no other machine to come
-            close = inner_tol(1.0, tol) if d.size > 1 else 0.99 * tol
+            close = inner_tol(1.0, tol) if e.size > 1 else 0.99 * tol
             point = first_point(evaluator, e, close)
         self._keep(point.v, point.q)
         f = point.K @ self.qp.fold(point.v)
-        self._report(point.v, f, evaluator.weight_set.scale * point.e, 1.0)
+        self._report(point.v, f, point.e, 1.0)
 
     def follow(self, kappa: float, close: float, kkt_tol: float) -> None:
         """The machine at κ, and the SVM at its weights; ``pair`` is what the two attain.
@@ -155,13 +155,12 @@ class _Path:
         The machine is solved to a relative gap of ``close``, or to ``kkt_tol`` where that is given.
         Kernels that had no weight at the last two κ are left out, and looked at afterwards.
         """
-        d = self.d
         a = kappa / (1.0 - kappa) * self.shape
-        likely = np.flatnonzero(regularise(self.sizes, a, d).eta)
+        likely = np.flatnonzero(regularise(self.sizes, a, self.ones).eta)
         kernels = np.unique(np.concatenate([likely, *self.used]))
         start = self._extrapolate(kappa)
         while True:
-            target = Target(kernels, a[kernels], d[kernels])
+            target = Target(kernels, a[kernels], self.ones[kernels])
             inner = skm_smo.solve(
                 self.rows, target, self.qp, start,
                 0.0 if kkt_tol else close, kkt_tol, self.evaluator.tick,
@@ -172,20 +171,20 @@ class _Path:
             kernels = np.union1d(kernels, late)
             start = self.v
         self.track = [*self.track[-1:], (kappa, inner.v)]
-        eta = np.zeros(d.size)
-        eta[kernels] = inner.parts.eta_tilde
-        self.used = [*self.used[-1:], np.flatnonzero(eta)]
-        self.evaluator.solve(d * d * eta / (d * d @ eta), close, start=inner.v)
-        self._report(inner.v, inner.parts.eta_tilde @ inner.products, eta, kappa)
+        e = np.zeros(self.ones.size)
+        e[kernels] = inner.parts.eta_tilde
+        self.used = [*self.used[-1:], np.flatnonzero(e)]
+        self.evaluator.solve(e / e.sum(), close, start=inner.v)
+        self._report(inner.v, inner.parts.eta_tilde @ inner.products, e, kappa)
 
-    def _report(self, v: Array, f: Array, eta: Array, kappa: float) -> None:
-        """The pair (v, η), with f = K(η)v, and what it attains."""
-        qp, levels = self.qp, 0.5 * (self.sizes / self.d) ** 2
-        eps1, eps2 = attained(qp, v, f, levels, eta > 0.0)
-        unit = self.evaluator.problem.unit
+    def _report(self, v: Array, f: Array, e: Array, kappa: float) -> None:
+        """The pair (v, η), with f = K(η)v, and what it attains, in the user's units."""
+        qp, unit = self.qp, self.evaluator.problem.unit
+        eps1, eps2 = attained(qp, v, f, 0.5 * self.sizes**2, e > 0.0)
+        eta = unit * self.evaluator.weight_set.scale * e
         self.pair = {
-            "alpha": qp.alpha(v) / unit, "eta": unit * eta, "eps1": eps1 / unit / qp.n,
-            "eps2": eps2, "kappa": kappa,
+            "alpha": qp.alpha(v) / unit, "eta": eta, "eps1": eps1 / unit / qp.n, "eps2": eps2,
+            "kappa": kappa,
         }  # fmt: skip
 
     def _extrapolate(self, kappa: float) -> Array:
@@ -198,15 +197,15 @@ class _Path:
 
     def _look(self, inner: skm_smo.Inner, kernels: Places) -> Places:
         """Offer the machine as a dual point; the kernels left out that should not have been."""
-        q = np.empty(self.d.size)
+        q = np.empty(self.ones.size)
         left = np.setdiff1d(np.arange(q.size), kernels)
         if not inner.bounded:
             return left
-        q[kernels] = inner.q / self.d[kernels] ** 2
+        q[kernels] = inner.q
         q[left] = self.evaluator.quads(inner.v, left)
         self._keep(inner.v, q)
-        return left[self.sizes[left] > inner.parts.gamma * self.d[left]]
+        return left[self.sizes[left] > inner.parts.gamma]
 
     def _keep(self, v: Array, q: Array) -> None:
-        self.v, self.sizes = v, np.sqrt(q) * self.d
+        self.v, self.sizes = v, np.sqrt(q)
         self.cuts.keep(v, self.qp.dual_linear(v), q)

@@ -28,9 +28,16 @@ from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.problem import Problem
 from kernelweave.problems.weight_sets import norm
 from kernelweave.stacks.protocol import Stack
-from kernelweave.stacks.rounding import Values, fine_values, quad_bounds, values_of
+from kernelweave.stacks.rounding import (
+    Values,
+    fine_values,
+    plain_values,
+    quad_bounds,
+    values_of,
+)
 
-_LAST = 64.0 * EPS  # what the last few sums and products may have lost
+_FINER = 1e-2  # how much smaller errors are in extended precision, at least
+LAST = 64.0 * EPS  # what the last few sums and products may have lost
 
 
 def certified_point(evaluator: Evaluator, point: Point, fine: bool) -> Point:
@@ -38,35 +45,50 @@ def certified_point(evaluator: Evaluator, point: Point, fine: bool) -> Point:
     d = evaluator.weight_set.scale * point.e
 
     def certified(machine: QPMachine, answer: QPAnswer) -> QPAnswer:
-        if not answer.primal < np.inf:
-            return answer
-        coef = machine.qp.fold(answer.v)
-        values = values_of(evaluator.stack, d, coef, None if fine else answer.f)
-        return charged(machine.qp, coef, values, answer)
+        return charged(machine.qp, evaluator.stack, d, answer, fine)
 
     return replace(point, answer=evaluator.machine.mapped(certified, point.answer))
 
 
 def charged(
-    qp: DualQP, coef: Array, values: Values, answer: QPAnswer, larger: float = 1.0
+    qp: DualQP, stack: Stack, d: Array, answer: QPAnswer, fine: bool, larger: float = 1.0
 ) -> QPAnswer:
     """``answer`` with the error of its decision values charged to its primal value.
 
-    Its norm counts ``larger`` times.
+    What is judged are the coefficients that a user gets, after their last rounding. Besides f as it
+    is, a multiple is tried that is a little larger: rows at the margin then stay there for every f
+    within the error. The norm of f counts ``larger`` times.
     """
-    f, error, quad = values.f, values.error, larger * quad_bound(coef, values)
+    if not answer.primal < np.inf:
+        return answer
+    first, coef = answer.scale, qp.fold(answer.v)
+    error = float(plain_values(stack, d, first * coef, answer.f).error.max())
+    if fine:
+        last = (np.count_nonzero(d) + 16.0) * EPS * first * float(np.abs(answer.f).max())
+        error = _FINER * error + last
+    scales = [first, first / (1.0 - 2.0 * error)] if 0.0 < error < 0.25 else [first]
+    tried = [_tried(qp, stack, d, answer, fine, larger, t) for t in scales]
+    return min(tried, key=lambda found: found.primal)
+
+
+def _tried(
+    qp: DualQP, stack: Stack, d: Array, answer: QPAnswer, fine: bool, larger: float, t: float
+) -> QPAnswer:
+    """t·f with a bias, and its primal value."""
+    coef = t * qp.fold(answer.v)
+    values = values_of(stack, d, coef, None if fine else t * answer.f)
+    f, quad = values.f, larger * quad_bound(coef, values)
     if qp.is_hard:
         plain = f.astype(float)
-        scale, bias, primal = qp.separate(plain, error + EPS * np.abs(plain), quad)
-        return replace(answer, scale=scale, bias=bias, primal=primal * (1.0 + _LAST))
-    scale, bias = answer.scale, answer.bias
-    models = [(qp.primal_bound(scale * f, scale * error, bias, scale * scale * quad), scale, bias)]
-    if 0.0 < (doubt := 2.0 * scale * float(error.max())) < 0.5:
-        t = scale / (1.0 - doubt)  # a little more, and rows at the margin stay there for every f
-        b = qp.best_bias(t * f.astype(float))
-        models.append((qp.primal_bound(t * f, t * error, b, t * t * quad), t, b))
-    primal, scale, bias = min(models)
-    return replace(answer, scale=scale, bias=bias, primal=primal + _LAST * abs(primal))
+        more, bias, _ = qp.separate(plain, values.error + EPS * np.abs(plain), quad)
+        if more > 1.0 and t == answer.scale:  # no slack is left at that multiple of f
+            return _tried(qp, stack, d, answer, fine, larger, t * more * (1.0 + LAST))
+        holds = qp.separates(f, values.error, bias)
+        primal = 0.5 * quad if holds else np.inf
+    else:
+        bias = answer.bias if t == answer.scale else qp.best_bias(f.astype(float))
+        primal = qp.primal_bound(f, values.error, bias, quad)
+    return replace(answer, scale=t, bias=bias, primal=primal + LAST * abs(primal))
 
 
 def quad_bound(coef: Array, values: Values) -> float:
@@ -108,19 +130,19 @@ def certified_given(evaluator: Evaluator, point: Point, fine: bool) -> Bound:
 
 def _bound(linear: float, most: float, v: Array, by: str) -> Bound:
     value = linear - 0.5 * most
-    return Bound(value - _LAST * (abs(linear) + most), v, by)
+    return Bound(value - LAST * (abs(linear) + most), v, by)
 
 
-def charged_ball(problem: Problem, answer: Any, d: Array, beta: Array, fine: bool) -> QPAnswer:
-    """The answer at weights d whose kernel has a ball of radius 1 around Σ β_i φ_i, charged.
+def charged_ball(
+    problem: Problem, answer: Any, d: Array, beta: Array, radius2: float, fine: bool
+) -> QPAnswer:
+    """The answer at weights d, whose kernel has a ball around Σ β_i φ_i, charged.
 
-    Its primal is ½R²‖f‖² plus the loss. R² is at most the largest distance² from that center, which
-    rounding has made 1 nearly.
+    Its primal is ½R²‖f‖² plus the loss; R² is at most the largest distance² from that center,
+    ``radius2`` up to rounding.
     """
-    coef = problem.qp.fold(answer.v)
-    values = values_of(problem.stack, d, coef, None if fine else answer.f)
-    larger = radius_bounds(problem.stack, d, beta, 1.0, fine)[0]
-    return charged(problem.qp, coef, values, answer, larger)
+    larger = radius_bounds(problem.stack, d, beta, radius2, fine)[0]
+    return charged(problem.qp, problem.stack, d, answer, fine, larger)
 
 
 def radius_bounds(

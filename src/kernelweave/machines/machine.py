@@ -252,7 +252,8 @@ class QPMachine:
             inner = smo.solve(K.dense(), self.qp, start, tol, tick, exact=exact)
         else:
             inner = chunks.solve(K, self.qp, start, tol, tick)
-        return self._answer(K, inner.v, inner.f, inner.bounded, rounding)
+        bounded = inner.bounded or not self.qp.is_hard  # else a tiny ridge is all that bounds it
+        return self._answer(K, inner.v, inner.f, bounded, rounding)
 
     def judge(self, K: CombinedKernel, v: Array, rounding: Rounding | None = None) -> QPAnswer:
         """A feasible v as an answer, without solving."""

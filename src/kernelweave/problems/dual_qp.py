@@ -154,6 +154,14 @@ class DualQP:
         bias = self.best_bias(scale * f)
         return scale, bias, self.primal_value(scale * f, bias, scale * scale * quad)
 
+    def separates(self, f: Array, error: Array, bias: float) -> bool:
+        """Whether no f within ``error`` leaves a slack on the wrong side of a hard margin."""
+        values, e = self.tile(f), self.tile(error)
+        e = e + float(np.finfo(values.dtype).eps) * (np.abs(values) + abs(bias) + 1.0)
+        slack = self.linear - values - bias
+        up, down = np.isinf(self.upper), np.isinf(self.lower)
+        return bool((slack + e)[up].max() <= 0.0 and (slack - e)[down].min() >= 0.0)
+
     def separate(self, f: Array, error: Array, quad: float) -> tuple[float, float, float]:
         """Least scale of f, with its bias, at which no slack is on the wrong side.
 

@@ -68,7 +68,9 @@ def fine_values(stack: Stack, d: Array, coef: Array) -> Values:
         f += FINE(d[k]) * _fine_product(stack, int(k), np.arange(stack.n), support, w)
     s = row_norms(stack, d)
     terms = support.size + active.size + _MORE
-    return Values(f, terms * FINE_EPS * s * float(s @ np.abs(coef)))
+    error = terms * FINE_EPS * s * float(s @ np.abs(coef))
+    norm = (active.size + 4.0) * EPS * np.abs(f.astype(float))  # that of the weights is 1 nearly
+    return Values(f, error + norm)
 
 
 def _fine_product(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelweave._core.tolerances import SOFT, TIGHTEST, TINY
+from kernelweave._core.tolerances import NOTHING, TIGHTEST, TINY
 from kernelweave._core.types import Array, Places
 from kernelweave._solvers.bundle.master import solve_master
 from kernelweave.problems.dual_qp import relative_gap
@@ -176,7 +176,7 @@ class Cuts(Bundle):
     def bound(self) -> None:
         """Offer the v̂ of the best lower bound that the cuts give, the minimum of the model."""
         assert self.incumbent.best is not None
-        little = SOFT * float(np.ptp(self.q[-1]))
+        little = NOTHING * float(np.ptp(self.q[-1]))
         _, multipliers = self.minimize(self.incumbent.best.e, little)
         self.offer(multipliers)
 

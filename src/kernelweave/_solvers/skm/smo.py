@@ -34,12 +34,18 @@ class Rows:
     """The rows of kernels at the points in play, kept for as long as these stay in play.
 
     ``block[j, i]`` is row ``points[i]`` of kernel j at the columns ``points``, where ``filled[j]``;
-    memory is taken for those kernels only. At most about ``limit`` numbers are held.
+    memory is taken for those kernels only. At most about ``limit`` numbers are held. Kernels count
+    ``scale`` times.
     """
 
-    def __init__(self, stack: Stack, limit: int = 1 << 26) -> None:
+    def __init__(self, stack: Stack, limit: int = 1 << 26, scale: Array | None = None) -> None:
         self.stack, self.limit = stack, limit
+        self.scale = np.ones(stack.m) if scale is None else scale
         self._clear(np.empty(0, np.intp))
+
+    def products(self, coef: Array, kernels: Places) -> Array:
+        """All s_j K_j coef of some kernels."""
+        return self.scale[kernels, None] * self.stack.matvecs(coef, kernels=kernels)
 
     def hold(self, kernels: Places, ranked: Places, needed: int) -> None:
         """Hold these kernels at the first ``needed`` points of ``ranked``, and at some more.
@@ -58,9 +64,8 @@ class Rows:
         for kernel in kernels[~self.filled[kernels]]:
             for some in range(0, self.points.size, _FEW):
                 rows = self.points[some : some + _FEW]
-                self.block[kernel, some : some + _FEW] = self.stack.block(
-                    int(kernel), rows, self.points
-                )
+                block = self.stack.block(int(kernel), rows, self.points)
+                self.block[kernel, some : some + _FEW] = self.scale[kernel] * block
             self.filled[kernel] = True
 
     def _clear(self, points: Places) -> None:
@@ -105,7 +110,7 @@ def solve(
     v = qp.feasible() if start is None else _feasible(qp, start)
     steps, least, crawls = 0, np.inf, False
     while True:
-        whole = _Whole(rows.stack, target, qp, v)
+        whole = _Whole(rows, target, qp, v)
         found = Inner(
             v, whole.products, whole.q, whole.parts, whole.gap, whole.violation, steps
         )  # fmt: skip
@@ -143,10 +148,10 @@ def _feasible(qp: DualQP, start: Array) -> Array:
 class _Whole:
     """The state at all points, computed afresh from v."""
 
-    def __init__(self, stack: Stack, target: Target, qp: DualQP, v: Array) -> None:
+    def __init__(self, rows: Rows, target: Target, qp: DualQP, v: Array) -> None:
         self.qp, self.v = qp, v
         a, d, coef = target.a, target.d, qp.fold(v)
-        self.products = stack.matvecs(coef, kernels=target.kernels)
+        self.products = rows.products(coef, target.kernels)
         self.q = np.maximum(self.products @ coef, 0.0)
         self.parts = regularise(np.sqrt(self.q), a, d)
         f = self.parts.eta @ self.products
