@@ -27,6 +27,7 @@ from kernelweave.solution import Solution
 
 _GIVEN = ("none", "alignment")  # objectives that take the weights as given
 _NOTICED = 0.01  # share of the tolerance from which on rounding is worth extended precision
+_LAST_DIGITS, _LAST_PATIENCE = 1e-9, 25  # gaps that rounding may keep open, and steps in vain then
 _ADVICE = {
     "max_time": "allow more max_time, or raise {}",
     "rounding": "rounding alone is more than that, since C times the diagonal of the kernels is "
@@ -134,7 +135,7 @@ class _Run:
                 return "max_iter"
             gap = incumbent.gap
             least, since = (gap, 0) if gap < 0.99 * least else (least, since + 1)
-            if since >= learner.patience:
+            if since >= (learner.patience if gap > _LAST_DIGITS else _LAST_PATIENCE):
                 return "stopped"
         return "stopped"
 

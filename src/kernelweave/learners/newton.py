@@ -78,8 +78,9 @@ class Newton(Learner):
             state.step()
             yield Step("newton")
             state.adapt(incumbent.gap <= 0.8 * gap)
-        state.cuts.complete()
-        for _ in descend(state.cuts):  # on a kink, only other weights bring other solutions
+        cuts = Cuts(evaluator, incumbent, tol)  # anew: the many made at one place are nearly alike
+        cuts.add(evaluator.solve(state.center.point.e, inner_tol(0.0, tol)))
+        for _ in descend(cuts):  # on a kink, only other weights bring other solutions
             yield Step("bundle")
 
     def _first_step(self, evaluator: Evaluator, center: _Seen, close: float) -> Point:
