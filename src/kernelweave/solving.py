@@ -135,7 +135,8 @@ class _Run:
                 return "max_iter"
             gap = incumbent.gap
             least, since = (gap, 0) if gap < 0.99 * least else (least, since + 1)
-            if since >= (learner.patience if gap > _LAST_DIGITS else _LAST_PATIENCE):
+            last = gap <= _LAST_DIGITS and step.stationarity <= self.tol
+            if since >= (_LAST_PATIENCE if last else learner.patience):
                 return "stopped"
         return "stopped"
 

@@ -17,7 +17,7 @@ from kernelweave._solvers.svm import chunks
 from kernelweave.learners import NAMES, alignment, make_learner
 from kernelweave.learners.base import check_supported
 from kernelweave.machines.evaluator import HardMarginInfeasible
-from kernelweave.stacks import defaults
+from kernelweave.stacks import defaults, rounding
 
 N, PIECE = 48, 8
 TOL = 1e-5
@@ -32,7 +32,12 @@ def many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Rows of a kernel are looked at some hundreds at a time, which here would be all of them.
     """
-    for module, name in ((defaults, "_ROWS"), (centering, "_ROWS"), (skm_smo, "_FEW")):
+    for module, name in (
+        (defaults, "_ROWS"),
+        (centering, "_ROWS"),
+        (rounding, "_ROWS"),
+        (skm_smo, "_FEW"),
+    ):
         assert getattr(module, name) <= 256
         monkeypatch.setattr(module, name, PIECE)
     monkeypatch.setattr(defaults._pieces, "__defaults__", (PIECE,))
