@@ -152,6 +152,20 @@ def test_an_interrupt_leaves_nothing_half_written(
     assert function(X) == 6.0
 
 
+def test_code_that_llvmlite_does_not_hand_out_is_no_fault_of_the_disk(
+    fresh: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its callback drops an interrupt, and with it the bytes to save."""
+    function = fresh()
+
+    def nothing(*args: Any) -> None:
+        raise RuntimeError("no compiled object yet for <Library 'total'>")
+
+    monkeypatch.setattr(function._cache._impl, "reduce", nothing)
+    assert function(X) == 6.0  # and no warning
+    assert files(tmp_path) == []
+
+
 def test_a_folder_that_is_removed(fresh: Any, tmp_path: Path) -> None:
     function = fresh()
     for folder in sorted((tmp_path / "cache").rglob("*"), reverse=True):

@@ -77,6 +77,8 @@ class FunctionCache(caching.FunctionCache):
         """Write compiled code; it is in use already, so that nothing is lost if this fails."""
         try:
             super().save_overload(sig, data)
+        except RuntimeError:  # llvmlite lost its copy, as an interrupt during compilation makes it
+            return
         except Exception as error:
             self._tell(error)
 

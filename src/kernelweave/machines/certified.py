@@ -80,11 +80,11 @@ def _tried(
     f, quad = values.f, larger * quad_bound(coef, values)
     if qp.is_hard:
         plain = f.astype(float)
-        more, bias, _ = qp.separate(plain, values.error + EPS * np.abs(plain), quad)
-        if more > 1.0 and t == answer.scale:  # no slack is left at that multiple of f
+        bias = qp.best_bias(plain)
+        primal = 0.5 * quad if qp.separates(f, values.error, bias) else np.inf
+        if primal == np.inf and t == answer.scale:  # no slack is left at this multiple of f
+            more = qp.separate(plain, values.error + 4.0 * EPS * np.abs(plain), quad)[0]
             return _tried(qp, stack, d, answer, fine, larger, t * more * (1.0 + LAST))
-        holds = qp.separates(f, values.error, bias)
-        primal = 0.5 * quad if holds else np.inf
     else:
         bias = answer.bias if t == answer.scale else qp.best_bias(f.astype(float))
         primal = qp.primal_bound(f, values.error, bias, quad)
