@@ -102,9 +102,11 @@ def certified_bound(evaluator: Evaluator, bound: Bound, fine: bool) -> Bound:
     """The bound that its v proves in exact arithmetic; that of v = 0 where it proves less."""
     machine, stack, weight_set = evaluator.machine, evaluator.stack, evaluator.weight_set
     v = machine.clipped(bound.v)
+    parts = machine.coefficients(v)
+    known = bound.q if len(parts) == 1 and np.array_equal(v, bound.v) else None
     q = np.zeros(stack.m)
-    for coef in machine.coefficients(v):
-        plain = weight_set.scale * stack.quad_forms(coef)
+    for coef in parts:
+        plain = weight_set.scale * stack.quad_forms(coef) if known is None else known
         q += quad_bounds(stack, weight_set.scale, coef, plain, fine)
     most = norm(np.maximum(q, 0.0), weight_set.dual_norm)
     # |(K(d)v)_i| ≤ √(K(d)_ii vᵀK(d)v) for all d of the set

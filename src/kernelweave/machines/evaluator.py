@@ -217,7 +217,8 @@ class Evaluator:
         """
         q = self.quads(v) if q is None else q
         most = norm(q, self.weight_set.dual_norm)
-        return Bound(self.machine.dual_linear(v) - 0.5 * most, v, by, exact)
+        value = self.machine.dual_linear(v) - 0.5 * most
+        return Bound(value, v, by, exact, q if exact else None)
 
     def first_bound(self) -> Bound:
         """The bound of the feasible point nearest to zero."""

@@ -19,13 +19,15 @@ class Bound:
     """A lower bound of the optimum, and the feasible v that proves it.
 
     Not ``exact``: q was bounded from above, so that v itself may prove more. ``by`` says where v
-    comes from: "start", "machine" (one solve), "mixture" (several), or a learner's own proof.
+    comes from: "start", "machine" (one solve), "mixture" (several), or a learner's own proof. ``q``
+    are its s_m vᵀK_m v, where they are known.
     """
 
     value: float
     v: Array
     by: str
     exact: bool = True
+    q: Array | None = None
 
 
 class Incumbent:

@@ -64,8 +64,8 @@ class Work(NamedTuple):
 class System(Protocol):
     """Solves for a step at one point of the path; of the order of the kernels, or of the cuts."""
 
-    def curve(self, e: Array) -> Array:
-        """He."""
+    def judge(self, work: Work, z: float, nu: float) -> tuple[float, float, float, float]:
+        """What the conditions miss, in ``work``; μ, the largest residual, Σe − 1 and 1 − Σλ."""
         ...
 
     def factor(self, e: Array, w: Array, s: Array, lam: Array) -> None:
@@ -89,9 +89,7 @@ def follow(program: Program, system: System) -> Path:
     z, nu = 1.0 - float(s.min()), 0.0
     s += z
     for _ in range(_STEPS):
-        work.rest[:size] = pull + system.curve(e) - lam @ g
-        work.rest[size:] = g @ e - a
-        mu, worst, excess, lack = _judge(work, size, z, nu)
+        mu, worst, excess, lack = system.judge(work, z, nu)
         if mu < MASTER_PATH and max(worst, abs(excess)) < MASTER_RESIDUAL:
             return Path(e, lam, nu, True)
         try:
@@ -114,16 +112,16 @@ class NarrowSystem:
     """
 
     def __init__(self, program: Program) -> None:
-        self.g, B = np.ascontiguousarray(program.g), program.B
+        self.program, self.g, B = program, np.ascontiguousarray(program.g), program.B
         self.hessian = np.diag(program.damping) + B.T @ B
         cuts, size = self.g.shape
         self.L, self.parts = np.empty((size, size)), np.empty((3, size))
         self.share = np.empty(cuts)
         self.schur = 0.0, 0.0, 0.0
 
-    def curve(self, e: Array) -> Array:
-        """He."""
-        return self.hessian @ e
+    def judge(self, work: Work, z: float, nu: float) -> tuple[float, float, float, float]:
+        """What the conditions miss."""
+        return _narrow_judge(work, self.program.a, self.g, self.program.pull, self.hessian, z, nu)
 
     def factor(self, e: Array, w: Array, s: Array, lam: Array) -> None:
         """The factor, and the Schur complement of (z, ν)."""
@@ -151,12 +149,17 @@ class WideSystem:
     """
 
     def __init__(self, program: Program) -> None:
-        self.damping, self.B, self.bends = program.damping, program.B, len(program.B)
+        self.program, self.damping, self.bends = program, program.damping, len(program.B)
         self.R = np.vstack([program.B, -program.g])
 
-    def curve(self, e: Array) -> Array:
-        """He."""
-        return self.damping * e + (self.B @ e) @ self.B
+    def judge(self, work: Work, z: float, nu: float) -> tuple[float, float, float, float]:
+        """What the conditions miss."""
+        a, g, pull, damping, B = self.program
+        size = pull.size
+        e, lam = work.x[:size], work.y[size:]
+        work.rest[:size] = pull + damping * e + (B @ e) @ B - lam @ g
+        work.rest[size:] = g @ e - a
+        return _judge(work, size, z, nu)
 
     def factor(self, e: Array, w: Array, s: Array, lam: Array) -> None:
         """The factor, and the solution along z."""
@@ -222,6 +225,24 @@ def _judge(work, size, z, nu):  # type: ignore[no-untyped-def]
         mu -= miss[i]
         side[i] = miss[i] / (x[i] if i < size else y[i]) - rest[i]
     return mu / x.size, worst, excess, lack
+
+
+@ordered_jit
+def _narrow_judge(work, a, g, pull, hessian, z, nu):  # type: ignore[no-untyped-def]
+    """The same, from H itself."""
+    cuts, size = g.shape
+    for i in range(size):
+        total = pull[i]
+        for j in range(size):
+            total += hessian[i, j] * work.x[j]
+        work.rest[i] = total
+    for k in range(cuts):
+        total = -a[k]
+        for i in range(size):
+            total += g[k, i] * work.x[i]
+            work.rest[i] -= work.y[size + k] * g[k, i]
+        work.rest[size + k] = total
+    return _judge(work, size, z, nu)
 
 
 @ordered_jit
