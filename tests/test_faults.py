@@ -77,11 +77,6 @@ def test_too_little_memory_is_an_error_or_enough() -> None:
     assert found["refused"] > 0
 
 
-@pytest.mark.xfail(
-    sys.version_info < (3, 12),
-    reason="functools.cached_property of Python 3.11 holds a lock that a fork leaves locked",
-    strict=False,
-)
 def test_forks_during_a_fit() -> None:
     found = child("forking", "3")
     assert found.keys() == {"result"} and found["result"] >= 4

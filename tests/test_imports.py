@@ -55,13 +55,19 @@ def test_core_loads_no_heavy_package(statement):
 
 @pytest.mark.parametrize("file", FILES)
 def test_heavy_packages_load_on_use(file):
-    base_classes = {"sklearn"} if file.startswith("estimators/") else set()
+    mine = file.startswith("estimators/") or file == "inspection/_models.py"
+    base_classes = {"sklearn"} if mine else set()
     assert packages(file, inside_functions=False) & HEAVY <= base_classes
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_who_may_use_scikit_learn(file):
-    named = {"io/datasets.py", "_cli/demo.py", "_core/warnings.py"}  # the last: its warning class
+    named = {
+        "inspection/_models.py",
+        "io/datasets.py",
+        "_cli/demo.py",
+        "_core/warnings.py",
+    }  # the last: its warning class
     adapters = file in named or file.startswith(("kernels/", "estimators/"))
     assert adapters or "sklearn" not in packages(file, inside_functions=True)
 
@@ -69,7 +75,12 @@ def test_who_may_use_scikit_learn(file):
 def test_outputs_see_only_results():
     for file in ("inspection/report.py", "inspection/plotting.py"):
         ours = [n for n in imports(file, inside_functions=True) if n.startswith("kernelweave.")]
-        assert {name.split(".")[1] for name in ours} <= {"solution", "estimators", "_core"}
+        assert {name.split(".")[1] for name in ours} <= {
+            "solution",
+            "estimators",
+            "inspection",
+            "_core",
+        }
 
 
 @pytest.mark.parametrize("file", sorted(set(FILES) - {"_cli/main.py"}))

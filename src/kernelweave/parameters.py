@@ -19,12 +19,12 @@ import contextlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelweave._core.cached import cached_property
 from kernelweave._core.checks import check_floats, check_number, is_whole, shown
 from kernelweave._core.tolerances import FREE, SQUARED_TOL
 from kernelweave._core.types import Array

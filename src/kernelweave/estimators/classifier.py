@@ -23,11 +23,9 @@ from kernelweave import __version__
 from kernelweave._core.checks import shown, some
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
-from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
+from kernelweave.estimators._banks import as_bank, numeric_columns, takes_strings
 from kernelweave.estimators._labels import two_classes
-from kernelweave.kernels.adapters import as_kernel
-from kernelweave.kernels.precomputed import Precomputed
 from kernelweave.learners import make_learner
 from kernelweave.learners.base import Learner
 from kernelweave.learning import check_options
@@ -302,7 +300,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
             del self.radius_
         spread = [bank.spread(weights) for weights in solution.history["weights"]]
         self.history_ = {**solution.history, "weights": np.array(spread)}
-        self._numeric_columns = _numeric_columns(bank)
+        self._numeric_columns = numeric_columns(bank)
         active = np.flatnonzero(self.weights_)
         self.bank_ = bank.compact(active, self.support_)
         self._training_bank = bank.compact(active)  # for combined_kernel; not pickled
@@ -377,57 +375,5 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        tags.input_tags.string = _takes_strings(self.kernels)
+        tags.input_tags.string = takes_strings(self.kernels)
         return tags
-
-
-def as_bank(kernels: Any) -> KernelBank:
-    """The bank for an estimator's parameter ``kernels``."""
-    return kernels if isinstance(kernels, KernelBank) else KernelBank(kernels)
-
-
-def check_readable(name: str, model: Any, needs: tuple[str, ...], other: str = "") -> None:
-    """Raise an error, before a report, if the model is none of ours or not fitted.
-
-    ``needs``: the attributes that the report reads; ``other``: what it can read beside a model.
-    """
-    if isinstance(model, MKLClassifier):
-        check_is_fitted(model)
-    elif isinstance(model, type) or not all(hasattr(model, need) for need in needs):
-        found = shown(model)
-        if hasattr(model, "steps"):
-            found = f"a {type(model).__name__}: pass its last step, pipeline[-1]"
-        elif hasattr(model, "param_grid") or hasattr(model, "best_estimator_"):
-            found = f"a {type(model).__name__}: pass its best_estimator_"
-        raise TypeError(
-            f"{name} must be a fitted MKLClassifier or TransductiveMKLClassifier{other}, "
-            f"found {found}"
-        )
-
-
-def _numeric_columns(bank: FittedBank) -> list[int]:
-    """Columns that numeric kernels read.
-
-    Dropped members have lost their kernel: of theirs, those that held finite numbers.
-    """
-    read: set[int] = set()
-    for member in bank.members:
-        if member.kernel is None:
-            finite = bank.table.numeric & np.isfinite(bank.table.numbers).all(axis=0)
-            read.update(column for column in member.view.columns if finite[column])
-        elif member.kernel.numeric:
-            read.update(member.view.columns)
-    return sorted(read)
-
-
-def _takes_strings(kernels: Any) -> bool:
-    """Whether some kernel reads columns unchanged, strings included."""
-    items = as_bank(kernels).kernels
-    for item in items if isinstance(items, list) else [items]:
-        try:
-            kernel = as_kernel(item[1] if isinstance(item, tuple) else item)
-        except (TypeError, IndexError):  # None, or an error that fit will report
-            continue
-        if not kernel.numeric and not isinstance(kernel, Precomputed):
-            return True
-    return False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kernelweave.estimators.classifier import MKLClassifier, check_readable
+from kernelweave.estimators.classifier import MKLClassifier
+from kernelweave.inspection._models import check_readable
 from kernelweave.solution import Solution
 
 WIDTH = 30  # characters of the longest bar

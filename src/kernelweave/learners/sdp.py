@@ -18,10 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 
+from kernelweave._core.cached import cached_property
 from kernelweave._core.tolerances import SOFT_EXACT
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn

@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
+from kernelweave._core.cached import cached_property
 from kernelweave._core.tolerances import EPS
 from kernelweave._core.types import Array, Places
 from kernelweave.machines.incumbent import Bound

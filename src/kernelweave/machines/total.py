@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from kernelweave._core.cached import cached_property
 from kernelweave._core.types import Array, Places
 from kernelweave.machines.machine import QPAnswer, QPLook, QPMachine, Rounding, Tick
 from kernelweave.stacks.protocol import CombinedKernel, Stack

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._core.cached import cached_property
 from kernelweave._core.tolerances import COINCIDE
 from kernelweave._core.types import Array
 from kernelweave.views import triangle

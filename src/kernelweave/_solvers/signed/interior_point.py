@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from kernelweave._core.cached import cached_property
 from kernelweave._core.tolerances import COINCIDE, CONE_ACCURACY, ROUNDING, TIGHTEST
 from kernelweave._core.types import Array
 from kernelweave._solvers.signed.semidefinite_set import SemidefiniteSet, factored, triangle

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from functools import cached_property
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
+from kernelweave._core.cached import cached_property
 from kernelweave._core.tolerances import NEGATIVITY, NOTHING, RANK_CUTS, ROUNDING
 from kernelweave._core.types import Array
 from kernelweave.stacks.protocol import Stack
