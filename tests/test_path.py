@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from _helpers.references import dense, qcqp_optimum, rank_one, separable
 
+import kernelweave.path as path_module
 from kernelweave import KernelStack, learn, regularization_path
 
 LEARNERS = ["simple", "silp", "newton", "qcqp", "skm"]
@@ -64,7 +65,13 @@ def test_solved_from_the_largest_C_down(monkeypatch: pytest.MonkeyPatch) -> None
         calls.append((options["C"], options["start"]))
         return learn(*args, **options)
 
-    monkeypatch.setattr("kernelweave.path.learn", spy)
+    def spy_at(problem: Any, start: Any, options: Any) -> Any:
+        calls.append((problem.formulation.C, start))
+        return at(problem, start, options)
+
+    at = path_module._at
+    monkeypatch.setattr(path_module, "learn", spy)
+    monkeypatch.setattr(path_module, "_at", spy_at)
     first = np.ones(len(problem.K))
     path = regularization_path(problem.K, problem.y, [1.0, 50.0, 7.0, 1.0], start=first)
     assert [C for C, _ in calls] == [50.0, 7.0, 1.0, 1.0]

@@ -8,10 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_floats
+from kernelweave.learners import make_learner
 from kernelweave.learning import learn
 from kernelweave.problems.losses import check_C
+from kernelweave.problems.problem import Problem
+from kernelweave.progress import Progress
 from kernelweave.solution import Solution
-from kernelweave.stacks.defaults import as_stack
+from kernelweave.solving import solve
 from kernelweave.stacks.protocol import Stack
 
 
@@ -21,7 +24,8 @@ def regularization_path(
     """Solutions for every C in ``Cs``, in their order, each with its own certificate.
 
     They are solved from the largest C down, weights and dual variables handed on
-    [rakoto2007, §3.1]. ``options`` are those of ``learn``; ``start`` is used for the largest C.
+    [rakoto2007, §3.1]. ``options`` are those of ``learn``; ``start`` is used for the largest C, and
+    ``max_time`` holds for each.
     """
     if "C" in options:
         raise TypeError("C is given twice: regularization_path takes its values from Cs")
@@ -30,10 +34,23 @@ def regularization_path(
         raise ValueError(f"Cs must be a list of numbers, found shape {values.shape}")
     for value in values:
         check_C(value, 0)
-    stack = as_stack(K)
     start = options.pop("start", None)
+    problem: Problem | None = None
     solutions: dict[int, Solution] = {}
     for place in np.argsort(-values, kind="stable"):
-        start = learn(stack, y, C=float(values[place]), start=start, **options)
+        C = float(values[place])
+        if problem is None:  # arguments are checked, and kernels restricted, once
+            first = learn(K, y, C=C, start=start, **options)
+            problem, start = first.problem, first
+        else:
+            start = _at(problem.at_cost(C), start, options)
         solutions[int(place)] = start
     return [solutions[k] for k in range(values.size)]
+
+
+def _at(problem: Problem, start: Solution, options: dict[str, Any]) -> Solution:
+    """The solution of a problem that was checked already, with the options of ``learn``."""
+    learner = make_learner(options.get("learner", "auto"))
+    progress = Progress(problem, options.get("verbose", 0), max_time=options.get("max_time"))
+    limits = options.get("tol", 1e-3), start, options.get("max_iter", 1000)
+    return solve(problem, learner, *limits, progress)

@@ -67,6 +67,10 @@ class Problem:
             unit=self.unit * unit,
         )
 
+    def at_cost(self, C: float) -> Problem:
+        """The same kernels and weight set for another C; for problems in the user's units."""
+        return replace(self, formulation=self.formulation.at_cost(C))
+
     @property
     def qps(self) -> tuple[DualQP, ...]:
         """One dual QP for each machine."""
@@ -111,6 +115,13 @@ class Formulation:
     trace: float | None = None
     recenter: bool = False
     signed: bool = False
+    loss: str = "hinge"
+    ridge: float = 0.0
+
+    def at_cost(self, C: float) -> Formulation:
+        """The same for another C, one number for all rows."""
+        qps = tuple(lower(np.sign(qp.linear), C, self.loss, self.ridge) for qp in self.qps)
+        return replace(self, qps=qps, C=C)
 
     def on(self, kernels: Stack) -> Problem:
         """The problem with these kernels."""
@@ -169,7 +180,9 @@ def make_formulation(
     else:
         costs = check_C(C, labels.size)
         qp = lower(given, costs if isinstance(costs, float) else costs[labelled], loss, ridge)
-    return Formulation((qp,), labelled, C, learns_C, weight_norm, trace, recenter, signed)
+    return Formulation(
+        (qp,), labelled, C, learns_C, weight_norm, trace, recenter, signed, loss, ridge
+    )
 
 
 def make_problem(K: Any, y: ArrayLike, C: ArrayLike | str = 1.0, **options: Any) -> Problem:
