@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_floats
 from kernelweave._core.types import Array
-from kernelweave._solvers.radius.judging import radius_bound_bounds, radius_bounds
+from kernelweave._solvers.radius.both_bounds import radius_bound_bounds, radius_bounds
 from kernelweave.certificate import Certificate, certify, certify_given
 from kernelweave.problems.problem import Problem
 

@@ -24,8 +24,8 @@ from kernelweave._core.tolerances import ROUNDING
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
 from kernelweave._solvers.radius.balls import Balls, KernelBall
+from kernelweave._solvers.radius.both_bounds import radius_bounds
 from kernelweave._solvers.radius.centering import Centered, centered
-from kernelweave._solvers.radius.judging import radius_bounds
 from kernelweave._solvers.radius.projected_gradient import projected_gradient
 from kernelweave.certificate import Certificate
 from kernelweave.machines.machine import QPAnswer, QPMachine
