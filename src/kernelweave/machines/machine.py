@@ -24,6 +24,7 @@ from kernelweave.problems.dual_qp import DualQP
 from kernelweave.stacks.protocol import CombinedKernel, Stack
 
 _SHOWS = 1e-6  # share of the primal from which on rounding in f is worth a second look
+_LARGE = 1e4  # no diagonal entry is this large in standard units, unless rows differ wildly
 Rounding = Callable[[Array], Array]  # how exactly K(d)·coef is known, by row
 Tick = Callable[[], None]
 
@@ -282,9 +283,12 @@ class QPMachine:
 
         It is 1 unless slacks cost so much that rounding in f shows in the primal value.
         """
+        cost = float(np.maximum(self.qp.upper, -self.qp.lower).sum())
+        size = coef.size * EPS * float(np.abs(coef).sum())
+        if _LARGE * size * cost <= _SHOWS * abs(primal):  # whatever the kernel, within reason
+            return 1.0
         s = np.sqrt(np.maximum(K.diagonal(), 0.0))
         error = coef.size * EPS * float(s.max()) * float(s @ np.abs(coef))
-        cost = float(np.maximum(self.qp.upper, -self.qp.lower).sum())
         if not (0.0 < error < 0.25 and error * cost > _SHOWS * abs(primal)):
             return 1.0
         return 1.0 / (1.0 - 2.0 * error)

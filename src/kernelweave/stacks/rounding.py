@@ -38,14 +38,13 @@ class Values:
 
 def row_norms(stack: Stack, d: Array) -> Array:
     """All s_i, at least √|K(d)_ii| and with |K(d)_ij| ≤ s_i s_j."""
-    return np.sqrt(np.maximum(np.abs(d) @ _diagonals(stack), 0.0))
+    sizes = np.abs(d)
+    return np.sqrt(np.maximum(sizes @ stack.diagonals() + float(sizes @ _little(stack)), 0.0))
 
 
-def _diagonals(stack: Stack) -> Array:
-    """Diagonals, each entry with what negative eigenvalues its kernel may have."""
-    diagonals = stack.diagonals()
-    little = NEGATIVITY[stack.precision] * np.abs(diagonals).sum(axis=1)
-    return diagonals + little[:, None]
+def _little(stack: Stack) -> Array:
+    """What is added to each diagonal: how negative eigenvalues of a kernel may be."""
+    return NEGATIVITY[stack.precision] * np.abs(stack.traces())
 
 
 def values_of(stack: Stack, d: Array, coef: Array, f: Array | None) -> Values:
@@ -90,9 +89,10 @@ def quad_bounds(stack: Stack, scale: Array, v: Array, q: Array, fine: bool) -> A
     ``fine``: those that could be the largest are computed anew.
     """
     support = np.flatnonzero(v)
-    sizes = np.sqrt(_diagonals(stack)[:, support]) @ np.abs(v[support])
+    total = float(np.abs(v).sum())  # (Σ √K_ii|v_i|)² ≤ Σ|v_i| Σ K_ii|v_i|
+    sizes = total * (stack.diagonals() @ np.abs(v) + total * _little(stack))
     terms = 2 * support.size + _MORE
-    most = q + terms * EPS * scale * sizes**2
+    most = q + terms * EPS * scale * sizes
     if not fine or not support.size:
         return most
     w, least = v[support].astype(FINE), 0.0
@@ -100,7 +100,7 @@ def quad_bounds(stack: Stack, scale: Array, v: Array, q: Array, fine: bool) -> A
         if most[k] <= least:
             break
         exact = FINE(scale[k]) * (w @ _fine_product(stack, int(k), support, support, w))
-        error = terms * FINE_EPS * scale[k] * sizes[k] ** 2
+        error = terms * FINE_EPS * scale[k] * sizes[k]
         most[k] = float(max(exact, FINE(0.0))) * (1.0 + EPS) + error
         least = max(least, float(exact) - error)
     return most
