@@ -34,7 +34,9 @@ def attained(
     ``f`` is K(η)v, ``levels`` are the J_j, ``used`` says which kernels have a weight.
     """
     top, bottom = extremes(qp, v, qp.linear - qp.tile(f) - qp.ridge * v)
-    return float(levels.max() - levels[used].min()), max(0.5 * (top - bottom), 0.0)
+    least = float(levels[used].min(initial=np.inf))  # no weight at all: nothing is attained
+    eps1 = float(levels.max()) - least if used.any() else np.inf
+    return eps1, max(0.5 * (top - bottom), 0.0)
 
 
 def best_weights(qp: DualQP, v: Array, products: Array, d: Array) -> tuple[Array, float]:
