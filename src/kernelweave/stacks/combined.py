@@ -14,7 +14,7 @@ from kernelweave.stacks.protocol import CombinedKernel, NotDense, Stack, stack_n
 
 
 class DenseCombined:
-    """K(d) as an array, the sum made by the function given and kept."""
+    """K(d) as one n × n array, read-only."""
 
     is_dense = True
 
