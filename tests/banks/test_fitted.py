@@ -69,7 +69,7 @@ def test_only_active_kernels_are_computed():
     calls = []
 
     def counted(A, B):
-        calls.append(A.shape)
+        calls.append((len(A), len(B)))
         return A @ B.T
 
     fitted = quiet(KernelBank([counted, Gaussian(1.0)]), X)
@@ -117,3 +117,26 @@ def test_importing_banks_imports_no_scikit_learn():
     code = "import sys, kernelweave.banks.bank; print('sklearn' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "False", done.stderr
+
+
+@pytest.mark.parametrize("rule", ["trace", "center+trace", "sphere"])
+def test_several_machines_share_each_kernel(rule):
+    calls = []
+
+    def counted(A, B):
+        calls.append((len(A), len(B)))
+        return A @ B.T
+
+    fitted = quiet(KernelBank([Gaussian(1.0), counted, Polynomial(2)], normalize=rule), X)
+    coef, weights = rng.normal(size=(len(X), 3)), rng.uniform(size=(3, fitted.m_all))
+    weights[:, 0] = 0.0
+    calls.clear()
+    values = fitted.decision(NEW, weights, coef)
+    assert calls.count((len(NEW), len(X))) == 1
+    for k in range(3):
+        alone = fitted.decision(NEW, weights[k], coef[:, k])
+        np.testing.assert_allclose(values[:, k], alone, rtol=1e-12, atol=1e-12)
+    shared = fitted.decision(NEW, weights[0], coef)
+    np.testing.assert_allclose(shared[:, 1], fitted.decision(NEW, weights[0], coef[:, 1]))
+    with pytest.raises(ValueError, match=r"weights must have shape \(3,\) or \(k, 3\).*\(2, 3\)"):
+        fitted.decision(NEW, weights[:2], coef)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Self
 
+from numpy.typing import ArrayLike
+
 from kernelweave._core.checks import shown
 from kernelweave._core.params import Params
+from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave.banks.build import Group, build
 from kernelweave.banks.default import default_kernels
@@ -19,6 +22,7 @@ from kernelweave.stacks.validation import float_type
 from kernelweave.views.columns import View, find_columns, make_views
 from kernelweave.views.rows import Rows
 from kernelweave.views.table import Table
+from kernelweave.views.weighted import check_row_weights
 
 
 class KernelBank(Params):
@@ -99,8 +103,13 @@ class KernelBank(Params):
         usable = [name for name in names if names.count(name) == 1 and "__" not in f"{name}_"]
         return {name: kernel for name, kernel, *_ in items if name in usable}
 
-    def fit(self, X: Any, n_jobs: int | None = None) -> FittedBank:
+    def fit(
+        self, X: Any, n_jobs: int | None = None, sample_weight: ArrayLike | None = None
+    ) -> FittedBank:
         """Learn widths, scalings and normalizations on the rows of X, and compute all kernels.
+
+        Row i counts ``sample_weight[i]`` times (a positive number) in all that is learned here;
+        matrices have one row for it all the same.
 
         Large banks are computed by ``n_jobs`` threads: −1 for one per core, None for one. Results
         do not depend on it. Functions and scikit-learn kernels are never called by two threads at
@@ -115,8 +124,10 @@ class KernelBank(Params):
             self._standardize(),
         )
         table = Table.read(X).take(slice(None))
+        weights = check_row_weights(sample_weight, len(table))
         groups = [
-            _fit_view(view, requests, table, standardize) for view, requests in self._plan(table)
+            _fit_view(view, requests, table, weights, standardize)
+            for view, requests in self._plan(table)
         ]
         members, kept, stack = build(_with_unique_names(groups), rule, dtype, n_jobs)
         fitted = FittedBank(members, table, kept, stack)
@@ -183,13 +194,19 @@ def _named(item: tuple[Any, ...]) -> tuple[str, Kernel, Any]:
     return item[0], _checked(item[1]), item[2] if len(item) == 3 else slice(None)
 
 
-def _fit_view(view: View, requests: list[_Request], table: Table, standardize: bool) -> Group:
+def _fit_view(
+    view: View,
+    requests: list[_Request],
+    table: Table,
+    weights: Array | None,
+    standardize: bool,
+) -> Group:
     """Fitted kernels of one view; all dropped if its columns are constant on these rows."""
     check_same_rows((name, kernel) for name, _, kernel in requests)
     if any(kernel.numeric for _, _, kernel in requests):
         table.floats(view.columns)  # report bad values in X first
-        view = view.standardized(table) if standardize else view
-    rows = Rows(table, view)
+        view = view.standardized(table, weights) if standardize else view
+    rows = Rows(table, view, weights)
     if len(table) > 1 and table.constant(view.columns):
         why = "its columns are constant on the training rows"
         return rows, [Member(name, label, view, dropped=why) for name, label, _ in requests]
@@ -202,6 +219,12 @@ def _fit_view(view: View, requests: list[_Request], table: Table, standardize: b
 
 def _expanded(name: str, kernel: Kernel, rows: Rows) -> list[tuple[str, Kernel]]:
     """The fitted kernels of one item; errors name it."""
+    weights = rows.weights
+    if not kernel.takes_weights and weights is not None and weights.min() < weights.max():
+        raise ValueError(
+            f"Kernel {name!r} learns from the training rows and cannot weigh them: leave "
+            "sample_weight out, repeat rows, or give class_weight, which kernels do not see."
+        )
     try:
         return kernel.expand(rows)
     except Exception as error:

@@ -107,7 +107,8 @@ class _Builder:
         number = self.numbers[slot]
         member = self.members[number]
         member.fill(gram, half)
-        normalizer = learn_normalizer(self.rule, half, self.K.shape[1], member.name)
+        rows = gram.a
+        normalizer = learn_normalizer(self.rule, half, len(rows), member.name, rows.weights)
         if isinstance(normalizer, str):
             self._drop(number, normalizer)
             return

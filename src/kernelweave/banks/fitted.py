@@ -156,14 +156,30 @@ class FittedBank:
     def decision(
         self, X: Any, weights: ArrayLike, coef: ArrayLike, rows: ArrayLike | None = None
     ) -> Array:
-        """``cross(X, weights, rows) @ coef`` in bounded memory, one block of X at a time."""
+        """``cross(X, weights, rows) @ coef`` in bounded memory, one block of X at a time.
+
+        ``coef``: (n_rows,), or (n_rows, k) for k machines; their ``weights`` are one set for all,
+        (m_all,), or one for each, (k, m_all). Each kernel is computed once.
+        """
         new, index = self._read(X), self._index(rows)
-        coef = np.asarray(coef, dtype=np.float64)
+        coef, weights = np.asarray(coef, dtype=np.float64), np.asarray(weights, dtype=np.float64)
         if coef.shape[:1] != (len(index),):
             raise ValueError(f"coef has shape {coef.shape}, but there are {len(index)} rows.")
-        result = np.empty((len(new), *coef.shape[1:]))
-        for block, matrix in self._combined(new, weights, index):
-            np.matmul(matrix, coef, out=result[block])
+        result = np.zeros((len(new), *coef.shape[1:]))
+        if weights.ndim < 2:
+            for block, matrix in self._combined(new, weights, index):
+                np.matmul(matrix, coef, out=result[block])
+            return result
+        if weights.shape != (*coef.shape[1:], self.m_all):
+            raise ValueError(
+                f"weights must have shape ({self.m_all},) or (k, {self.m_all}) for coef of shape "
+                f"(n_rows, k); found {weights.shape} and {coef.shape}."
+            )
+        active = np.flatnonzero(weights.any(axis=0))
+        for block, matrices in self._blocks(new, active, index):
+            for number, matrix in matrices:
+                result[block] += matrix @ (coef * weights[:, number])
+            self._check_finite(result[block], new.block(block), active, index)
         return result
 
     def cross_stack(self, X: Any) -> Array:

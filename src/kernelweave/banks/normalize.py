@@ -10,6 +10,8 @@
 ``"center+unit_trace"``  the same, then as ``"unit_trace"``
 ``None``             K unchanged
 ==================== ====================================================================
+
+With weights, training row i counts w_i times: n is Σ w_i, tr K is Σ w_i k(x_i, x_i), and so on.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._core.types import Array
-from kernelweave.views import triangle
+from kernelweave.views import triangle, weighted
 
 RULES: dict[str | None, tuple[bool, str | None]] = {
     "trace": (False, "trace"),
@@ -52,11 +54,13 @@ class Normalizer:
     ``scale``: factor s on the (centered) kernel; NaN for "sphere", which has no single factor.
     ``means``: mean over training rows of k(·, x_j) for each x_j, minus half the mean of these.
     ``inverse_norms``: 1/√k(x_j, x_j) per training row.
+    ``weights``: how often each training row counts in the means; None for once.
     """
 
     scale: float = 1.0
     means: Array | None = None
     inverse_norms: Array | None = None
+    weights: Array | None = None
 
     @property
     def centered(self) -> bool:
@@ -86,7 +90,8 @@ class Normalizer:
         ``diagonal()`` gives k(x, x) of the new rows; only "sphere" calls it.
         """
         if self.means is not None:
-            means = K.mean(axis=1) - self.means.mean()  # minus half of the grand mean, as in means
+            half = weighted.mean(self.means, self.weights)  # of the grand mean
+            means = weighted.mean(K, self.weights, axis=1) - half
             K = K[:, rows]
             K -= np.add.outer(means, self.means[rows])
         if self.inverse_norms is not None:
@@ -96,25 +101,29 @@ class Normalizer:
         return K
 
 
-def learn_normalizer(normalize: str | None, half: Array, n: int, name: str) -> Normalizer | str:
+def learn_normalizer(
+    normalize: str | None, half: Array, n: int, name: str, weights: Array | None = None
+) -> Normalizer | str:
     """Learn a normalization on n training rows; or return the reason to drop the kernel.
 
-    ``half`` is the lower triangle of the training matrix.
+    ``half`` is the lower triangle of the training matrix; row i counts ``weights[i]`` times.
     """
     center, scaling = RULES[normalize]
-    trace = triangle.trace(half, n)
+    counts = np.ones(n) if weights is None else weights
+    diagonal = triangle.diagonal(half, n)
+    trace = weighted.total(diagonal, weights)
     if not math.isfinite(trace):
         raise ValueError(
             f"Kernel {name!r} overflows: its trace on the training rows is {trace}. "
             "Scale the columns it reads, or lower its degree."
         )
-    if not trace > n * _TINY:
+    if not trace > counts.sum() * _TINY:
         return "its trace is zero on the training rows"
     means = None
     if center:
-        means = triangle.means(half, n)
-        means -= 0.5 * means.mean()
-        centered = trace - 2.0 * float(means.sum())
+        means = triangle.means(half, counts)
+        means -= 0.5 * weighted.mean(means, weights)
+        centered = trace - 2.0 * weighted.total(means, weights)
         if not centered > _NOTHING * trace:
             return (
                 "it is constant on the training rows, or so nearly that centering leaves only "
@@ -122,9 +131,9 @@ def learn_normalizer(normalize: str | None, half: Array, n: int, name: str) -> N
             )
         trace = centered
     if scaling == "sphere":
-        return Normalizer(np.nan, None, _inverse_root(triangle.diagonal(half, n)))
-    target = {"trace": float(n), "unit_trace": 1.0, None: trace}[scaling]
-    return Normalizer(target / trace, means)
+        return Normalizer(np.nan, None, _inverse_root(diagonal))
+    target = {"trace": float(counts.sum()), "unit_trace": 1.0, None: trace}[scaling]
+    return Normalizer(target / trace, means, weights=weights if center else None)
 
 
 def _inverse_root(diagonal: Array) -> Array:

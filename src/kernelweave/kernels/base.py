@@ -20,11 +20,14 @@ class Kernel(Params):
     ``known_psd``: positive semidefinite by construction, so its matrices need no check.
     ``fills_half``: ``fill`` also takes a ``Gram`` and then writes the lower triangle only. True of
     every kernel that computes each entry from the shared products or distances.
+    ``takes_weights``: what it learns from the training rows, if anything, counts weighted rows
+    that often. False of kernels that learn more than a width.
     ``advice``: added to the error message if a kernel without ``known_psd`` fails the check.
     """
 
     known_psd: ClassVar[bool] = True
     fills_half: ClassVar[bool] = False
+    takes_weights: ClassVar[bool] = True
     advice: ClassVar[str] = ""
 
     @property

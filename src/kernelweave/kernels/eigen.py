@@ -33,6 +33,8 @@ class EigenvectorKernels(Kernel):
         above 1e-8 times the largest.
     """
 
+    takes_weights = False
+
     def __init__(self, kernel: Any, n_components: int | None = None) -> None:
         self.kernel = kernel
         self.n_components = n_components

@@ -34,6 +34,8 @@ class EmpiricalKernelMap(Kernel):
         of rows, or the name of a scikit-learn kernel.
     """
 
+    takes_weights = False
+
     def __init__(self, similarity: Any) -> None:
         self.similarity = similarity
 

@@ -37,6 +37,8 @@ class BagOfWords(Kernel):
         ``vectorizer__min_df``.
     """
 
+    takes_weights = False
+
     def __init__(self, vectorizer: Any = "tfidf") -> None:
         self.vectorizer = vectorizer
 
@@ -74,6 +76,8 @@ class LatentConcepts(Kernel):
     max_iter, tol, random_state
         Training options, see ``kernelweave.kernels._plsa.plsa``.
     """
+
+    takes_weights = False
 
     def __init__(
         self,

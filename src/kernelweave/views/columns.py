@@ -10,6 +10,7 @@ import numpy as np
 
 from kernelweave._core.checks import did_you_mean, is_whole, shown
 from kernelweave._core.types import Array
+from kernelweave.views import weighted
 from kernelweave.views.table import Table
 
 _NAMED = ("all", "each", "all+each")
@@ -24,14 +25,16 @@ class View:
     shift: Array | None = None
     factor: Array | None = None
 
-    def standardized(self, table: Table) -> View:
+    def standardized(self, table: Table, weights: Array | None = None) -> View:
         """The view with each column scaled to mean 0 and variance 1 on these rows.
 
-        A column that is constant on these rows becomes 0 everywhere: its scale is unknown.
+        Row i counts ``weights[i]`` times. A column that is constant on these rows becomes 0
+        everywhere: its scale is unknown.
         """
         values = table.floats(self.columns)
         with np.errstate(over="ignore", invalid="ignore"):
-            shift, deviation = values.mean(axis=0), values.std(axis=0)
+            shift = weighted.mean(values, weights)
+            deviation = weighted.deviation(values, weights)
         if not (np.isfinite(shift).all() and np.isfinite(deviation).all()):
             raise ValueError(f"View {self.name!r}: values too large to standardize (overflow).")
         varies = (values.max(axis=0) > values.min(axis=0)) & (deviation > 0)

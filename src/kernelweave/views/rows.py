@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kernelweave._core.cached import cached_property
 from kernelweave._core.tolerances import COINCIDE
 from kernelweave._core.types import Array
-from kernelweave.views import triangle
+from kernelweave.views import triangle, weighted
 from kernelweave.views.columns import View
 from kernelweave.views.distances import from_half_products, sq_distances, sq_norms
 from kernelweave.views.table import Table
@@ -22,11 +22,15 @@ _STEP = 256  # rows of a matrix computed at a time
 
 
 class Rows:
-    """Rows of X in one view; conversions happen on first use and are cached."""
+    """Rows of X in one view; conversions happen on first use and are cached.
 
-    def __init__(self, table: Table, view: View) -> None:
+    ``weights``: how often each row counts in what is learned from the rows; None for once.
+    """
+
+    def __init__(self, table: Table, view: View, weights: Array | None = None) -> None:
         self.table = table
         self.view = view
+        self.weights = weights
         self._memory: dict[Hashable, Array] = {}
 
     def __len__(self) -> int:
@@ -63,22 +67,31 @@ class Rows:
     @cached_property
     def median_distance(self) -> float:
         """Median of |x − z| over pairs of rows that differ (1 if none do)."""
-        return _median(np.sqrt(_apart(self._sample().sq_distances)))
+        distances, weights = self._apart(lambda gram: gram.sq_distances)
+        return _median(np.sqrt(distances), weights)
 
     @cached_property
     def median_l1_distance(self) -> float:
         """Median of |x − z|₁ over pairs of rows that differ (1 if none do)."""
-        return _median(_apart(self._sample().l1_distances))
+        return _median(*self._apart(lambda gram: gram.l1_distances))
 
-    def _sample(self) -> Gram:
-        rows = self
+    def _apart(self, compute: Callable[[Gram], Array]) -> tuple[Array, Array | None]:
+        """Distances between rows that differ, up to rounding, and how often each pair counts."""
+        rows, weights = self, self.weights
         if len(self) > _ENOUGH:
-            spread = np.linspace(0, len(self) - 1, _ENOUGH).astype(int)
-            rows = Rows(self.table.take(spread), self.view)
-        return Gram(rows)
+            spread = weighted.evenly_spaced(len(self), weights, _ENOUGH)
+            rows, weights = Rows(self.table.take(spread), self.view), None
+        gram = Gram(rows)
+        distances = compute(gram)
+        apart = distances > COINCIDE * distances.max(initial=0.0)
+        if weights is None:
+            return distances[apart], None
+        pairs = np.empty(gram.shape)
+        gram.outer(weights, weights, pairs)
+        return distances[apart], pairs[apart]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"table": self.table, "view": self.view, "_memory": {}}
+        return {"table": self.table, "view": self.view, "weights": self.weights, "_memory": {}}
 
     def remember(self, key: Hashable, compute: Callable[[], Array]) -> Array:
         """``compute()``, cached by key: for features that several kernels share."""
@@ -232,10 +245,5 @@ class Gram(Pair):
         return out
 
 
-def _apart(distances: Array) -> Array:
-    """Distances between rows that differ, up to rounding."""
-    return distances[distances > COINCIDE * distances.max(initial=0.0)]
-
-
-def _median(distances: Array) -> float:
-    return float(np.median(distances)) if distances.size else 1.0
+def _median(distances: Array, weights: Array | None) -> float:
+    return weighted.median(distances, weights) if distances.size else 1.0

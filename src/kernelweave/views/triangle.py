@@ -61,15 +61,6 @@ def diagonal(triangle: Any, n: int) -> Any:
 
 
 @jit
-def trace(triangle: Any, n: int) -> float:
-    """Σ_i k_ii."""
-    total = 0.0
-    for i in range(n):
-        total += triangle[i * (i + 3) // 2]
-    return total
-
-
-@jit
 def signature(triangle: Any, p: Any, q: Any) -> float:
     """Σ_i (p_i k_i0 + q_i k_ii) / Σ_i k_ii."""
     total = trace = 0.0
@@ -81,19 +72,22 @@ def signature(triangle: Any, p: Any, q: Any) -> float:
 
 
 @jit
-def means(triangle: Any, n: int) -> Any:
-    """The mean of each row of the whole matrix."""
+def means(triangle: Any, weights: Any) -> Any:
+    """The mean of each row of the whole matrix, in which column j counts ``weights[j]`` times."""
+    n = weights.shape[0]
     total, part = np.zeros(n), np.zeros(n)
     for first in range(0, n, PART):
         last = min(first + PART, n)
         part[:last] = 0.0
         for i in range(first, last):
             row = triangle[i * (i + 1) // 2 :]
+            own = weights[i] * row[i]
             for j in range(i):
-                part[j] += row[j]
-            part[i] += row[: i + 1].sum()
+                part[j] += weights[i] * row[j]
+                own += weights[j] * row[j]
+            part[i] += own
         total += part
-    return total / n
+    return total / weights.sum()
 
 
 @ordered_jit
