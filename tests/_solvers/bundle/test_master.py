@@ -224,7 +224,7 @@ def test_a_step_is_exact_beside_cuts_that_do_not_matter(seed: int) -> None:
     system.factor(np.ones(120), D, theta, np.ones(6))
     work = interior_point.Work(*np.zeros((7, 126)))
     work.side[:] = np.append(slopes, cuts)
-    dz, dn = system.step(work, 0.0, 0.0)
+    dz, dn = system._step(work, 0.0, 0.0)
     de, dl = work.dx[:120], work.dy[120:]
     np.testing.assert_allclose(D * de - dl @ g + dn, slopes, rtol=0.0, atol=1e-12)
     terms = np.array([theta * dl, g @ de, np.full(6, dz)])

@@ -61,19 +61,28 @@ class Work(NamedTuple):
     miss: Array
 
 
+class Missed(NamedTuple):
+    """What the conditions miss, in short: μ, the largest residual, Σe − 1 and 1 − Σλ."""
+
+    mu: float
+    worst: float
+    excess: float
+    lack: float
+
+
 class System(Protocol):
     """Solves for a step at one point of the path; of the order of the kernels, or of the cuts."""
 
-    def judge(self, work: Work, z: float, nu: float) -> tuple[float, float, float, float]:
-        """What the conditions miss, in ``work``; μ, the largest residual, Σe − 1 and 1 − Σλ."""
+    def judge(self, work: Work, z: float, nu: float) -> Missed:
+        """What each condition misses, in ``work``, and all of it in short."""
         ...
 
     def factor(self, e: Array, w: Array, s: Array, lam: Array) -> None:
         """Prepare for steps from this point; ``LinAlgError`` where rounding forbids."""
         ...
 
-    def step(self, work: Work, lack: float, excess: float) -> tuple[float, float]:
-        """Set de, ds and dλ in ``work``, and return dz and dν."""
+    def move(self, work: Work, missed: Missed) -> tuple[float, float]:
+        """Predict, correct and go along the step, in ``work``; how far z and ν go with it."""
         ...
 
 
@@ -89,18 +98,15 @@ def follow(program: Program, system: System) -> Path:
     z, nu = 1.0 - float(s.min()), 0.0
     s += z
     for _ in range(_STEPS):
-        mu, worst, excess, lack = system.judge(work, z, nu)
-        if mu < MASTER_PATH and max(worst, abs(excess)) < MASTER_RESIDUAL:
+        missed = system.judge(work, z, nu)
+        if missed.mu < MASTER_PATH and max(missed.worst, abs(missed.excess)) < MASTER_RESIDUAL:
             return Path(e, lam, nu, True)
         try:
             system.factor(e, w, s, lam)
         except LinAlgError:
             return Path(e, lam, nu, False)
-        system.step(work, lack, excess)
-        _correct(work, size, mu, worst, _BACK)
-        dz, dn = system.step(work, lack, excess)
-        reach = _advance(work, size, _BACK)
-        z, nu = z + reach * dz, nu + reach * dn
+        dz, dn = system.move(work, missed)
+        z, nu = z + dz, nu + dn
     return Path(e, lam, nu, False)
 
 
@@ -119,7 +125,7 @@ class NarrowSystem:
         self.share = np.empty(cuts)
         self.schur = 0.0, 0.0, 0.0
 
-    def judge(self, work: Work, z: float, nu: float) -> tuple[float, float, float, float]:
+    def judge(self, work: Work, z: float, nu: float) -> Missed:
         """What the conditions miss."""
         return _narrow_judge(work, self.program.a, self.g, self.program.pull, self.hessian, z, nu)
 
@@ -134,10 +140,10 @@ class NarrowSystem:
         if not abs(zz * nn - zn * zn) > 0.0:
             raise LinAlgError("the Schur complement is singular")
 
-    def step(self, work: Work, lack: float, excess: float) -> tuple[float, float]:
-        """Set de, then ds and dλ from it."""
-        sums = -lack, -excess
-        return _narrow_step(work, self.g, self.share, self.L, self.parts, self.schur, sums)
+    def move(self, work: Work, missed: Missed) -> tuple[float, float]:
+        """All of a step in one compiled call."""
+        solver = self.g, self.share, self.L, self.parts, self.schur
+        return _narrow_move(work, missed, solver, _BACK)
 
 
 class WideSystem:
@@ -152,7 +158,7 @@ class WideSystem:
         self.program, self.damping, self.bends = program, program.damping, len(program.B)
         self.R = np.vstack([program.B, -program.g])
 
-    def judge(self, work: Work, z: float, nu: float) -> tuple[float, float, float, float]:
+    def judge(self, work: Work, z: float, nu: float) -> Missed:
         """What the conditions miss."""
         a, g, pull, damping, B = self.program
         size = pull.size
@@ -185,8 +191,17 @@ class WideSystem:
         found: Array = self.scale * cho_solve(self.L, self.scale * side, check_finite=False)
         return found
 
-    def step(self, work: Work, lack: float, excess: float) -> tuple[float, float]:
-        """Set dλ and de, then ds from dλ."""
+    def move(self, work: Work, missed: Missed) -> tuple[float, float]:
+        """Mehrotra's step."""
+        size = self.damping.size
+        self._step(work, missed.lack, missed.excess)
+        _correct(work, size, missed, _BACK)
+        dz, dn = self._step(work, missed.lack, missed.excess)
+        reach = _advance(work, size, _BACK)
+        return reach * dz, reach * dn
+
+    def _step(self, work: Work, lack: float, excess: float) -> tuple[float, float]:
+        """Set dλ and de, then ds from dλ; dz and dν."""
         size, bends = self.damping.size, self.bends
         slopes, cuts = work.side[:size], work.side[size:]
         pushed = slopes * self.share
@@ -209,7 +224,7 @@ class WideSystem:
 def _judge(work, size, z, nu):  # type: ignore[no-untyped-def]
     """What all conditions miss, and the right sides of the first step.
 
-    ``rest`` comes as pull + He − gᵀλ and ge − a. Returns μ, the largest residual, Σe − 1, 1 − Σλ.
+    ``rest`` comes as pull + He − gᵀλ and ge − a.
     """
     x, y, rest, miss, side = work.x, work.y, work.rest, work.miss, work.side
     excess, lack, mu, worst = -1.0, 1.0, 0.0, 0.0
@@ -224,7 +239,7 @@ def _judge(work, size, z, nu):  # type: ignore[no-untyped-def]
         miss[i] = -x[i] * y[i]
         mu -= miss[i]
         side[i] = miss[i] / (x[i] if i < size else y[i]) - rest[i]
-    return mu / x.size, worst, excess, lack
+    return Missed(mu / x.size, worst, excess, lack)
 
 
 @ordered_jit
@@ -262,16 +277,16 @@ def _reach(work, back):  # type: ignore[no-untyped-def]
 
 
 @ordered_jit
-def _correct(work, size, mu, worst, back):  # type: ignore[no-untyped-def]
+def _correct(work, size, missed, back):  # type: ignore[no-untyped-def]
     """The right sides of the second step, from where the first would lead."""
-    x, y, dx, dy, miss = work.x, work.y, work.dx, work.dy, work.miss
+    x, y, dx, dy, miss, mu = work.x, work.y, work.dx, work.dy, work.miss, missed.mu
     _complete(work, size)
     reach = _reach(work, back)
     after = 0.0
     for i in range(x.size):
         after += (x[i] + reach * dx[i]) * (y[i] + reach * dy[i])
     aim = mu * (after / x.size / mu) ** 3
-    if worst > 10.0 * mu:  # stay central until the residuals have caught up
+    if missed.worst > 10.0 * mu:  # stay central until the residuals have caught up
         aim = max(aim, 0.5 * mu)
     for i in range(x.size):
         miss[i] = aim - x[i] * y[i] - dx[i] * dy[i]
@@ -325,12 +340,23 @@ def _prepare(matrix, ratio, g, share, L, parts, lost):  # type: ignore[no-untype
 
 
 @ordered_jit
-def _narrow_step(work, g, share, L, parts, schur, sums):  # type: ignore[no-untyped-def]
+def _narrow_move(work, missed, solver, back):  # type: ignore[no-untyped-def]
+    """Mehrotra's step of the narrow system; how far z and ν go."""
+    size = solver[0].shape[1]
+    _narrow_step(work, missed, solver)
+    _correct(work, size, missed, back)
+    dz, dn = _narrow_step(work, missed, solver)
+    reach = _advance(work, size, back)
+    return reach * dz, reach * dn
+
+
+@ordered_jit
+def _narrow_step(work, missed, solver):  # type: ignore[no-untyped-def]
     """de, ds and dλ of the narrow system in place; dz and dν."""
+    g, share, L, parts, (zz, zn, nn) = solver
     cuts, size = g.shape
     border, along_z, along_nu = parts[0], parts[1], parts[2]
-    zz, zn, nn = schur
-    right_z, right_n = sums
+    right_z, right_n = -missed.lack, -missed.excess
     de = work.dx[:size]
     for i in range(size):
         de[i] = work.side[i]
