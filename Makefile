@@ -5,8 +5,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .PHONY: test lint demo bench bench-full fuzz clean
 
+# One process per core, each with one thread for linear algebra: more would only wait for each other.
 test: $(VENV)/.dev
-	@$(BIN)/python -m pytest $(ARGS)
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 lint: $(VENV)/.dev
 	@$(BIN)/ruff check --quiet .

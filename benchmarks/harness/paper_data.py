@@ -95,7 +95,7 @@ def rakoto_kernels() -> list[Any]:
 
 
 def gai_kernels() -> list[Any]:
-    """10 Gaussian widths and 10 polynomials [gai2010, §5]."""
+    """10 Gaussian widths and 10 polynomials [gai2010, §6]."""
     return [kw.Gaussian(w) for w in WIDTHS] + [kw.Polynomial(degree) for degree in range(1, 11)]
 
 

@@ -9,8 +9,8 @@ and is left to ``learn``. F has at its solution the derivatives of the inner obj
     ∂J/∂t_i = −½ vᵀ(∂_iK)v,      ∂²J/∂t_i∂t_j = Q_iᵀĀQ_j − ½ vᵀ(∂_i∂_jK)v,    Q_i = (∂_iK)v at F
 
 [gai2010, eq. 21–22; chapelle2008, §5, where the second term lacks its ½], F the free support
-vectors and Ā as in ``solvers.curvature``. It is not convex: steps are only taken downhill, and
-several starts may be tried.
+vectors and Ā as in ``_solvers/svm/curvature.py``. It is not convex: steps are only taken downhill,
+and several starts may be tried.
 """
 
 from __future__ import annotations

@@ -285,7 +285,7 @@ def qcqp_optimum(
     trace: float | None = None,
     ridge: float = 0.0,
 ) -> float:
-    """min_d J(d) as max 1ᵀα − ½ρ‖α‖² − ½t,  s_m ‖F_mᵀ(y∘α)‖² ≤ t [lanckriet2004, th. 16].
+    """min_d J(d) as max 1ᵀα − ½ρ‖α‖² − ½t,  s_m ‖F_mᵀ(y∘α)‖² ≤ t [lanckriet2004, th. 17].
 
     Posed in units u of the objective, α = uβ, of which the conic solver manages some better than
     others.

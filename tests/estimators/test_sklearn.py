@@ -43,7 +43,7 @@ def cosine(A, B):
         {"kernels": KernelBank([Linear(), Laplacian()], "all+each", "center+trace")},
         {"kernels": [Gaussian(), "rbf", cosine], "learner": Simple(finish=False)},
     ],
-    ids=str,
+    ids=lambda params: " ".join(params) + str(params.get("learner", "")),
 )
 def test_check_estimator(params):
     with warnings.catch_warnings():

@@ -54,7 +54,11 @@ def raw(kernel, X, **options):
     return KernelBank(kernel, normalize=None, **options).fit(X)
 
 
-@pytest.mark.parametrize(("kernel", "formula"), FORMULAS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(
+    ("kernel", "formula"),
+    FORMULAS,
+    ids=lambda value: "formula" if callable(value) else str(value)[:40],
+)
 @pytest.mark.parametrize("columns", [slice(None), [1]], ids=["three columns", "one column"])
 def test_formula(kernel, formula, columns):
     A, B = X[:, columns], NEW[:, columns]

@@ -17,7 +17,7 @@ from _helpers.stack_contract import (
 )
 
 from kernelweave._solvers.radius.centering import CenteredStack
-from kernelweave.stacks.combined import BlockCombined, Scaled, Shifted
+from kernelweave.stacks.combined import BlockCombined, Changed
 from kernelweave.stacks.defaults import BlockStack, Completed, Part, as_stack
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.identity import WithIdentity
@@ -207,10 +207,10 @@ def test_multiples_and_ridges(make: Any, times: float) -> None:
         whole, eye = np.tensordot(weights, K, 1), np.eye(23)
         kernel = stack.combined(weights)
         for found, expected in (
-            (Scaled(kernel, times), times * whole),
-            (Shifted(kernel, times), whole + times * eye),
-            (Scaled(Shifted(kernel, 0.7), times), times * (whole + 0.7 * eye)),
-            (Shifted(Scaled(kernel, times), 0.7), times * whole + 0.7 * eye),
+            (Changed(kernel, times), times * whole),
+            (Changed(kernel, ridge=times), whole + times * eye),
+            (Changed(Changed(kernel, ridge=0.7), times), times * (whole + 0.7 * eye)),
+            (Changed(kernel, times, 0.7), times * whole + 0.7 * eye),
         ):
             size = np.tensordot(abs(weights), abs(K), 1).max() + 1.0
             assert found.n == 23 and found.is_dense == kernel.is_dense
@@ -238,7 +238,7 @@ def test_factors_are_handed_on() -> None:
     F, tau = WithIdentity(stack).combined([1.0, 0.0, 2.0, 0.0, 0.5]).factor()
     assert F.shape == (9, 1 + 7) and tau == 0.5
     np.testing.assert_allclose(F @ F.T, K[0] + 2.0 * K[2])
-    F, tau = Scaled(Shifted(stack.combined(np.ones(4)), 0.5), 3.0).factor()
+    F, tau = Changed(Changed(stack.combined(np.ones(4)), ridge=0.5), 3.0).factor()
     assert tau == 1.5
     np.testing.assert_allclose(F @ F.T, 3.0 * K.sum(axis=0))
     assert stack.combined([1.0, -1.0, 0.0, 0.0]).factor() is None

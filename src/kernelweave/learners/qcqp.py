@@ -5,7 +5,7 @@
 Eq. (33) with a hard margin, (38) with the hinge, (43) with the squared hinge, (47) with C learnt.
 The paper's ω is 2J, and its r_m = tr K_m is in the scale s. The weights are the multipliers of the
 constraints. A conic solver takes all of it at once, on low-rank factors of the kernels
-(``solvers/cone_programs.py``); constraints that v does not come near are left out until it does.
+(``_solvers/conic/programs.py``); constraints that v does not come near are left out until it does.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ from typing import Protocol
 import numpy as np
 
 from kernelweave._core.cached import cached_property
-from kernelweave._core.tolerances import EPS
 from kernelweave._core.types import Array, Places
 from kernelweave.machines.incumbent import Bound
 from kernelweave.machines.machine import Answer, Look, Machine, QPAnswer, QPMachine, Tick
@@ -27,6 +26,7 @@ from kernelweave.machines.total import Total
 from kernelweave.problems.problem import Problem
 from kernelweave.problems.weight_sets import norm
 from kernelweave.stacks.protocol import CombinedKernel, Stack
+from kernelweave.stacks.rounding import cancellation
 
 NOT_SEPARABLE = (
     "C=inf asks for a hard margin, but the kernels do not separate the two classes (the margin is "
@@ -238,15 +238,6 @@ def machine_of(problem: Problem) -> Machine:
     """One machine, or the sum of several, for the dual QPs of a problem."""
     machines = [QPMachine(qp) for qp in problem.qps]
     return machines[0] if len(machines) == 1 else Total(machines)
-
-
-def cancellation(stack: Stack, d: Array, coef: Array) -> Array:
-    """How exactly each entry of Σ_m d_m K_m coef is known where weights of either sign cancel.
-
-    |Σ_m d_m K_m,ij| is at most s_i s_j with s_i² = Σ_m |d_m| K_m,ii.
-    """
-    s = np.sqrt(np.abs(d) @ stack.diagonals())
-    return np.asarray(4.0 * EPS * s * float(s @ np.abs(coef)))
 
 
 def _quads(

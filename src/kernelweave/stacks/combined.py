@@ -1,8 +1,8 @@
-"""K(d) = Σ_k d_k K_k as solvers see it: as an array, from blocks on demand, or plus a ridge.
+"""K(d) = Σ_k d_k K_k as solvers see it: as an array, from blocks on demand, or changed.
 
-DenseCombined     one n × n array, made when it is first needed
+DenseCombined     one n × n array
 BlockCombined     no array: each block is summed from the kernels' blocks
-Shifted           another combined kernel plus τI
+Changed           a multiple of another combined kernel, plus a ridge
 """
 
 from __future__ import annotations
@@ -98,11 +98,11 @@ class BlockCombined:
         return None
 
 
-class Shifted:
-    """K(d) + τI."""
+class Changed:
+    """tK(d) + τI, a multiple of another combined kernel plus a ridge."""
 
-    def __init__(self, kernel: CombinedKernel, tau: float) -> None:
-        self.kernel, self.tau = kernel, tau
+    def __init__(self, kernel: CombinedKernel, times: float = 1.0, ridge: float = 0.0) -> None:
+        self.kernel, self.times, self.ridge = kernel, times, ridge
         self._dense: Array | None = None
 
     @property
@@ -112,87 +112,43 @@ class Shifted:
 
     @property
     def is_dense(self) -> bool:
-        """As the kernel that is shifted."""
+        """As the kernel that is changed."""
         return self.kernel.is_dense
 
     def dense(self) -> Array:
-        """The array with the ridge on its diagonal, read-only."""
+        """The array, read-only; that of the kernel itself where nothing is changed."""
         if self._dense is None:
             total = self.kernel.dense()
-            if self.tau != 0.0:
-                total = total.copy()
-                total[np.diag_indices(self.n)] += self.tau
+            if (self.times, self.ridge) != (1.0, 0.0):
+                total = self.times * total
+                total[np.diag_indices(self.n)] += self.ridge
                 total.flags.writeable = False
             self._dense = total
         return self._dense
 
     def diagonal(self) -> Array:
-        """All K(d)_ii + τ."""
-        return self.kernel.diagonal() + self.tau
+        """All tK(d)_ii + τ."""
+        return self.times * self.kernel.diagonal() + self.ridge
 
     def rows(self, index: Index) -> Array:
         """Whole rows."""
         places = np.arange(self.n)[index]
-        total = np.array(self.kernel.rows(places))
-        total[np.arange(places.size), places] += self.tau
+        total = self.times * self.kernel.rows(places)
+        total[np.arange(places.size), places] += self.ridge
         return total
 
     def block(self, rows: Index, columns: Index) -> Array:
         """Some rows and columns, a new array."""
         rows, columns = np.arange(self.n)[rows], np.arange(self.n)[columns]
-        return self.kernel.block(rows, columns) + self.tau * (rows[:, None] == columns)
+        same = rows[:, None] == columns
+        return self.times * self.kernel.block(rows, columns) + self.ridge * same
 
     def __matmul__(self, v: Array) -> Array:
-        return self.kernel @ v + self.tau * v
+        return self.times * (self.kernel @ v) + self.ridge * v
 
     def factor(self) -> tuple[Array, float] | None:
-        """The factor of the kernel that is shifted, and its ridge plus τ."""
-        found = self.kernel.factor()
-        return None if found is None else (found[0], found[1] + self.tau)
-
-
-class Scaled:
-    """A multiple of another combined kernel."""
-
-    def __init__(self, kernel: CombinedKernel, factor: float) -> None:
-        self.kernel, self.times = kernel, factor
-        self._dense: Array | None = None
-
-    @property
-    def n(self) -> int:
-        """Number of points."""
-        return self.kernel.n
-
-    @property
-    def is_dense(self) -> bool:
-        """As the kernel that is scaled."""
-        return self.kernel.is_dense
-
-    def dense(self) -> Array:
-        """The scaled array, read-only."""
-        if self._dense is None:
-            self._dense = self.times * self.kernel.dense()
-            self._dense.flags.writeable = False
-        return self._dense
-
-    def diagonal(self) -> Array:
-        """The scaled diagonal."""
-        return self.times * self.kernel.diagonal()
-
-    def rows(self, index: Index) -> Array:
-        """Whole rows."""
-        return self.times * self.kernel.rows(index)
-
-    def block(self, rows: Index, columns: Index) -> Array:
-        """Some rows and columns, a new array."""
-        return self.times * self.kernel.block(rows, columns)
-
-    def __matmul__(self, v: Array) -> Array:
-        return self.times * (self.kernel @ v)
-
-    def factor(self) -> tuple[Array, float] | None:
-        """The scaled factor, where the kernel has one and the multiple is not negative."""
+        """The factor, where the kernel has one and the multiple is not negative."""
         found = self.kernel.factor()
         if found is None or self.times < 0.0:
             return None
-        return np.sqrt(self.times) * found[0], self.times * found[1]
+        return np.sqrt(self.times) * found[0], self.times * found[1] + self.ridge

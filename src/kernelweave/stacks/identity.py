@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.types import Array, Index, Mask, Places
-from kernelweave.stacks.combined import Shifted
+from kernelweave.stacks.combined import Changed
 from kernelweave.stacks.defaults import Part
 from kernelweave.stacks.protocol import Stack
 
@@ -53,10 +53,10 @@ class WithIdentity:
         every = np.arange(self.n)
         return np.equal.outer(every[rows], every[columns]).astype(float)
 
-    def combined(self, weights: ArrayLike) -> Shifted:
+    def combined(self, weights: ArrayLike) -> Changed:
         """Σ_k weights_k K_k + τI."""
         w = np.asarray(weights, dtype=float)
-        return Shifted(self.stack.combined(w[:-1]), float(w[-1]))
+        return Changed(self.stack.combined(w[:-1]), ridge=float(w[-1]))
 
     def quad_forms(self, v: ArrayLike, kernels: Index | None = None) -> Array:
         """vᵀK_k v for all kernels, or those of ``kernels``."""

@@ -42,6 +42,12 @@ def row_norms(stack: Stack, d: Array) -> Array:
     return np.sqrt(np.maximum(sizes @ stack.diagonals() + float(sizes @ _little(stack)), 0.0))
 
 
+def cancellation(stack: Stack, d: Array, coef: Array) -> Array:
+    """What a few operations per entry of K(d)coef may lose where weights of either sign cancel."""
+    s = row_norms(stack, d)
+    return np.asarray(4.0 * EPS * s * float(s @ np.abs(coef)))
+
+
 def _little(stack: Stack) -> Array:
     """What is added to each diagonal: how negative eigenvalues of a kernel may be."""
     return NEGATIVITY[stack.precision] * np.abs(stack.traces())

@@ -17,7 +17,7 @@ from kernelweave._core.types import Array
 from kernelweave._solvers.radius.centering import Centered
 from kernelweave._solvers.radius.enclosing_ball import Ball, ball_qp, smallest_ball
 from kernelweave._solvers.svm import curvature
-from kernelweave.stacks.combined import Scaled, Shifted
+from kernelweave.stacks.combined import Changed
 from kernelweave.stacks.protocol import CombinedKernel
 
 
@@ -30,7 +30,7 @@ class KernelBall(Ball):
     @property
     def unit_kernel(self) -> CombinedKernel:
         """K/R²: the same points in a ball of radius 1."""
-        return Scaled(self.K, 1.0 / self.radius2)
+        return Changed(self.K, 1.0 / self.radius2)
 
 
 class Balls:
@@ -50,7 +50,8 @@ class Balls:
     def around(self, e: Array, tol: float, ridge: float = 0.0) -> KernelBall:
         """The ball of Σ_m s_m e_m K_m + ridge·I to relative gap ``tol``."""
         K = self.stack.combined(self.scale * e)
-        ball = smallest_ball(Shifted(K, ridge) if ridge > 0.0 else K, tol, self.beta, self.tick)
+        ridged = Changed(K, ridge=ridge) if ridge > 0.0 else K
+        ball = smallest_ball(ridged, tol, self.beta, self.tick)
         self.beta = ball.beta
         return KernelBall(ball.beta, ball.radius2, ball.lower, K)
 
