@@ -174,7 +174,7 @@ def test_a_dict_of_tables():
 def sparse():
     """A model that gives column d no weight, and does not read b, c and note."""
     table = pd.DataFrame(X, columns=[*"abcd"]).assign(note="word")
-    bank = KernelBank([Linear()], views={"a": ["a"], "d": ["d"]})
+    bank = KernelBank([Linear()], views={"a": ["a"], "d": ["d"]}, missing="error")
     model = MKLClassifier(bank, C=0.1).fit(table, X[:, 0] > 0.0)
     assert model.weights_[1] == 0.0
     return model, table
@@ -212,7 +212,7 @@ def test_columns_that_no_kernel_reads_may_hold_anything(sparse):
 def test_columns_that_were_constant_in_fit_are_checked_too():
     table = X.copy()
     table[:, 3] = 1.0
-    bank = KernelBank([Linear()], views="each")
+    bank = KernelBank([Linear()], views="each", missing="error")
     with pytest.warns(UserWarning, match="left out"):
         model = MKLClassifier(bank).fit(table, Y)
     table[0, 3] = np.nan

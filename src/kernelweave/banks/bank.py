@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import shown
 from kernelweave._core.params import Params
-from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave.banks.build import Group, build
 from kernelweave.banks.default import default_kernels
-from kernelweave.banks.fitted import FittedBank, Member
-from kernelweave.banks.normalize import check_rule
+from kernelweave.banks.fitted import FittedBank
+from kernelweave.banks.fitting import Request, fit_view
+from kernelweave.banks.member import Member
+from kernelweave.banks.missing import check_missing, tell_missing, with_optional_views
+from kernelweave.banks.normalize import RULES, check_rule
 from kernelweave.kernels.adapters import as_kernel
 from kernelweave.kernels.base import Kernel
-from kernelweave.kernels.precomputed import check_same_rows
 from kernelweave.stacks.validation import float_type
 from kernelweave.views.columns import View, find_columns, make_views
-from kernelweave.views.rows import Rows
 from kernelweave.views.table import Table
 from kernelweave.views.weighted import check_row_weights
 
@@ -48,6 +50,14 @@ class KernelBank(Params):
         ``"auto"``: ``"standard"`` for the default kernels, None for kernels you name.
     dtype : "float64" or "float32"
         Precision of the training stack. Distances and products are always computed in float64.
+    missing : "mean", "indicator" or "error"
+        Rows that lack a view of several: NaN, None or NA in all of its columns. ``"mean"``: they
+        stand at the view's mean in feature space, in training and for new rows. Width, scaling,
+        normalization and mean are learned on the rows that have the view; a view that some
+        training rows lack is centered over these, and its kernel entries for the others are zero,
+        which keeps it positive semidefinite. ``"indicator"``: also adds a kernel per such view
+        that compares who has it. ``"error"``: NaN is an error. NaN in only some columns of a view
+        always is.
     """
 
     def __init__(
@@ -57,12 +67,14 @@ class KernelBank(Params):
         normalize: str | None = "trace",
         scale: str | None = "auto",
         dtype: Any = "float64",
+        missing: str = "mean",
     ) -> None:
         self.kernels = kernels
         self.views = views
         self.normalize = normalize
         self.scale = scale
         self.dtype = dtype
+        self.missing = missing
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; ``deep`` adds named kernels and their parameters, ``name__beta``."""
@@ -123,26 +135,33 @@ class KernelBank(Params):
             float_type(self.dtype),
             self._standardize(),
         )
+        check_missing(self.missing)
         table = Table.read(X).take(slice(None))
         weights = check_row_weights(sample_weight, len(table))
-        groups = [
-            _fit_view(view, requests, table, weights, standardize)
-            for view, requests in self._plan(table)
-        ]
-        members, kept, stack = build(_with_unique_names(groups), rule, dtype, n_jobs)
-        fitted = FittedBank(members, table, kept, stack)
+        plan = with_optional_views([*self._plan(table)], self.missing)
+        groups = [fit_view(view, requests, table, weights, standardize) for view, requests in plan]
+        groups += tell_missing(groups, table, weights, self.missing, centered=RULES[rule][0])
+        members, kept, stack = build(_with_unique_names(groups), len(table), rule, dtype, n_jobs)
+        fitted = FittedBank(members, table, kept, stack, weights=weights)
         if fitted.dropped:
             warn(_told(fitted.dropped, fitted.m_all))
         return fitted
 
-    def _plan(self, table: Table) -> Iterator[tuple[View, list[_Request]]]:
+    def allows_gaps(self) -> bool:
+        """Whether there are several views, of which rows may lack some."""
+        items = _as_list(self.kernels)
+        named = [item for item in items if isinstance(item, tuple)]
+        crossed = 0 if len(named) == len(items) else _count_views(self.views)
+        return self.missing != "error" and crossed + sum(len(item) == 3 for item in named) > 1
+
+    def _plan(self, table: Table) -> Iterator[tuple[View, list[Request]]]:
         """Each distinct set of columns, with all kernels that read it."""
         items = _as_list(default_kernels() if self.kernels is None else self.kernels)
         if not items:
             raise ValueError("kernels: the bank is empty; give at least one kernel.")
         crossed = [_checked(item) for item in items if not isinstance(item, tuple)]
         labels = [kernel.label() for kernel in crossed]
-        plan: dict[tuple[int, ...], tuple[View, list[_Request]]] = {}
+        plan: dict[tuple[int, ...], tuple[View, list[Request]]] = {}
         for view in make_views(self.views, table) if crossed else []:
             plan.setdefault(view.columns, (view, []))[1].extend(
                 (f"{label} on {view.name}", view.name, kernel)
@@ -164,9 +183,6 @@ class KernelBank(Params):
         return self.scale == "standard" or (self.scale == "auto" and self.kernels is None)
 
 
-_Request = tuple[str, str, Kernel]  # name of the kernel, name of its view, the kernel
-
-
 def _as_list(kernels: Any) -> list[Any]:
     """A list of items. A tuple that begins with a name is one; ("rbf", "chi2") is two kernels."""
     if not isinstance(kernels, list | tuple):
@@ -177,6 +193,11 @@ def _as_list(kernels: Any) -> list[Any]:
 
 def _has_name(item: Any) -> bool:
     return isinstance(item, tuple) and len(item) in (2, 3) and isinstance(item[0], str)
+
+
+def _count_views(views: Any) -> float:
+    """How many views there are to lack; NaN in one column is a gap in "all"."""
+    return len(views) if isinstance(views, Mapping) else np.inf if views == "each" else 1
 
 
 def _checked(item: Any) -> Kernel:
@@ -194,44 +215,6 @@ def _named(item: tuple[Any, ...]) -> tuple[str, Kernel, Any]:
     return item[0], _checked(item[1]), item[2] if len(item) == 3 else slice(None)
 
 
-def _fit_view(
-    view: View,
-    requests: list[_Request],
-    table: Table,
-    weights: Array | None,
-    standardize: bool,
-) -> Group:
-    """Fitted kernels of one view; all dropped if its columns are constant on these rows."""
-    check_same_rows((name, kernel) for name, _, kernel in requests)
-    if any(kernel.numeric for _, _, kernel in requests):
-        table.floats(view.columns)  # report bad values in X first
-        view = view.standardized(table, weights) if standardize else view
-    rows = Rows(table, view, weights)
-    if len(table) > 1 and table.constant(view.columns):
-        why = "its columns are constant on the training rows"
-        return rows, [Member(name, label, view, dropped=why) for name, label, _ in requests]
-    return rows, [
-        Member(f"{name} [{suffix}]" if suffix else name, label, view, fitted)
-        for name, label, kernel in requests
-        for suffix, fitted in _expanded(name, kernel, rows)
-    ]
-
-
-def _expanded(name: str, kernel: Kernel, rows: Rows) -> list[tuple[str, Kernel]]:
-    """The fitted kernels of one item; errors name it."""
-    weights = rows.weights
-    if not kernel.takes_weights and weights is not None and weights.min() < weights.max():
-        raise ValueError(
-            f"Kernel {name!r} learns from the training rows and cannot weigh them: leave "
-            "sample_weight out, repeat rows, or give class_weight, which kernels do not see."
-        )
-    try:
-        return kernel.expand(rows)
-    except Exception as error:
-        error.add_note(f"The kernel was {name!r}.")
-        raise
-
-
 def _with_unique_names(groups: list[Group]) -> list[Group]:
     seen: dict[str, int] = {}
 
@@ -239,7 +222,7 @@ def _with_unique_names(groups: list[Group]) -> list[Group]:
         count = seen[member.name] = seen.get(member.name, 0) + 1
         return member if count == 1 else member.renamed(f"{member.name} ({count})")
 
-    return [(rows, [unique(member) for member in members]) for rows, members in groups]
+    return [replace(group, members=[*map(unique, group.members)]) for group in groups]
 
 
 def _told(dropped: dict[str, str], total: int, most: int = 5) -> str:

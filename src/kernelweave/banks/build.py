@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,23 +11,32 @@ from numpy.typing import NDArray
 
 from kernelweave._core.types import Array
 from kernelweave.banks.duplicates import Duplicates
-from kernelweave.banks.fitted import Member
-from kernelweave.banks.normalize import learn_normalizer
+from kernelweave.banks.member import Member
+from kernelweave.banks.normalize import RULES, Normalizer, learn_normalizer
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.threads import count_threads, run
 from kernelweave.views.rows import Gram, Rows, Scratch
 
-Group = tuple[Rows, list[Member]]  # the training rows of one view, and the kernels on it
+
+@dataclass(frozen=True)
+class Group:
+    """The kernels on one view, and the training rows that have it; ``places``: None for all."""
+
+    rows: Rows
+    members: list[Member]
+    places: NDArray[np.intp] | None = None
 
 
 def build(
-    groups: list[Group], rule: str | None, dtype: np.dtype[Any], n_jobs: int | None
+    groups: list[Group], n: int, rule: str | None, dtype: np.dtype[Any], n_jobs: int | None
 ) -> tuple[tuple[Member, ...], NDArray[np.intp], KernelStack]:
-    """Compute and normalize every kernel into one stack; drop kernels that add nothing.
+    """Compute and normalize every kernel on n rows into one stack; drop those that add nothing.
+
+    Entries of rows that lack a kernel's view are zero; such a kernel is centered.
 
     Returns all fitted kernels, the numbers of those in the stack, in its order, and the stack.
     """
-    builder = _Builder(groups, rule, dtype)
+    builder = _Builder(groups, n, rule, dtype)
     builder.fill(count_threads(n_jobs))
     builder.leave_out_duplicates()
     members = builder.members
@@ -44,23 +53,23 @@ def build(
 class _Builder:
     """A stack being filled: ``K[slot]`` holds kernel ``numbers[slot]`` of the bank."""
 
-    def __init__(self, groups: list[Group], rule: str | None, dtype: np.dtype[Any]) -> None:
+    def __init__(self, groups: list[Group], n: int, rule: str | None, dtype: np.dtype[Any]) -> None:
         self.rule = rule
-        self.members = [member for _, members in groups for member in members]
+        self.members = [member for group in groups for member in group.members]
         self.numbers = [i for i, member in enumerate(self.members) if member.kernel is not None]
-        self.K = KernelStack.allocate(len(self.numbers), len(groups[0][0]), dtype)
+        self.K = KernelStack.allocate(len(self.numbers), n, dtype)
         self.duplicates = Duplicates(self.K, any_scale=rule is not None)
-        self.tasks: list[tuple[Rows, range]] = []  # rows, and the slots of their kernels
-        for rows, members in groups:
+        self.tasks: list[_Task] = []
+        for group in groups:
             start = self.tasks[-1][1].stop if self.tasks else 0
-            live = sum(member.kernel is not None for member in members)
-            self.tasks.append((rows, range(start, start + live)))
+            live = sum(member.kernel is not None for member in group.members)
+            self.tasks.append((group, range(start, start + live)))
         self._local = threading.local()
 
     def fill(self, threads: int) -> None:
         """Compute every kernel. Those from other libraries run in one thread: they may need to."""
 
-        def known(task: tuple[Rows, range]) -> bool:
+        def known(task: _Task) -> bool:
             return all(self._kernel(slot).known_psd for slot in task[1])
 
         ours = [task for task in self.tasks if known(task)]
@@ -93,25 +102,45 @@ class _Builder:
     def _drop(self, number: int, why: str) -> None:
         self.members[number] = replace(self.members[number].let_go(), scale=0.0, dropped=why)
 
-    def _fill(self, tasks: list[tuple[Rows, range]], start: int, stop: int) -> None:
+    def _fill(self, tasks: list[_Task], start: int, stop: int) -> None:
         if not hasattr(self._local, "scratch"):
             self._local.scratch = Scratch()
-        for rows, slots in tasks[start:stop]:
-            gram = Gram(rows, self._local.scratch)
+        for group, slots in tasks[start:stop]:
+            gram = Gram(group.rows, self._local.scratch)
             half = gram.scratch("kernel")
             for slot in slots:
-                self._fill_slot(gram, half, slot)
+                self._fill_slot(gram, half, slot, group.places)
 
-    def _fill_slot(self, gram: Gram, half: Array, slot: int) -> None:
+    def _fill_slot(
+        self, gram: Gram, half: Array, slot: int, places: NDArray[np.intp] | None
+    ) -> None:
         """Compute one kernel into its slot, with ``half`` as room for its lower triangle."""
         number = self.numbers[slot]
         member = self.members[number]
         member.fill(gram, half)
+        center, scaling = RULES[self.rule]
+        rule = center or places is not None, scaling
         rows = gram.a
-        normalizer = learn_normalizer(self.rule, half, len(rows), member.name, rows.weights)
+        normalizer = learn_normalizer(rule, half, len(rows), member.name, rows.weights)
         if isinstance(normalizer, str):
             self._drop(number, normalizer)
             return
-        normalizer.train(half, self.K[slot])
-        self.duplicates.see(slot, half)
+        if places is None:
+            normalizer.train(half, self.K[slot])
+            self.duplicates.see(slot, half)
+        else:
+            self._spread(normalizer, half, slot, places)
         self.members[number] = member.fitted(normalizer)
+
+    def _spread(
+        self, normalizer: Normalizer, half: Array, slot: int, places: NDArray[np.intp]
+    ) -> None:
+        """Write a kernel of the rows ``places``; all other entries are zero."""
+        some = np.empty((len(places), len(places)), self.K.dtype)
+        normalizer.train(half, some)
+        self.K[slot] = 0.0
+        self.K[slot][np.ix_(places, places)] = some
+        self.duplicates.see_matrix(slot)
+
+
+_Task = tuple[Group, range]  # kernels and rows, and the slots of these kernels

@@ -34,6 +34,12 @@ class Duplicates:
         """Store the signature of matrix ``k``, whose lower triangle is ``half`` up to scale."""
         self._signatures[k] = triangle.signature(half, self._p, self._q)
 
+    def see_matrix(self, k: int) -> None:
+        """The same for a matrix that is written already."""
+        K = self._stack[k]
+        total = self._p @ K[0].astype(np.float64) + self._q @ K.diagonal().astype(np.float64)
+        self._signatures[k] = total / float(K.trace(dtype=np.float64))
+
     def twins(self, seen: list[int]) -> Iterator[tuple[int, int]]:
         """Pairs (matrix, earlier matrix) among ``seen`` that are equal up to scale."""
         order = np.array(seen, dtype=np.intp)

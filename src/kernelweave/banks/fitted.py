@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -13,61 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._core.checks import shown
 from kernelweave._core.types import Array
-from kernelweave.banks.normalize import Normalizer
-from kernelweave.kernels.base import Kernel
+from kernelweave._core.warnings import warn
+from kernelweave.banks import crossing
+from kernelweave.banks.member import Member
 from kernelweave.stacks.dense import KernelStack
-from kernelweave.views.columns import View
-from kernelweave.views.rows import Gram, Pair, Rows, Scratch
+from kernelweave.views import weighted
+from kernelweave.views.rows import Scratch
 from kernelweave.views.table import Table
 
 _BLOCK = 2**21  # entries held at a time of a matrix of new rows against training rows
-
-
-@dataclass(frozen=True)
-class Member:
-    """One fitted kernel of a bank; kernels on the same columns share one ``view`` object.
-
-    ``dropped``: why the kernel was dropped; it then has no ``kernel`` and no ``normalizer``.
-    """
-
-    name: str
-    view_name: str
-    view: View
-    kernel: Kernel | None = None
-    normalizer: Normalizer | None = None
-    scale: float = 0.0
-    dropped: str | None = None
-
-    def fill(self, pair: Pair, out: Array) -> None:
-        """Compute the kernel on a pair; for a ``Gram``, its lower triangle. Errors name it."""
-        assert self.kernel is not None
-        try:
-            if isinstance(pair, Gram):
-                self.kernel.train(pair, out, self.name)
-            else:
-                self.kernel.fill(pair, out)
-        except Exception as error:
-            error.add_note(f"The kernel was {self.name!r}.")
-            raise
-
-    def renamed(self, name: str) -> Member:
-        """The same kernel under another name."""
-        return replace(self, name=name)
-
-    def fitted(self, normalizer: Normalizer) -> Member:
-        """The kernel with its normalization."""
-        known = self.name, self.view_name, self.view, self.kernel  # far quicker than replace()
-        return Member(*known, normalizer, normalizer.scale)
-
-    def narrow(self, rows: NDArray[np.intp]) -> Member:
-        """The same kernel against some of the training rows."""
-        if self.normalizer is None:
-            return self
-        return replace(self, normalizer=self.normalizer.take(rows))
-
-    def let_go(self) -> Member:
-        """Only its name and scale: it can no longer be evaluated."""
-        return replace(self, kernel=None, normalizer=None)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,6 +39,7 @@ class FittedBank:
     kept: NDArray[np.intp]  # numbers of the kernels in the training stack, in its order
     _stack: KernelStack | None = None
     _columns: NDArray[np.intp] | None = None  # rows of ``table`` to return, if centered
+    weights: Array | None = None  # how often each training row counts; None for once
 
     @property
     def m_all(self) -> int:
@@ -147,7 +101,7 @@ class FittedBank:
 
         ``weights`` has one entry per kernel of the bank; kernels of weight 0 are not computed.
         """
-        new, index = self._read(X), self._index(rows)
+        new, index = self.read(X), self._index(rows)
         result = np.empty((len(new), len(index)))
         for block, matrix in self._combined(new, weights, index):
             result[block] = matrix
@@ -161,7 +115,7 @@ class FittedBank:
         ``coef``: (n_rows,), or (n_rows, k) for k machines; their ``weights`` are one set for all,
         (m_all,), or one for each, (k, m_all). Each kernel is computed once.
         """
-        new, index = self._read(X), self._index(rows)
+        new, index = self.read(X), self._index(rows)
         coef, weights = np.asarray(coef, dtype=np.float64), np.asarray(weights, dtype=np.float64)
         if coef.shape[:1] != (len(index),):
             raise ValueError(f"coef has shape {coef.shape}, but there are {len(index)} rows.")
@@ -184,7 +138,7 @@ class FittedBank:
 
     def cross_stack(self, X: Any) -> Array:
         """k_m(x, x_j) of every kept kernel, as an array (m, len(X), n_rows)."""
-        new, index = self._read(X), self._index(None)
+        new, index = self.read(X), self._index(None)
         kept = self.kept
         result = np.empty((len(kept), len(new), len(index)))
         slot = {int(number): place for place, number in enumerate(kept)}
@@ -206,7 +160,7 @@ class FittedBank:
         self._require(chosen)
         index = self._index(rows)
         members = tuple(
-            member.narrow(index) if number in chosen else member.let_go()
+            self._for_new_rows(number, index) if number in chosen else member.let_go()
             for number, member in enumerate(self.members)
         )
         if self._centered:
@@ -222,11 +176,43 @@ class FittedBank:
 
     @property
     def _centered(self) -> bool:
-        return any(m.normalizer is not None and m.normalizer.centered for m in self.members)
+        return any(member.centered for member in self.members)
 
-    def _read(self, X: Any) -> Table:
+    def _for_new_rows(self, number: int, rows: NDArray[np.intp]) -> Member:
+        """A kernel against some training rows, with what new rows without its view need."""
+        member = self.members[number].narrow(rows)
+        if member.centered or not member.view.may_lack:
+            return member
+        return replace(member, average=self._average(rows, number, member))
+
+    def read(self, X: Any) -> Table:
+        """New rows, checked: the columns of ``fit``, numbers where kernels read numbers.
+
+        That holds for every kernel of the bank, whatever its weight. Warns of rows that lack
+        every view.
+        """
+        if isinstance(X, Table):  # read and checked before
+            return X
         new = Table.read(X)
         new.check_like(self.table)
+        whole: set[int] = set()
+        lost = np.ones(len(new), dtype=bool)
+        for view, numeric in {m.view: m.numeric for m in self.members}.items():
+            having = view.rows_of(new)
+            if having is None:
+                lost[:] = False
+                whole.update(view.columns if numeric else ())
+            else:
+                lost[having] = False
+                if numeric:
+                    new.floats(view.columns, having)
+        new.floats(sorted(whole))
+        if lost.any():
+            warn(
+                f"{np.count_nonzero(lost)} of {len(new)} rows of X lack every view, the first is "
+                f"row {np.argmax(lost)}: nothing is known of them, and they get the value of an "
+                "average row, which is the bias if all kernels are centered."
+            )
         return new
 
     def _index(self, rows: ArrayLike | None) -> NDArray[np.intp]:
@@ -285,40 +271,23 @@ class FittedBank:
         A matrix is valid only until the next one is requested: they share a buffer.
         """
         self._require(numbers)
-        centered = self._centered
-        table = self.table if centered else self.table.take(index)
-        columns = self._columns_of(index) if centered else index
         numbers = numbers if len(index) else numbers[:0]  # no training rows: nothing to compute
         active = [(int(number), self.members[number].narrow(index)) for number in numbers]
-        groups = [
-            (Rows(table, view), list(group))
-            for view, group in groupby(active, key=lambda pair: pair[1].view)
-        ]
+        against = crossing.sides(self.table, active, self._columns_of(index))
         scratch = Scratch()
-        step = max(1, _BLOCK // max(1, len(table)))
-        buffer = np.empty((min(step, len(new)), len(table)))
+        step = max(1, _BLOCK // max(1, len(self.table)))
         for start in range(0, len(new), step):
             block = slice(start, min(start + step, len(new)))
-            rows = new.block(block)
-            out = buffer[: block.stop - block.start]
-            yield block, _matrices(rows, groups, columns, scratch, out)
+            average = partial(self._average, index)
+            yield block, crossing.matrices(new.block(block), against, len(index), scratch, average)
 
-
-def _matrices(
-    new: Table,
-    groups: list[tuple[Rows, list[tuple[int, Member]]]],
-    columns: NDArray[np.intp],
-    scratch: Scratch,
-    out: Array,
-) -> Iterator[tuple[int, Array]]:
-    for train, members in groups:
-        rows = Rows(new, train.view)
-        pair = Pair(rows, train, scratch)
-        for number, member in members:
-            assert member.kernel is not None and member.normalizer is not None
-            member.fill(pair, out)
-            diagonal = partial(member.kernel.diagonal, rows)
-            yield number, member.normalizer.cross(out, columns, diagonal)
+    def _average(self, rows: NDArray[np.intp], number: int, member: Member) -> Array:
+        """Mean of k(·, x_j) over the training rows for each of the rows x_j."""
+        if member.average is not None:
+            return member.average
+        places = np.flatnonzero(self.kept == number)
+        every = np.arange(self.stack.n)
+        return weighted.mean(self.stack.block(int(places[0]), every, rows), self.weights)
 
 
 def _indices(chosen: ArrayLike, size: int, what: str) -> NDArray[np.intp]:

@@ -11,7 +11,8 @@
 ``None``             K unchanged
 ==================== ====================================================================
 
-With weights, training row i counts w_i times: n is Σ w_i, tr K is Σ w_i k(x_i, x_i), and so on.
+With weights, training row i counts w_i times: n is Σ w_i, tr K is Σ w_i k(x_i, x_i), and so on. Rows
+that lack the view do not count, and a view that some training rows lack is centered under every rule.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Normalizer:
 
     ``scale``: factor s on the (centered) kernel; NaN for "sphere", which has no single factor.
     ``means``: mean over training rows of k(·, x_j) for each x_j, minus half the mean of these.
-    ``inverse_norms``: 1/√k(x_j, x_j) per training row.
+    ``inverse_norms``: 1/√k(x_j, x_j) per training row, of the centered kernel if it is.
     ``weights``: how often each training row counts in the means; None for once.
     """
 
@@ -70,7 +71,9 @@ class Normalizer:
     def take(self, rows: Any) -> Normalizer:
         """The normalization for these training rows only; centering still needs all of them."""
         norms = self.inverse_norms
-        return self if norms is None else replace(self, inverse_norms=norms[rows])
+        if norms is None or self.centered:
+            return self
+        return replace(self, inverse_norms=norms[rows])
 
     def train(self, half: Array, out: NDArray[Any]) -> None:
         """Write the normalized training matrix to ``out``, from its lower triangle ``half``.
@@ -89,26 +92,31 @@ class Normalizer:
         If centered, K is against all training rows and ``rows`` picks the columns to return.
         ``diagonal()`` gives k(x, x) of the new rows; only "sphere" calls it.
         """
+        norms = self.inverse_norms
+        own = None if norms is None else diagonal()
         if self.means is not None:
             half = weighted.mean(self.means, self.weights)  # of the grand mean
             means = weighted.mean(K, self.weights, axis=1) - half
             K = K[:, rows]
             K -= np.add.outer(means, self.means[rows])
-        if self.inverse_norms is not None:
-            K *= np.multiply.outer(_inverse_root(diagonal()), self.inverse_norms)
+            own = None if own is None else own - 2.0 * means
+            norms = None if norms is None else norms[rows]
+        if own is not None and norms is not None:
+            K *= np.multiply.outer(_inverse_root(own), norms)
         elif self.scale != 1.0:
             K *= self.scale
         return K
 
 
 def learn_normalizer(
-    normalize: str | None, half: Array, n: int, name: str, weights: Array | None = None
+    rule: tuple[bool, str | None], half: Array, n: int, name: str, weights: Array | None = None
 ) -> Normalizer | str:
     """Learn a normalization on n training rows; or return the reason to drop the kernel.
 
-    ``half`` is the lower triangle of the training matrix; row i counts ``weights[i]`` times.
+    ``rule``: whether to center, and the scaling. ``half`` is the lower triangle of the training
+    matrix; row i counts ``weights[i]`` times.
     """
-    center, scaling = RULES[normalize]
+    center, scaling = rule
     counts = np.ones(n) if weights is None else weights
     diagonal = triangle.diagonal(half, n)
     trace = weighted.total(diagonal, weights)
@@ -131,7 +139,8 @@ def learn_normalizer(
             )
         trace = centered
     if scaling == "sphere":
-        return Normalizer(np.nan, None, _inverse_root(diagonal))
+        diagonal = diagonal if means is None else diagonal - 2.0 * means
+        return Normalizer(np.nan, means, _inverse_root(diagonal), weights if center else None)
     target = {"trace": float(counts.sum()), "unit_trace": 1.0, None: trace}[scaling]
     return Normalizer(target / trace, means, weights=weights if center else None)
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from kernelweave.banks.bank import KernelBank
-from kernelweave.banks.fitted import FittedBank
 from kernelweave.kernels.adapters import as_kernel
 from kernelweave.kernels.precomputed import Precomputed
 
@@ -15,21 +12,6 @@ from kernelweave.kernels.precomputed import Precomputed
 def as_bank(kernels: Any) -> KernelBank:
     """The bank for an estimator's parameter ``kernels``."""
     return kernels if isinstance(kernels, KernelBank) else KernelBank(kernels)
-
-
-def numeric_columns(bank: FittedBank) -> list[int]:
-    """Columns that numeric kernels read.
-
-    Dropped members have lost their kernel: of theirs, those that held finite numbers.
-    """
-    read: set[int] = set()
-    for member in bank.members:
-        if member.kernel is None:
-            finite = bank.table.numeric & np.isfinite(bank.table.numbers).all(axis=0)
-            read.update(column for column in member.view.columns if finite[column])
-        elif member.kernel.numeric:
-            read.update(member.view.columns)
-    return sorted(read)
 
 
 def takes_strings(kernels: Any) -> bool:

@@ -24,7 +24,7 @@ from kernelweave._core.checks import shown, some
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave.banks.fitted import FittedBank
-from kernelweave.estimators._banks import as_bank, numeric_columns, takes_strings
+from kernelweave.estimators._banks import as_bank, takes_strings
 from kernelweave.estimators._labels import two_classes
 from kernelweave.learners import make_learner
 from kernelweave.learners.base import Learner
@@ -300,7 +300,6 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
             del self.radius_
         spread = [bank.spread(weights) for weights in solution.history["weights"]]
         self.history_ = {**solution.history, "weights": np.array(spread)}
-        self._numeric_columns = numeric_columns(bank)
         active = np.flatnonzero(self.weights_)
         self.bank_ = bank.compact(active, self.support_)
         self._training_bank = bank.compact(active)  # for combined_kernel; not pickled
@@ -334,12 +333,10 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         return self._training_bank.cross(self._read(X), self.weights_)
 
     def _read(self, X: Any) -> Table:
-        """New rows; what a numeric kernel read in ``fit`` must be numbers, whatever its weight."""
+        """New rows, checked by the bank."""
         check_is_fitted(self)
         self._check_columns(X)
-        table = Table.read(X)
-        table.floats(self._numeric_columns)
-        return table
+        return self.bank_.read(X)
 
     def _check_columns(self, X: Any, *y: Any) -> None:
         """Check the number and names of columns and the presence of y; the bank checks the rest."""
@@ -376,4 +373,5 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         tags.input_tags.string = takes_strings(self.kernels)
+        tags.input_tags.allow_nan = as_bank(self.kernels).allows_gaps()
         return tags

@@ -31,6 +31,11 @@ class Kernel(Params):
     advice: ClassVar[str] = ""
 
     @property
+    def reads(self) -> str:
+        """Which columns of a view of mixed columns it takes: "numbers", "levels" or "all"."""
+        return "numbers" if self.numeric else "all"
+
+    @property
     def numeric(self) -> bool:
         """Whether it reads the columns as finite floats (``Rows.values``) or unchanged."""
         return True

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelweave._core.checks import did_you_mean, is_whole, shown
 from kernelweave._core.types import Array
@@ -18,12 +19,25 @@ _NAMED = ("all", "each", "all+each")
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """A named set of columns of X; kernels see (x − shift)·factor if these are set."""
+    """A named set of columns of X; kernels see (x − shift)·factor if these are set.
+
+    ``may_lack``: a row may lack the view, with nothing in any of its columns.
+    ``presence``: kernels see one column instead, 1 for rows that have the view and 0 for others.
+    """
 
     name: str
     columns: tuple[int, ...]
     shift: Array | None = None
     factor: Array | None = None
+    may_lack: bool = False
+    presence: bool = False
+
+    def rows_of(self, table: Table) -> NDArray[np.intp] | None:
+        """Numbers of the rows that have the view; None if all do, or must."""
+        if not self.may_lack or self.presence:
+            return None
+        lacks = table.lacking(self.columns)
+        return np.flatnonzero(~lacks) if lacks.any() else None
 
     def standardized(self, table: Table, weights: Array | None = None) -> View:
         """The view with each column scaled to mean 0 and variance 1 on these rows.

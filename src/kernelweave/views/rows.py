@@ -39,7 +39,14 @@ class Rows:
     @cached_property
     def raw(self) -> NDArray[Any]:
         """The columns unchanged; floats if all of them are numbers."""
+        if self.view.presence:
+            return (~self.table.lacking(self.view.columns)).astype(np.float64)[:, None]
         return self.table.raw(self.view.columns)
+
+    def check_filled(self) -> None:
+        """Raise ValueError if values are missing in some columns of the view."""
+        if not self.view.presence:
+            self.table.check_filled(self.view.columns)
 
     def only_column(self, who: str, what: str, advice: str = "") -> NDArray[Any]:
         """The only column of the view, unchanged; errors say that ``who`` needs ``what``."""

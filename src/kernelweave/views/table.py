@@ -110,17 +110,42 @@ class Table:
             return self.numbers[:, index]
         return self.objects[:, index]
 
-    def floats(self, columns: Sequence[int]) -> Array:
+    def floats(self, columns: Sequence[int], rows: Any = slice(None)) -> Array:
         """Columns as finite floats; errors name the columns that cannot be converted."""
         for column in columns:
             if not self.numeric[column]:
                 self._refuse(column)
-        values = np.take(self.numbers, columns, axis=1)
+        values = np.take(self.numbers[rows], columns, axis=1)
         if not np.isfinite(values.sum()):  # one cheap pass; a sum of finite numbers may overflow
             bad = ~np.isfinite(values)
             if bad.any():
                 raise ValueError(self._describe_gaps(columns, values, bad))
         return values
+
+    def lacking(self, columns: Sequence[int]) -> NDArray[np.bool_]:
+        """Which rows have nothing in these columns: NaN, None or NA in all of them."""
+        lacks = np.ones(len(self), dtype=bool)
+        for column in columns:
+            if not lacks.any():
+                break
+            lacks[lacks] = self._missing(column, lacks)
+        return lacks
+
+    def _missing(self, column: int, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        if self.objects is None or self.numeric[column]:
+            return np.isnan(self.numbers[rows, column])
+        return np.array([_is_missing(value) for value in self.objects[rows, column]], dtype=bool)
+
+    def check_filled(self, columns: Sequence[int]) -> None:
+        """Raise ValueError if a value is missing in some of these columns."""
+        counts = {self.label(j): int(self.lacking([j]).sum()) for j in columns}
+        told = [f"{label!r} ({count})" for label, count in counts.items() if count]
+        if told:
+            raise ValueError(
+                f"Input X contains NaN or None in column {some(told)} among {len(self)} rows. Make "
+                'it a level of its own, SimpleImputer(strategy="constant", fill_value="missing") '
+                "in a pipeline, or impute it."
+            )
 
     def constant(self, columns: Sequence[int]) -> bool:
         """Whether each of these columns has one value in all rows."""
@@ -171,7 +196,9 @@ class Table:
             told.append(f"{self.label(columns[j])!r} ({' and '.join(counts)})")
         return (
             f"Input X contains NaN or infinity in column {some(told)} among "
-            f"{len(self)} rows. Kernels on numbers need finite values: impute or drop them first."
+            f"{len(self)} rows. Kernels on numbers need finite values: impute them, "
+            "make_pipeline(SimpleImputer(), model), or drop these rows or columns. If KernelBank "
+            "has several views, a row may lack one as a whole, all of its columns NaN."
         )
 
 
@@ -221,6 +248,14 @@ def _token(value: Any) -> Any:
     except TypeError:
         return pickle.dumps(value)
     return value
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether it is None, NaN, NaT or NA; none of the last three equals itself."""
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):  # NA is neither true nor false; arrays are many
+        return type(value).__name__ == "NAType"
 
 
 def _is_constant(column: NDArray[Any]) -> bool:

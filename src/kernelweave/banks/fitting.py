@@ -1,0 +1,61 @@
+"""Fits the kernels of one view to the training rows that have it."""
+
+from __future__ import annotations
+
+from kernelweave._core.types import Array
+from kernelweave.banks.build import Group
+from kernelweave.banks.member import Member
+from kernelweave.kernels.base import Kernel
+from kernelweave.kernels.precomputed import check_same_rows
+from kernelweave.views.columns import View
+from kernelweave.views.rows import Rows
+from kernelweave.views.table import Table
+
+Request = tuple[str, str, Kernel]  # name of the kernel, name of its view, the kernel
+
+
+def fit_view(
+    view: View, requests: list[Request], table: Table, weights: Array | None, standardize: bool
+) -> Group:
+    """Fitted kernels of one view; all dropped if its columns are constant on its rows."""
+    check_same_rows((name, kernel) for name, _, kernel in requests)
+    places = view.rows_of(table)
+    if places is not None:
+        table, weights = table.take(places), None if weights is None else weights[places]
+    numeric = any(kernel.numeric for _, _, kernel in requests)
+    if numeric:
+        table.floats(view.columns)  # report bad values in X first
+        view = view.standardized(table, weights) if standardize and len(table) else view
+    rows = Rows(table, view, weights)
+    if why := _nothing_to_learn(view, table):
+        members = [Member(name, label, view, numeric, dropped=why) for name, label, _ in requests]
+        return Group(rows, members, places)
+    members = [
+        Member(f"{name} [{suffix}]" if suffix else name, label, view, kernel.numeric, fitted)
+        for name, label, kernel in requests
+        for suffix, fitted in _expanded(name, kernel, rows)
+    ]
+    return Group(rows, members, places)
+
+
+def _nothing_to_learn(view: View, table: Table) -> str | None:
+    if not len(table):
+        return "no training row has its view"
+    if len(table) > 1 and not view.presence and table.constant(view.columns):
+        return "its columns are constant on the training rows"
+    return None
+
+
+def _expanded(name: str, kernel: Kernel, rows: Rows) -> list[tuple[str, Kernel]]:
+    """The fitted kernels of one item; errors name it."""
+    weights = rows.weights
+    if not kernel.takes_weights and weights is not None and weights.min() < weights.max():
+        raise ValueError(
+            f"Kernel {name!r} learns from the training rows and cannot weigh them: leave "
+            "sample_weight out, repeat rows, or give class_weight, which kernels do not see."
+        )
+    try:
+        return kernel.expand(rows)
+    except Exception as error:
+        error.add_note(f"The kernel was {name!r}.")
+        raise

@@ -1,0 +1,72 @@
+"""One fitted kernel of a bank: name, view, parameters and normalization."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._core.types import Array
+from kernelweave.banks.normalize import Normalizer
+from kernelweave.kernels.base import Kernel
+from kernelweave.views.columns import View
+from kernelweave.views.rows import Gram, Pair
+
+
+@dataclass(frozen=True)
+class Member:
+    """One fitted kernel of a bank; kernels on the same columns share one ``view`` object.
+
+    ``numeric``: whether the kernel reads its columns as numbers.
+    ``dropped``: why the kernel was dropped; it then has no ``kernel`` and no ``normalizer``.
+    ``average``: mean of k(·, x_j) over the training rows for each x_j, which stands for new rows
+    that lack the view; None where it is not known, or zero because the kernel is centered.
+    """
+
+    name: str
+    view_name: str
+    view: View
+    numeric: bool
+    kernel: Kernel | None = None
+    normalizer: Normalizer | None = None
+    scale: float = 0.0
+    dropped: str | None = None
+    average: Array | None = None
+
+    @property
+    def centered(self) -> bool:
+        """Whether the kernel is centered, which needs new rows against all training rows."""
+        return self.normalizer is not None and self.normalizer.centered
+
+    def fill(self, pair: Pair, out: Array) -> None:
+        """Compute the kernel on a pair; for a ``Gram``, its lower triangle. Errors name it."""
+        assert self.kernel is not None
+        try:
+            if isinstance(pair, Gram):
+                self.kernel.train(pair, out, self.name)
+            else:
+                self.kernel.fill(pair, out)
+        except Exception as error:
+            error.add_note(f"The kernel was {self.name!r}.")
+            raise
+
+    def renamed(self, name: str) -> Member:
+        """The same kernel under another name."""
+        return replace(self, name=name)
+
+    def fitted(self, normalizer: Normalizer) -> Member:
+        """The kernel with its normalization."""
+        known = self.name, self.view_name, self.view, self.numeric  # far quicker than replace()
+        return Member(*known, self.kernel, normalizer, normalizer.scale)
+
+    def narrow(self, rows: NDArray[np.intp]) -> Member:
+        """The same kernel against some of the training rows."""
+        if self.normalizer is None:
+            return self
+        average = None if self.average is None else self.average[rows]
+        return replace(self, normalizer=self.normalizer.take(rows), average=average)
+
+    def let_go(self) -> Member:
+        """Only its name and scale: it can no longer be evaluated."""
+        return replace(self, kernel=None, normalizer=None)

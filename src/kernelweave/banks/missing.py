@@ -1,0 +1,78 @@
+"""Rows that lack a view: which views they may lack, what is said, and the kernel of who has it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from kernelweave._core.checks import shown
+from kernelweave._core.types import Array
+from kernelweave._core.warnings import warn
+from kernelweave.banks.build import Group
+from kernelweave.banks.fitting import Request, fit_view
+from kernelweave.kernels.categorical import Hamming
+from kernelweave.views.columns import View
+from kernelweave.views.table import Table
+
+MISSING = ("mean", "indicator", "error")
+
+
+def check_missing(missing: Any) -> None:
+    """Raise ValueError unless ``missing`` is one of the three."""
+    if missing not in MISSING:
+        raise ValueError(f"missing must be one of {MISSING}; found {shown(missing)}.")
+
+
+def with_optional_views(
+    plan: list[tuple[View, list[Request]]], missing: str
+) -> list[tuple[View, list[Request]]]:
+    """The plan, in which rows may lack a view, if there are others and ``missing`` allows it."""
+    several = len({view.columns for view, _ in plan}) > 1
+    may_lack = several and missing != "error"
+    return [(replace(view, may_lack=may_lack), requests) for view, requests in plan]
+
+
+def tell_missing(
+    groups: list[Group], table: Table, weights: Array | None, missing: str, *, centered: bool
+) -> list[Group]:
+    """Tell which views are incomplete; refuse rows without any; the kernels of who has a view.
+
+    ``centered``: the user has asked for centered kernels, and need not be told.
+    """
+    incomplete = {group.rows.view.columns: group for group in groups if group.places is not None}
+    if not incomplete:
+        return []
+    _refuse_lost_rows(groups, len(table))
+    if not centered:
+        told = [
+            f"{group.rows.view.name!r} ({len(table) - len(group.rows)})"
+            for group in incomplete.values()
+        ]
+        warn(
+            f"Rows lack a view (of {len(table)}): {', '.join(told[:5])}"
+            f"{f' and {len(told) - 5} more' if len(told) > 5 else ''}. Kernels on such a view are "
+            "centered over the rows that have it, and the others stand at its mean. "
+            'KernelBank(normalize="center+trace") centers all kernels, without this warning.'
+        )
+    if missing != "indicator":
+        return []
+    found = []
+    for group in incomplete.values():
+        view = replace(group.rows.view, presence=True, shift=None, factor=None)
+        request = (f"has {view.name}", view.name, Hamming())
+        found.append(fit_view(view, [request], table, weights, False))
+    return found
+
+
+def _refuse_lost_rows(groups: list[Group], n: int) -> None:
+    """Raise ValueError if rows lack every view: nothing is known of them."""
+    lost = np.ones(n, dtype=bool)
+    for group in groups:
+        lost[slice(None) if group.places is None else group.places] = False
+    if lost.any():
+        raise ValueError(
+            f"X: {np.count_nonzero(lost)} of {n} rows lack every view (all columns NaN); "
+            f"the first is row {np.argmax(lost)}. Leave them out of X and y."
+        )

@@ -1,0 +1,110 @@
+"""The Hamming kernel, for categories: the share of columns in which two rows agree.
+
+    k(x, z) = (1/p) Σ_j [x_j = z_j]        over the p columns of the view
+
+It is the inner product of the rows written as indicators of their levels, divided by p, so that
+every column has the same share whatever its number of levels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._core.jit import ordered_jit
+from kernelweave._core.types import Array
+from kernelweave.kernels.base import Kernel
+from kernelweave.views.rows import Gram, Pair, Rows
+
+
+class Hamming(Kernel):
+    """k(x, z) = share of the columns in which x and z have the same level.
+
+    Levels are compared for equality: strings, numbers or any hashable objects. A level that no
+    training row has agrees with none.
+    """
+
+    fills_half = True
+
+    @property
+    def reads(self) -> str:
+        """Categories and strings."""
+        return "levels"
+
+    @property
+    def numeric(self) -> bool:
+        """Levels are read unchanged."""
+        return False
+
+    def label(self) -> str:
+        """Its name; it has no parameters."""
+        return "Hamming()"
+
+    def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
+        """The kernel with the levels of the training rows."""
+        return [("", _FittedHamming(_Codes(rows)))]
+
+
+class _FittedHamming(Hamming):
+    """The kernel on levels that are known; ``codes(rows)`` gives their numbers."""
+
+    def __init__(self, codes: _Codes) -> None:
+        self.codes = codes
+
+    def fill(self, pair: Pair, out: Array) -> None:
+        a, b = self._of(pair.a), self._of(pair.b)
+        if isinstance(pair, Gram):
+            _agreement_half(a, out)
+        else:
+            _agreement(a, b, out)
+
+    def diagonal(self, rows: Rows) -> Array:
+        return np.ones(len(rows))
+
+    def _of(self, rows: Rows) -> Any:
+        return rows.remember(self.codes, lambda: self.codes(rows))
+
+
+class _Codes:
+    """A number for every level of the training rows, by column; −1 for other levels."""
+
+    def __init__(self, rows: Rows) -> None:
+        rows.check_filled()
+        self.levels = [
+            {level: code for code, level in enumerate(dict.fromkeys(column))}
+            for column in rows.raw.T.tolist()
+        ]
+
+    def __call__(self, rows: Rows) -> NDArray[Any]:
+        rows.check_filled()
+        columns = [
+            [levels.get(level, -1) for level in column]
+            for levels, column in zip(self.levels, rows.raw.T.tolist(), strict=True)
+        ]
+        return np.ascontiguousarray(np.array(columns, dtype=np.int64).T)
+
+
+@ordered_jit
+def _agreement(a: Any, b: Any, out: Any) -> None:
+    for i in range(a.shape[0]):
+        _agree(a[i], b, b.shape[0], out[i])
+
+
+@ordered_jit
+def _agreement_half(codes: Any, out: Any) -> None:
+    """The lower triangle of rows against themselves; a row agrees with itself in all columns."""
+    for i in range(codes.shape[0]):
+        target = out[i * (i + 1) // 2 :]
+        _agree(codes[i], codes, i, target)
+        target[i] = 1.0
+
+
+@ordered_jit
+def _agree(row: Any, rows: Any, count: int, target: Any) -> None:
+    for j in range(count):
+        equal = 0
+        for k in range(row.shape[0]):
+            equal += row[k] >= 0 and row[k] == rows[j, k]
+        target[j] = equal / row.shape[0]
