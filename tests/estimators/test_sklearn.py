@@ -59,7 +59,7 @@ def test_tags_are_truthful():
     assert tags.target_tags.required
     assert not tags.classifier_tags.multi_class
     assert not tags.classifier_tags.poor_score
-    assert not tags.input_tags.sparse and not tags.input_tags.pairwise
+    assert tags.input_tags.sparse and not tags.input_tags.pairwise
     assert get_tags(MKLClassifier([cosine])).input_tags.string
 
 

@@ -7,7 +7,6 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse
 from _helpers.small_table import FRAME, NEW, X, quiet, words
 
 from kernelweave import Gaussian, KernelBank, Linear
@@ -131,8 +130,6 @@ def test_missing_values_are_for_functions_to_judge():
         (X + 1j, ValueError, "Complex data not supported"),
         (pd.DataFrame(X + 1j), ValueError, "Complex data not supported"),
         (np.ma.masked_array(X), TypeError, "masked array"),
-        (scipy.sparse.csr_matrix(X), TypeError, "Sparse data was passed"),
-        (scipy.sparse.coo_array(X), TypeError, "Sparse data was passed"),
         ([[1.0, 2.0], [3.0]], ValueError, "inhomogeneous"),
     ],
 )

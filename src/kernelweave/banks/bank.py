@@ -47,7 +47,9 @@ class KernelBank(Params):
     scale : "auto", "standard" or None
         ``"standard"``: numeric kernels see each column at mean 0 and variance 1, learned on the
         training rows; functions, kernels on structures and ``Precomputed`` see it unchanged.
-        ``"auto"``: ``"standard"`` for the default kernels, None for kernels you name.
+        ``"auto"``: ``"standard"`` for the default kernels, None for kernels you name. Columns of
+        a sparse X are never centered or standardized, which would fill in its zeros: ``"auto"``
+        leaves them as they are, ``"standard"`` is refused.
     dtype : "float64" or "float32"
         Precision of the training stack. Distances and products are always computed in float64.
     missing : "mean", "indicator" or "error"
@@ -130,13 +132,10 @@ class KernelBank(Params):
         Warns once if kernels are dropped: those on views that are constant on these rows, those
         of trace zero, and those equal to an earlier kernel up to scale.
         """
-        rule, dtype, standardize = (
-            check_rule(self.normalize),
-            float_type(self.dtype),
-            self._standardize(),
-        )
+        rule, dtype = check_rule(self.normalize), float_type(self.dtype)
         check_missing(self.missing)
         table = Table.read(X).take(slice(None))
+        standardize = self._standardize(table)
         weights = check_row_weights(sample_weight, len(table))
         plan = with_optional_views([*self._plan(table)], self.missing)
         groups = [fit_view(view, requests, table, weights, standardize) for view, requests in plan]
@@ -175,12 +174,19 @@ class KernelBank(Params):
             plan.setdefault(found, (view, []))[1].append((name, view.name, kernel))
         return iter(plan.values())
 
-    def _standardize(self) -> bool:
+    def _standardize(self, table: Table) -> bool:
         if self.scale not in ("auto", "standard", None):
             raise ValueError(
                 f"scale must be 'auto', 'standard' or None; found {shown(self.scale)}."
             )
-        return self.scale == "standard" or (self.scale == "auto" and self.kernels is None)
+        if table.sparse and self.scale == "standard":
+            raise ValueError(
+                "scale='standard' would fill in the zeros of a sparse X: use scale='auto' or None, "
+                "which leave its columns as they are. To give columns one size, put "
+                "sklearn.preprocessing.MaxAbsScaler before the bank; or pass X.toarray()."
+            )
+        named = self.scale == "auto" and self.kernels is not None
+        return not (table.sparse or self.scale is None or named)
 
 
 def _as_list(kernels: Any) -> list[Any]:

@@ -15,6 +15,7 @@ from kernelweave.banks.member import Member
 from kernelweave.banks.normalize import RULES, Normalizer, learn_normalizer
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.threads import count_threads, run
+from kernelweave.views import triangle
 from kernelweave.views.rows import Gram, Rows, Scratch
 
 
@@ -106,10 +107,16 @@ class _Builder:
         if not hasattr(self._local, "scratch"):
             self._local.scratch = Scratch()
         for group, slots in tasks[start:stop]:
-            gram = Gram(group.rows, self._local.scratch)
-            half = gram.scratch("kernel")
+            gram = Gram(group.rows, self._local.scratch, shared=len(slots) > 1)
             for slot in slots:
+                half = self._room(gram, slot, group.places)
                 self._fill_slot(gram, half, slot, group.places)
+
+    def _room(self, gram: Gram, slot: int, places: NDArray[np.intp] | None) -> Array:
+        """Room for a lower triangle: in the kernel's own slot if it fits there, else apart."""
+        if places is None and self.K.dtype == np.float64:
+            return triangle.room(self.K[slot])
+        return gram.scratch("kernel")
 
     def _fill_slot(
         self, gram: Gram, half: Array, slot: int, places: NDArray[np.intp] | None
@@ -127,9 +134,9 @@ class _Builder:
             return
         if places is None:
             normalizer.train(half, self.K[slot])
-            self.duplicates.see(slot, half)
         else:
             self._spread(normalizer, half, slot, places)
+        self.duplicates.see(slot)
         self.members[number] = member.fitted(normalizer)
 
     def _spread(
@@ -140,7 +147,6 @@ class _Builder:
         normalizer.train(half, some)
         self.K[slot] = 0.0
         self.K[slot][np.ix_(places, places)] = some
-        self.duplicates.see_matrix(slot)
 
 
 _Task = tuple[Group, range]  # kernels and rows, and the slots of these kernels

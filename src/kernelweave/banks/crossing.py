@@ -80,7 +80,7 @@ def matrices(
     for side in against:
         having = side.rows.view.rows_of(new)
         rows = Rows(new if having is None else new.take(having), side.rows.view)
-        pair = Pair(rows, side.rows, scratch)
+        pair = Pair(rows, side.rows, scratch, shared=len(side.members) > 1)
         for number, member in side.members:
             matrix = _normalized(member, pair, side.wanted)
             if having is not None or side.places is not None:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from kernelweave._core.tolerances import DUPLICATE
 from kernelweave._core.types import Array
-from kernelweave.views import triangle
 
 _CHUNK = 64  # rows compared at a time
 
@@ -30,12 +29,8 @@ class Duplicates:
         self._signatures = np.empty(m)
         self._tolerance = DUPLICATE[K.dtype]
 
-    def see(self, k: int, half: Array) -> None:
-        """Store the signature of matrix ``k``, whose lower triangle is ``half`` up to scale."""
-        self._signatures[k] = triangle.signature(half, self._p, self._q)
-
-    def see_matrix(self, k: int) -> None:
-        """The same for a matrix that is written already."""
+    def see(self, k: int) -> None:
+        """Store the signature of matrix ``k``."""
         K = self._stack[k]
         total = self._p @ K[0].astype(np.float64) + self._q @ K.diagonal().astype(np.float64)
         self._signatures[k] = total / float(K.trace(dtype=np.float64))

@@ -193,8 +193,7 @@ class FittedBank:
         """
         if isinstance(X, Table):  # read and checked before
             return X
-        new = Table.read(X)
-        new.check_like(self.table)
+        new = self.table.adopt(Table.read(X))
         whole: set[int] = set()
         lost = np.ones(len(new), dtype=bool)
         for view, numeric in {m.view: m.numeric for m in self.members}.items():

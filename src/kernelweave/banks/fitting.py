@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kernelweave._core.checks import some
 from kernelweave._core.types import Array
 from kernelweave.banks.build import Group
 from kernelweave.banks.member import Member
@@ -19,6 +20,7 @@ def fit_view(
 ) -> Group:
     """Fitted kernels of one view; all dropped if its columns are constant on its rows."""
     check_same_rows((name, kernel) for name, _, kernel in requests)
+    _check_sparse(table, requests)
     places = view.rows_of(table)
     if places is not None:
         table, weights = table.take(places), None if weights is None else weights[places]
@@ -36,6 +38,16 @@ def fit_view(
         for suffix, fitted in _expanded(name, kernel, rows)
     ]
     return Group(rows, members, places)
+
+
+def _check_sparse(table: Table, requests: list[Request]) -> None:
+    """Raise TypeError if X is sparse and some kernel needs it dense."""
+    dense = [kernel.label() for _, _, kernel in requests if not kernel.takes_sparse]
+    if table.sparse and dense:
+        raise TypeError(
+            f"Sparse data was passed for X, but {some(dense)} needs dense data. Use Linear, "
+            "Polynomial or Gaussian, or X.toarray()."
+        )
 
 
 def _nothing_to_learn(view: View, table: Table) -> str | None:

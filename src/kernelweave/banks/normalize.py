@@ -84,7 +84,11 @@ class Normalizer:
             triangle.center(half, self.means)
         if self.inverse_norms is not None:
             triangle.rescale(half, self.inverse_norms)
-        triangle.unpack(half, 1.0 if math.isnan(self.scale) else self.scale, out)
+        scale = 1.0 if math.isnan(self.scale) else self.scale
+        if np.may_share_memory(half, out):
+            triangle.unpack_in_place(scale, out)
+        else:
+            triangle.unpack(half, scale, out)
 
     def cross(self, K: Array, rows: Any, diagonal: Callable[[], Array]) -> Array:
         """Normalize a kernel of new rows against training rows in place, and return it.

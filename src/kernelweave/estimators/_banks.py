@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from kernelweave.banks.bank import KernelBank
 from kernelweave.kernels.adapters import as_kernel
+from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.precomputed import Precomputed
 
 
@@ -16,12 +19,21 @@ def as_bank(kernels: Any) -> KernelBank:
 
 def takes_strings(kernels: Any) -> bool:
     """Whether some kernel reads columns unchanged, strings included."""
+    return any(
+        not kernel.numeric and not isinstance(kernel, Precomputed) for kernel in _kernels(kernels)
+    )
+
+
+def takes_sparse(kernels: Any) -> bool:
+    """Whether a sparse X will do for all kernels, and for the scaling of their columns."""
+    return as_bank(kernels).scale != "standard" and all(
+        kernel.takes_sparse for kernel in _kernels(kernels)
+    )
+
+
+def _kernels(kernels: Any) -> Iterator[Kernel]:
+    """The kernels named in a bank; items that are none are left out: ``fit`` reports them."""
     items = as_bank(kernels).kernels
     for item in items if isinstance(items, list) else [items]:
-        try:
-            kernel = as_kernel(item[1] if isinstance(item, tuple) else item)
-        except (TypeError, IndexError):  # None, or an error that fit will report
-            continue
-        if not kernel.numeric and not isinstance(kernel, Precomputed):
-            return True
-    return False
+        with suppress(TypeError, IndexError):
+            yield as_kernel(item[1] if isinstance(item, tuple) else item)

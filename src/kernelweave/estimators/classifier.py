@@ -24,7 +24,7 @@ from kernelweave._core.checks import shown, some
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave.banks.fitted import FittedBank
-from kernelweave.estimators._banks import as_bank, takes_strings
+from kernelweave.estimators._banks import as_bank, takes_sparse, takes_strings
 from kernelweave.estimators._labels import two_classes
 from kernelweave.learners import make_learner
 from kernelweave.learners.base import Learner
@@ -185,7 +185,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array, list of rows or data frame (n, n_features)
+        X : array, list of rows, data frame or sparse matrix (n, n_features)
             Columns that the kernels read.
         y : array-like (n,)
             Labels, of any type, of two classes.
@@ -374,4 +374,5 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         tags.input_tags.string = takes_strings(self.kernels)
         tags.input_tags.allow_nan = as_bank(self.kernels).allows_gaps()
+        tags.input_tags.sparse = takes_sparse(self.kernels)
         return tags

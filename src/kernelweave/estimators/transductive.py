@@ -134,7 +134,7 @@ class TransductiveMKLClassifier(MKLClassifier):
 
         Parameters
         ----------
-        X : array, list of rows or data frame (n, n_features)
+        X : array, list of rows, data frame or sparse matrix (n, n_features)
             Columns that the kernels read, for all rows.
         y : array-like (n,)
             Labels, of any type, of two classes; ``unlabeled`` for rows without one.

@@ -49,9 +49,8 @@ class Foreign(Kernel):
     def diagonal(self, rows: Rows) -> Array:
         """k(x, x), read off small blocks of the matrix."""
         data = self._input(rows)
-        blocks = [
-            data[start : start + _DIAGONAL_BLOCK] for start in range(0, len(data), _DIAGONAL_BLOCK)
-        ]
+        starts = range(0, data.shape[0], _DIAGONAL_BLOCK)
+        blocks = [data[start : start + _DIAGONAL_BLOCK] for start in starts]
         found = [self._matrix(block, block).diagonal() for block in blocks]
         return np.concatenate(found).astype(np.float64)
 
@@ -59,18 +58,18 @@ class Foreign(Kernel):
         return rows.values if self.numeric else rows.raw
 
     def _matrix(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-        answer = self.evaluate(a, b)
+        answer, shape = self.evaluate(a, b), (a.shape[0], b.shape[0])
         refuse_masked(f"what {self.label()} returned", answer)
         matrix = np.asarray(answer)
         if matrix.ndim == 0:
             raise ValueError(
-                f"{self.label()} returned {type(answer).__name__}; a kernel of {len(a)} rows "
-                f"against {len(b)} is an array of shape ({len(a)}, {len(b)})."
+                f"{self.label()} returned {type(answer).__name__}; a kernel of {shape[0]} rows "
+                f"against {shape[1]} is an array of shape {shape}."
             )
-        if matrix.shape != (len(a), len(b)):
+        if matrix.shape != shape:
             raise ValueError(
                 f"{self.label()} returned an array of shape {matrix.shape}; "
-                f"a kernel of {len(a)} rows against {len(b)} has shape ({len(a)}, {len(b)})."
+                f"a kernel of {shape[0]} rows against {shape[1]} has shape {shape}."
             )
         if matrix.dtype.kind not in "biufO":
             raise ValueError(f"{self.label()} returned {matrix.dtype} values; a kernel is real.")
@@ -82,6 +81,11 @@ class PairwiseKernel(Foreign):
 
     def __init__(self, metric: str) -> None:
         self.metric = metric
+
+    @property
+    def takes_sparse(self) -> bool:
+        """Whether scikit-learn's function does: all but the χ² kernels."""
+        return "chi2" not in self.metric
 
     def label(self) -> str:
         """Its name."""

@@ -40,6 +40,11 @@ class Kernel(Params):
         """Whether it reads the columns as finite floats (``Rows.values``) or unchanged."""
         return True
 
+    @property
+    def takes_sparse(self) -> bool:
+        """Whether it works on the rows of a sparse X, which it gets as CSR."""
+        return False
+
     def label(self) -> str:
         """The name of the kernel in reports."""
         return repr(self)

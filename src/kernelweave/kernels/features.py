@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from kernelweave._core.checks import is_sparse
 from kernelweave._core.types import Array
 from kernelweave.kernels.base import Kernel
+from kernelweave.views import sparse
+from kernelweave.views.distances import sq_norms
 from kernelweave.views.rows import Pair, Rows
 
 
@@ -17,6 +20,8 @@ class FeatureKernel(Kernel):
 
     ``features`` is any hashable callable; its result is cached with the rows.
     """
+
+    fills_half = True
 
     def __init__(self, features: Callable[[Rows], Any]) -> None:
         self.features = features
@@ -28,26 +33,18 @@ class FeatureKernel(Kernel):
 
     def fill(self, pair: Pair, out: Array) -> None:
         """Inner products of all pairs."""
-        inner_products(self._of(pair.a), self._of(pair.b), out)
+        pair.multiply(self._of(pair.a), self._of(pair.b), out)
 
     def diagonal(self, rows: Rows) -> Array:
         """|φ(x)|²."""
         phi = self._of(rows)
-        if hasattr(phi, "toarray"):
-            return np.asarray(phi.multiply(phi).sum(axis=1), dtype=np.float64).ravel()
-        return np.einsum("ij,ij->i", phi, phi)
+        return sparse.sq_norms(phi) if is_sparse(phi) else sq_norms(phi)
 
     def _of(self, rows: Rows) -> Any:
         return rows.remember(self.features, lambda: self.features(rows))
 
 
 def inner_products(a: Any, b: Any, out: Array | None = None) -> Array:
-    """The products a bᵀ, written to ``out`` if given; exactly symmetric if a is b."""
+    """The products a bᵀ, dense, in ``out`` if given; exactly symmetric if a is b."""
     out = np.empty((a.shape[0], b.shape[0])) if out is None else out
-    if hasattr(a, "toarray"):
-        a.sort_indices()  # so that k(x, z) and k(z, x) are summed in the same order
-        b.sort_indices()
-        np.copyto(out, (a @ b.T).toarray())
-    else:
-        np.matmul(a, b.T, out=out)
-    return out
+    return sparse.products(a, b, out) if is_sparse(a) else np.matmul(a, b.T, out=out)

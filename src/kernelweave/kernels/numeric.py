@@ -16,6 +16,8 @@ from kernelweave.kernels._decay import decay
 from kernelweave.kernels.base import Kernel
 from kernelweave.views.rows import Pair, Rows
 
+_PIECE = 2**15  # numbers raised to a power at a time
+
 
 class _Radial(Kernel):
     """A function of distance over width; 1 on the diagonal."""
@@ -65,9 +67,14 @@ class Gaussian(_Radial):
     def __init__(self, width: float = 1.0, relative: bool = False) -> None:
         super().__init__(width, relative)
 
+    @property
+    def takes_sparse(self) -> bool:
+        """True."""
+        return True
+
     def fill(self, pair: Pair, out: Array) -> None:
         """Squared distances, scaled and exponentiated."""
-        decay(pair.sq_distances, 0.5 / (self.width * self.width), out)
+        decay(pair.sq_distances_in(out), 0.5 / (self.width * self.width), out)
 
     def _median(self, rows: Rows) -> float:
         return rows.median_distance
@@ -111,6 +118,11 @@ class Polynomial(Kernel):
         self.degree = degree
         self.offset = offset
 
+    @property
+    def takes_sparse(self) -> bool:
+        """True."""
+        return True
+
     def label(self) -> str:
         """Shows the degree, and the offset unless it is 1."""
         offset = "" if self.offset == 1.0 else f", offset={_short(self.offset)}"
@@ -122,10 +134,11 @@ class Polynomial(Kernel):
         check_number("Polynomial: offset", self.offset, zero=True)
 
     def fill(self, pair: Pair, out: Array) -> None:
-        """Products plus offset, raised to the degree in place."""
-        base = out if self.degree == 1 else pair.scratch("base")
-        np.add(pair.products, float(self.offset), out=base)
-        _power(base, int(self.degree), out)
+        """Products plus offset, raised to the degree, a piece that fits the cache at a time."""
+        given, result = pair.products_in(out).reshape(-1), out.reshape(-1)
+        for start in range(0, len(result), _PIECE):
+            piece = slice(start, start + _PIECE)
+            _power(given[piece] + float(self.offset), int(self.degree), result[piece])
 
     def diagonal(self, rows: Rows) -> Array:
         """(|x|² + offset)^degree."""
@@ -137,13 +150,18 @@ class Linear(Kernel):
 
     fills_half = True
 
+    @property
+    def takes_sparse(self) -> bool:
+        """True."""
+        return True
+
     def label(self) -> str:
         """Its name; it has no parameters."""
         return "Linear()"
 
     def fill(self, pair: Pair, out: Array) -> None:
         """The inner products."""
-        np.copyto(out, pair.products)
+        np.copyto(out, pair.products_in(out))
 
     def diagonal(self, rows: Rows) -> Array:
         """|x|²."""
@@ -153,6 +171,8 @@ class Linear(Kernel):
 def _power(base: Array, degree: int, out: Array | None = None) -> Array:
     """base^degree by repeated squaring: the binary digits of the degree from the left."""
     result = base
+    if degree == 1 and out is not None:
+        np.copyto(out, base)
     with np.errstate(over="ignore"):  # the bank refuses kernels that overflow
         for digit in bin(degree)[3:]:
             result = out = np.multiply(result, result, out=out)

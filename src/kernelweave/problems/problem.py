@@ -58,7 +58,10 @@ class Problem:
         sizes = self.weight_set.scale * self.stack.traces() / self.stack.n
         if not sizes.any():
             return self
-        unit = float(np.ldexp(1.0, int(np.frexp(sizes[sizes > 0.0].mean())[1])))
+        # The nearest power of two: 1 for a mean of 1, whichever way it was rounded, and a single
+        # kernel of weight 1 is then used as it is, without a copy.
+        size = sizes[sizes > 0.0].mean() * np.sqrt(0.5)
+        unit = float(np.ldexp(1.0, int(np.frexp(size)[1])))
         qps = tuple(qp.rescaled(1.0 / unit) for qp in self.qps)
         return replace(
             self,

@@ -14,7 +14,7 @@ import numpy as np
 from kernelweave._core.jit import ordered_jit
 from kernelweave._core.types import Array
 
-_NEAR = 1e-3  # share of |x|² + |z|² below which |x − z|² is summed directly
+NEAR = 1e-3  # share of |x|² + |z|² below which |x − z|² is summed directly
 
 
 def sq_distances(a: Array, b: Array, out: Array | None = None) -> Array:
@@ -64,10 +64,10 @@ def _finish(row: Any, norm: float, rows: Any, norms: Any, count: int, target: An
     for j in range(count):
         total = norm + norms[j]
         target[j] = total - 2.0 * target[j]
-        near += target[j] < _NEAR * total
+        near += target[j] < NEAR * total
     if near:
         for j in range(count):
-            if target[j] < _NEAR * (norm + norms[j]):
+            if target[j] < NEAR * (norm + norms[j]):
                 square = 0.0
                 for k in range(row.shape[0]):
                     square += (row[k] - rows[j, k]) * (row[k] - rows[j, k])

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._core.cached import cached_property
+from kernelweave._core.checks import is_sparse
 from kernelweave._core.tolerances import COINCIDE
 from kernelweave._core.types import Array
-from kernelweave.views import triangle, weighted
+from kernelweave.views import sparse, triangle, weighted
 from kernelweave.views.columns import View
 from kernelweave.views.distances import from_half_products, sq_distances, sq_norms
 from kernelweave.views.table import Table
@@ -59,7 +60,7 @@ class Rows:
 
     @cached_property
     def values(self) -> Array:
-        """The columns as finite floats, standardized if the view is."""
+        """The columns as finite floats, standardized if the view is; CSR where X is sparse."""
         values = self.table.floats(self.view.columns)
         if self.view.shift is not None and self.view.factor is not None:
             values -= self.view.shift
@@ -69,7 +70,7 @@ class Rows:
     @cached_property
     def sq_norms(self) -> Array:
         """|x|² of every row."""
-        return sq_norms(self.values)
+        return sparse.sq_norms(self.values) if self.table.sparse else sq_norms(self.values)
 
     @cached_property
     def median_distance(self) -> float:
@@ -128,12 +129,16 @@ class Scratch:
 class Pair:
     """Products and distances between the rows ``a`` and ``b`` of one view, each computed once.
 
-    They are stored in ``scratch``, which the next pair overwrites.
+    They are stored in ``scratch``, which the next pair overwrites. ``shared``: whether several
+    kernels read them. A single kernel may have them in its own result (``products_in``).
     """
 
-    def __init__(self, a: Rows, b: Rows, scratch: Scratch | None = None) -> None:
+    def __init__(
+        self, a: Rows, b: Rows, scratch: Scratch | None = None, shared: bool = True
+    ) -> None:
         self.a = a
         self.b = b
+        self.shared = shared
         self._scratch = Scratch() if scratch is None else scratch
 
     @property
@@ -153,17 +158,36 @@ class Pair:
     @cached_property
     def products(self) -> Array:
         """xᵀz for every pair."""
-        a, b, out = self.a.values, self.b.values, self.scratch("products")
-        if a.shape[1] == 1:
+        return self.multiply(self.a.values, self.b.values, self.scratch("products"))
+
+    @cached_property
+    def sq_distances(self) -> Array:
+        """|x − z|² for every pair."""
+        return self._sq_distances(self.scratch("distances"))
+
+    def products_in(self, out: Array) -> Array:
+        """xᵀz for every pair: the shared array, or ``out`` if no other kernel needs it."""
+        if self.shared:
+            return self.products
+        return self.multiply(self.a.values, self.b.values, out)
+
+    def sq_distances_in(self, out: Array) -> Array:
+        """|x − z|² for every pair: the shared array, or ``out`` if no other kernel needs it."""
+        return self.sq_distances if self.shared else self._sq_distances(out)
+
+    def multiply(self, a: Any, b: Any, out: Array) -> Array:
+        """Write the products of the rows of ``a`` and ``b``: features of both sides, any CSR."""
+        if is_sparse(a):
+            sparse.products(a, b, out)
+        elif a.shape[1] == 1:
             self.outer(a[:, 0], b[:, 0], out)
         else:
             np.matmul(a, b.T, out=out)
         return out
 
-    @cached_property
-    def sq_distances(self) -> Array:
-        """|x − z|² for every pair."""
-        return sq_distances(self.a.values, self.b.values, self.scratch("distances"))
+    def _sq_distances(self, out: Array) -> Array:
+        distances = sparse.sq_distances if self.a.table.sparse else sq_distances
+        return distances(self.a.values, self.b.values, out)
 
     @cached_property
     def l1_distances(self) -> Array:
@@ -195,36 +219,46 @@ class Gram(Pair):
     Distances are exactly zero on the diagonal.
     """
 
-    def __init__(self, rows: Rows, scratch: Scratch | None = None) -> None:
-        super().__init__(rows, rows, scratch)
+    def __init__(self, rows: Rows, scratch: Scratch | None = None, shared: bool = True) -> None:
+        super().__init__(rows, rows, scratch, shared)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The number of pairs."""
         return (triangle.size(len(self.a)),)
 
-    @cached_property
-    def products(self) -> Array:
-        """xᵀz for every pair."""
-        return self._products(self.a.values, self.scratch("products"))
+    def multiply(self, a: Any, b: Any, out: Array) -> Array:
+        """Write the products of the rows of ``a``, features of these rows, with each other."""
+        if is_sparse(a):
+            sparse.half_products(a, out)
+        elif a.shape[1] == 1:
+            triangle.products(a[:, 0], out)
+        else:
+            for rows, columns in self.blocks():
+                self.put(rows, a[rows] @ a[columns].T, out)
+        return out
 
-    @cached_property
-    def sq_distances(self) -> Array:
-        """|x − z|² for every pair."""
-        x, out = self.a.values, self.scratch("distances")
-        if x.shape[1] == 1:
+    def _sq_distances(self, out: Array) -> Array:
+        x = self.a.values
+        if self.a.table.sparse:
+            sparse.half_sq_distances(x, self._finite(self.a.sq_norms), out)
+        elif x.shape[1] == 1:
             triangle.sq_differences(x[:, 0], out)
         else:
             centered = x - x.mean(axis=0)
-            norms = sq_norms(centered)
-            if not np.isfinite(norms).all():
-                raise ValueError(
-                    f"X: columns of view {self.a.view.name!r} reach {np.abs(x).max():.3g}, too "
-                    "large to square. Scale them, or use KernelBank(scale='standard')."
-                )
-            self._products(centered, out)
+            norms = self._finite(sq_norms(centered))
+            self.multiply(centered, centered, out)
             from_half_products(x, norms, out)
         return out
+
+    def _finite(self, norms: Array) -> Array:
+        if not np.isfinite(norms).all():
+            raise ValueError(
+                f"X: columns of view {self.a.view.name!r} reach {abs(self.a.values).max():.3g}, "
+                "too large to square. Scale them, or, if X is dense, use "
+                "KernelBank(scale='standard')."
+            )
+        return norms
 
     def blocks(self) -> Iterator[tuple[slice, slice]]:
         """Blocks of rows, each with all rows up to its last."""
@@ -242,14 +276,6 @@ class Gram(Pair):
     def whole(self) -> Pair:
         """The same rows as a pair whose arrays are whole matrices."""
         return Pair(self.a, self.b, self._scratch)
-
-    def _products(self, x: Array, out: Array) -> Array:
-        if x.shape[1] == 1:
-            triangle.products(x[:, 0], out)
-        else:
-            for rows, columns in self.blocks():
-                self.put(rows, x[rows] @ x[columns].T, out)
-        return out
 
 
 def _median(distances: Array, weights: Array | None) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,22 +30,23 @@ class Table:
     numeric: NDArray[np.bool_]
     names: tuple[Any, ...] | None
 
+    sparse: ClassVar[bool] = False  # whether ``numbers`` is a CSR array
+
     @classmethod
     def read(cls, X: Any) -> Table:
-        """Read a 2-D array, a list of rows or a data frame; refuse unusable input."""
+        """Read a 2-D array, sparse or not, a list of rows or a data frame; refuse the rest."""
         if isinstance(X, cls):
             return X
         if is_sparse(X):
-            raise TypeError(
-                "Sparse data was passed for X, but dense data is required. "
-                "Use '.toarray()' to convert to a dense numpy array."
-            )
+            from kernelweave.views.sparse_table import SparseTable
+
+            return SparseTable.of(X)
         refuse_masked("X", X)
         names = tuple(X.columns) if hasattr(X, "columns") else None
         data = _as_array(X)
         if data.dtype.kind == "c":
             raise ValueError(f"Complex data not supported; found {shown(data)}.")
-        _check_shape(data)
+        check_shape(data)
         n_columns = data.shape[1]
         if data.dtype.kind in _NUMBERS:
             numbers = np.ascontiguousarray(data, dtype=np.float64)
@@ -76,7 +77,7 @@ class Table:
 
     def join(self, other: Table) -> Table:
         """These rows followed by those of ``other``."""
-        other.check_like(self)
+        other = self.adopt(other)
         numeric = self.numeric & other.numeric
         objects = None if numeric.all() else np.vstack([self._objects, other._objects])
         numbers = np.vstack([self.numbers, other.numbers])
@@ -84,7 +85,7 @@ class Table:
 
     def find(self, other: Table) -> NDArray[np.intp]:
         """For each row of ``other``, the number of an equal row here, or −1."""
-        other.check_like(self)
+        other = self.adopt(other)
         numbers = {key: number for number, key in enumerate(self._keys())}
         return np.array([numbers.get(key, -1) for key in other._keys()], dtype=np.intp)
 
@@ -151,6 +152,16 @@ class Table:
         """Whether each of these columns has one value in all rows."""
         return all(_is_constant(self.raw([column])[:, 0]) for column in columns)
 
+    def adopt(self, new: Table) -> Table:
+        """New rows for a model fitted on this table; they must have its columns."""
+        new.check_like(self)
+        if new.sparse:
+            raise TypeError(
+                "X is sparse, but the rows given to fit were dense: pass X.toarray(), or fit on "
+                "sparse rows."
+            )
+        return new
+
     def check_like(self, other: Table) -> None:
         """Raise ValueError unless this table has the columns of ``other``, the table of ``fit``."""
         if self.n_columns != other.n_columns:
@@ -215,7 +226,8 @@ def _as_array(X: Any) -> NDArray[Any]:
     return data
 
 
-def _check_shape(data: NDArray[Any]) -> None:
+def check_shape(data: Any) -> None:
+    """Raise ValueError unless ``data`` has rows and columns, and at least one of each."""
     if data.ndim < 2:
         raise ValueError(
             f"Expected 2D array, got {'1D' if data.ndim else 'scalar'} array instead: "

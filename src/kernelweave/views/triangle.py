@@ -15,6 +15,7 @@ import numpy as np
 
 from kernelweave._core.jit import jit, ordered_jit
 
+TILE = 32  # rows and columns mirrored at a time
 PART = 128  # rows summed separately, so that rounding does not grow with their number
 
 
@@ -61,17 +62,6 @@ def diagonal(triangle: Any, n: int) -> Any:
 
 
 @jit
-def signature(triangle: Any, p: Any, q: Any) -> float:
-    """Σ_i (p_i k_i0 + q_i k_ii) / Σ_i k_ii."""
-    total = trace = 0.0
-    for i in range(p.shape[0]):
-        k = triangle[i * (i + 3) // 2]
-        trace += k
-        total += p[i] * triangle[i * (i + 1) // 2] + q[i] * k
-    return total / trace
-
-
-@jit
 def means(triangle: Any, weights: Any) -> Any:
     """The mean of each row of the whole matrix, in which column j counts ``weights[j]`` times."""
     n = weights.shape[0]
@@ -106,6 +96,32 @@ def rescale(triangle: Any, factor: Any) -> None:
         row = triangle[i * (i + 1) // 2 :]
         for j in range(i + 1):
             row[j] *= factor[i] * factor[j]
+
+
+def room(matrix: Any) -> Any:
+    """The end of a matrix's own memory, of the size of its triangle; for ``unpack_in_place``."""
+    flat = matrix.reshape(-1)
+    return flat[len(flat) - size(len(matrix)) :]
+
+
+@ordered_jit
+def unpack_in_place(scale: float, out: Any) -> None:
+    """Write the whole matrix times ``scale`` over its triangle, which fills ``room(out)``.
+
+    Row i of the triangle never begins before row i of the matrix: moved in order, rows overwrite
+    none that is still to be moved. Then tiles left of the diagonal are mirrored.
+    """
+    n = out.shape[0]
+    triangle = out.reshape(-1)[n * (n - 1) // 2 :]
+    for i in range(n):
+        source, target = triangle[i * (i + 1) // 2 :], out[i]
+        for j in range(i + 1):
+            target[j] = scale * source[j]
+    for top in range(0, n, TILE):
+        for left in range(0, top + 1, TILE):
+            for i in range(top, min(top + TILE, n)):
+                for j in range(left, min(left + TILE, i)):
+                    out[j, i] = out[i, j]
 
 
 @ordered_jit
