@@ -33,7 +33,7 @@ from kernelweave._solvers.signed.support import support
 from kernelweave.machines.certified import LAST, quad_bound
 from kernelweave.machines.evaluator import machine_of
 from kernelweave.problems.dual_qp import DualQP, relative_gap
-from kernelweave.problems.problem import Problem, make_formulation
+from kernelweave.problems.problem import Problem, make_formulation, zeros_for
 from kernelweave.problems.weight_sets import WeightSet, norm
 from kernelweave.stacks.defaults import as_stack
 from kernelweave.stacks.protocol import Stack
@@ -55,10 +55,10 @@ class Certificate:
 
 def duality_gap(
     K: ArrayLike | Stack,
-    y: ArrayLike,
+    y: ArrayLike | None,
     weights: ArrayLike,
     coef: ArrayLike,
-    bias: float,
+    bias: ArrayLike,
     *,
     C: ArrayLike | str,
     dual_alpha: ArrayLike | None = None,
@@ -68,6 +68,9 @@ def duality_gap(
     recenter: bool = False,
     ridge: float = 0.0,
     signed: bool = False,
+    sample_weight: ArrayLike | None = None,
+    epsilon: float = 0.1,
+    quantile: float = 0.5,
 ) -> Certificate:
     """Certify the model f = Σ_m weights_m K_m coef + bias, wherever it comes from.
 
@@ -75,11 +78,11 @@ def duality_gap(
     ----------
     K : array (m, n, n) or stack
         The kernels.
-    y : array (n,)
-        Labels ±1; 0 for rows without a label.
+    y : array (n,) or (n, k)
+        Labels or numbers, as for ``learn``.
     weights, coef, bias
-        The model, judged exactly as given.
-    C, loss, weight_norm, trace, recenter, ridge
+        The model, judged exactly as given; with k columns of y, ``coef`` (k, n) and ``bias`` (k,).
+    C, loss, weight_norm, trace, recenter, ridge, sample_weight, epsilon, quantile
         The problem, as for ``learn``. With C="learn", ``ridge`` is the learnt 1/C; without it the
         model has to have a hard margin.
     dual_alpha : array (n,), optional
@@ -97,7 +100,11 @@ def duality_gap(
             "weight_norm=None is for learner='radius', whose objective is another: "
             "kernelweave.papers.gai2010.radius_gap judges it"
         )
-    formulation = make_formulation(y, C, loss, weight_norm, trace, recenter, given, signed)
+    formulation = make_formulation(
+        zeros_for(K) if y is None and loss == "one_class" else y,
+        C, loss, weight_norm, trace, recenter, given, signed,
+        sample_weight=sample_weight, epsilon=epsilon, quantile=quantile,
+    )  # fmt: skip
     return certify(formulation.on(as_stack(K)), weights, coef, bias, dual_alpha, learnt)
 
 
@@ -113,7 +120,7 @@ def certify(
 
     ``learnt_ridge`` is 1/C where C is learnt.
     """
-    whole, signed, count = problem.whole, problem.formulation.signed, len(problem.qps)
+    whole, signed = problem.whole, problem.formulation.signed
     if problem.learns_C:
         weights = np.append(check_vector("weights", weights, whole.m - 1), learnt_ridge)
     d = check_vector("weights", weights, whole.m)
@@ -121,8 +128,8 @@ def certify(
         check_signed_weights(d, problem)
     else:
         check_weights(d, problem.weight_set)
-    coefs = [check_vector("coef", w, whole.n) for w in _machines(coef, count)]
-    biases = [check_finite("bias", b) for b in _machines(bias, count)]
+    coefs = [check_vector("coef", w, whole.n) for w in _machines("coef", coef, problem)]
+    biases = [check_finite("bias", b) for b in _machines("bias", bias, problem)]
     triples = zip(problem.qps, coefs, biases, strict=True)
     primal = sum(_primal(problem, qp, d, w, b) for qp, w, b in triples)
     machine = machine_of(problem)
@@ -133,13 +140,14 @@ def certify(
             )
         )
     else:
-        alpha = [check_vector("dual_alpha", a, whole.n) for a in _machines(dual_alpha, count)]
-        v = machine.from_alpha(np.stack(alpha)[:, problem.rows].reshape(_shape(count)))
+        given = _machines("dual_alpha", dual_alpha, problem)
+        alpha = np.stack([check_vector("dual_alpha", a, whole.n)[problem.rows] for a in given])
+        v = machine.from_alpha(alpha if problem.is_sum else alpha[0])
     v = machine.clipped(v)
     q = _quads(problem, machine.coefficients(v))
     most = _signed_support(problem, q, d) if signed else problem.weight_set.support(q)
-    if dual_alpha is None and count == 1:
-        v, most = _best_multiple(problem.qp, v, most)
+    if dual_alpha is None and not any(qp.total for qp in problem.qps):
+        v, most = _best_multiple(problem.qps, v, most)
     return Certificate(primal, _dual(problem, v, most))
 
 
@@ -147,12 +155,13 @@ def certify_given(
     problem: Problem, weights: Array, coef: Array, bias: float | Array, dual_alpha: Array
 ) -> Certificate:
     """The machine alone, at weights taken as given."""
-    machine, count = machine_of(problem), len(problem.qps)
+    machine = machine_of(problem)
     v = machine.clipped(machine.from_alpha(dual_alpha[..., problem.rows]))
     most = sum(
         quad_bound(w, fine_values(problem.stack, weights, w)) for w in machine.coefficients(v)
     )
-    triples = zip(problem.qps, _machines(coef, count), _machines(bias, count), strict=True)
+    models = _machines("coef", coef, problem), _machines("bias", bias, problem)
+    triples = zip(problem.qps, *models, strict=True)
     primal = sum(_primal(problem, qp, weights, w, float(b)) for qp, w, b in triples)
     return Certificate(primal, _dual(problem, v, most))
 
@@ -173,14 +182,16 @@ def _dual(problem: Problem, v: Array, most: float) -> float:
     return linear - 0.5 * most - LAST * (abs(linear) + most)
 
 
-def _shape(count: int) -> tuple[int, ...]:
-    """What a machine takes alpha as: a vector for one, a row each for several."""
-    return (-1,) if count == 1 else (count, -1)
-
-
-def _machines(values: Any, count: int) -> Sequence[Any]:
-    """What each machine has of values: all of them, where there is one machine only."""
-    return [values] if count == 1 else list(values)
+def _machines(name: str, values: Any, problem: Problem) -> Sequence[Any]:
+    """What each machine has of values: all of them, where y has no columns."""
+    if not problem.is_sum:
+        return [values]
+    if np.ndim(values) == 0 or len(values) != len(problem.qps):
+        found = np.shape(values)
+        raise ValueError(
+            f"{name} must have a row for each of {len(problem.qps)} machines, found shape {found}"
+        )
+    return list(values)
 
 
 def _primal(problem: Problem, qp: DualQP, d: Array, w: Array, bias: float) -> float:
@@ -204,14 +215,18 @@ def _signed_support(problem: Problem, q: Array, d: Array) -> float:
     return support(Joint(problem.whole, scale, identity=problem.learns_C), scale * q, e)
 
 
-def _best_multiple(qp: DualQP, v: Array, support: float) -> tuple[Array, float]:
-    """The t·v in the box with the greatest dual value, and its σ(q)."""
-    bend = qp.ridge * float(v @ v) + support
-    rise = float(qp.linear @ v)
+def _best_multiple(qps: Sequence[DualQP], v: Array, support: float) -> tuple[Array, float]:
+    """The t·v in the boxes with the greatest dual value, and its σ(q)."""
+    parts = np.split(v, np.cumsum([qp.size for qp in qps])[:-1])
+    bend = sum(qp.bend(part) for qp, part in zip(qps, parts, strict=True)) + support
+    rise = float(np.concatenate([qp.linear for qp in qps]) @ v)
     if not (bend > 0.0 and rise > 0.0):
         return v, support
+    lower, upper = (
+        np.concatenate([getattr(qp, side) for qp in qps]) for side in ("lower", "upper")
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
-        room = np.where(v > 0.0, qp.upper / v, np.where(v < 0.0, qp.lower / v, np.inf))
+        room = np.where(v > 0.0, upper / v, np.where(v < 0.0, lower / v, np.inf))
     t = min(rise / bend, float(room.min()))
     return t * v, t * t * support
 

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_number
 from kernelweave.learners import make_learner
-from kernelweave.learners.base import Learner, check_supported
-from kernelweave.problems.problem import make_formulation
+from kernelweave.learners.base import Learner, check_machines, check_supported
+from kernelweave.problems.problem import make_formulation, zeros_for
 from kernelweave.progress import Progress
 from kernelweave.solution import Solution
 from kernelweave.solving import solve
@@ -19,7 +19,7 @@ from kernelweave.stacks.protocol import Stack
 
 def learn(
     K: ArrayLike | Stack,
-    y: ArrayLike,
+    y: ArrayLike | None,
     C: ArrayLike | str = 1.0,
     learner: str | Learner = "auto",
     loss: str = "hinge",
@@ -27,6 +27,9 @@ def learn(
     tol: float = 1e-3,
     start: Solution | ArrayLike | None = None,
     *,
+    sample_weight: ArrayLike | None = None,
+    epsilon: float = 0.1,
+    quantile: float = 0.5,
     trace: float | None = None,
     recenter: bool = False,
     ridge: float = 0.0,
@@ -35,7 +38,11 @@ def learn(
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> Solution:
-    """Learn kernel weights and the support vector machine that uses them.
+    """Learn kernel weights and the machine that uses them, or several that share the weights.
+
+        min_{d ∈ D}  Σ_c J_c(d),      J_c(d) = min_{f, b}  ½‖f‖² + Σ_i C_i ℓ(y_ic, f(x_i) + b)
+
+    f is from the space of K(d) = Σ_m d_m K_m; there is one machine c per column of y.
 
     Parameters
     ----------
@@ -43,12 +50,14 @@ def learn(
         Kernel matrices, symmetric and positive semidefinite. An array is validated on every
         call, a stack was validated when it was built. Any object that keeps the protocol of
         ``kernelweave.stacks.protocol`` will do.
-    y : array (n,)
+    y : array (n,) or (n, k)
         Labels -1 and +1; 0 for rows without a label. The machine is over the labelled rows, trace
         and semidefiniteness over all; ``coef`` is 0 for the others, and K @ coef + bias is the
-        transduction [lanckriet2004, eq. 17].
+        transduction [lanckriet2004, eq. 17]. Numbers with a loss for regression; not read with
+        "one_class", where it may be None. With k columns, k machines share the weights; a row
+        with label 0 in a column takes no part in that machine.
     C : float, array (n,) or "learn"
-        Cost of a slack, one for all or, with the hinge, one per row; ``inf`` is the hard margin.
+        Cost of a slack, one for all or one per row; ``inf`` is the hard margin of the hinges.
         "learn", with the squared hinge: 1/C is learnt as the weight of the identity, under a
         trace constraint that counts it in; ``Solution.C`` is what was learnt, infinite where no
         ridge helps.
@@ -57,8 +66,11 @@ def learn(
         "alignment", "radius", "radius_bound", or an object with knobs of its own, such as
         ``Radius("gradient")`` after ``from kernelweave.learners import Radius``. "sdp" learns
         weights of either sign under a trace constraint (see ``trace``).
-    loss : "hinge" or "squared_hinge"
-        C Σξ or (C/2) Σξ².
+    loss : str
+        For labels "hinge", C Σξ, or "squared_hinge", (C/2) Σξ². For numbers, with h = y − f − b,
+        "squared", (C/2) Σh²; "epsilon_insensitive", C Σ(|h| − ε)₊; "quantile",
+        C Σ max(qh, (q − 1)h). Without a target "one_class", C Σ(−f − b)₊ + b, where C = 1/(νn)
+        leaves at most a share ν of the rows outside [rakoto2007, §2.3].
     weight_norm : float or None
         p ≥ 1 (``inf`` too): weights in the unit ℓp ball; 1 is the simplex, and sparse. None, with
         ``radius`` only: no constraint but d ≥ 0; weights are then those of a ball of radius 1.
@@ -66,6 +78,13 @@ def learn(
         Relative duality gap to reach.
     start : Solution or array (m,), optional
         Where to continue from: an earlier solution (other C allowed) or kernel weights.
+    sample_weight : array (n,), optional
+        Multiplies C per row, and what the row counts for in traces. A row of weight 0 is as good
+        as absent, one of weight 2 as good as two.
+    epsilon : float
+        How far a prediction may be off at no cost, with "epsilon_insensitive".
+    quantile : float
+        The share of targets that shall lie below the prediction, with "quantile".
     trace : float, optional
         Replaces Σd = 1 by Σ d_m tr K_m = trace. Signed weights always have this constraint; the
         mean trace is its default.
@@ -92,8 +111,15 @@ def learn(
         not reached.
     """
     began = time.perf_counter()
-    made = check_options(learner, C, weight_norm, tol, max_iter, max_time)
-    formulation = make_formulation(y, C, loss, weight_norm, trace, recenter, ridge, made.signed)
+    made = check_options(
+        learner, C, weight_norm, tol, max_iter, max_time, loss=loss, sample_weight=sample_weight
+    )
+    formulation = make_formulation(
+        zeros_for(K) if y is None and loss == "one_class" else y,
+        C, loss, weight_norm, trace, recenter, ridge, made.signed,
+        sample_weight=sample_weight, epsilon=epsilon, quantile=quantile,
+    )  # fmt: skip
+    check_machines(made, formulation)
     stack = as_stack(K)
     problem = formulation.on(stack if n_jobs is None else stack.threaded(n_jobs))
     return solve(problem, made, tol, start, max_iter, Progress(problem, verbose, began, max_time))
@@ -106,10 +132,13 @@ def check_options(
     tol: float,
     max_iter: int,
     max_time: float | None = None,
+    *,
+    loss: str = "hinge",
+    sample_weight: object = None,
 ) -> Learner:
     """Complain, before any work, about what needs no kernels to be judged; returns the learner."""
     made = make_learner(learner)
-    check_supported(made, C, weight_norm)
+    check_supported(made, C, weight_norm, loss, sample_weight is not None)
     check_number("tol", tol)
     check_number("max_iter", max_iter, int)
     if max_time is not None:

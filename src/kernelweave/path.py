@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from kernelweave._core.checks import check_floats
 from kernelweave.learners import make_learner
 from kernelweave.learning import learn
-from kernelweave.problems.losses import check_C
+from kernelweave.problems.losses import check_C, check_loss
 from kernelweave.problems.problem import Problem
 from kernelweave.progress import Progress
 from kernelweave.solution import Solution
@@ -19,7 +19,7 @@ from kernelweave.stacks.protocol import Stack
 
 
 def regularization_path(
-    K: ArrayLike | Stack, y: ArrayLike, Cs: ArrayLike, **options: Any
+    K: ArrayLike | Stack, y: ArrayLike | None, Cs: ArrayLike, **options: Any
 ) -> list[Solution]:
     """Solutions for every C in ``Cs``, in their order, each with its own certificate.
 
@@ -32,8 +32,10 @@ def regularization_path(
     values = check_floats("Cs", Cs)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(f"Cs must be a list of numbers, found shape {values.shape}")
+    loss = options.get("loss", "hinge")
+    check_loss(loss)
     for value in values:
-        check_C(value, 0)
+        check_C(value, 0, loss)
     start = options.pop("start", None)
     problem: Problem | None = None
     solutions: dict[int, Solution] = {}

@@ -13,12 +13,15 @@ from kernelweave._core.checks import check_floats
 from kernelweave._core.types import Array
 from kernelweave._solvers.radius.both_bounds import radius_bound_bounds, radius_bounds
 from kernelweave.certificate import Certificate, certify, certify_given
+from kernelweave.problems.losses import LOSSES
 from kernelweave.problems.problem import Problem
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Solution:
     """A learnt kernel and its machine: f = Σ_m weights_m K_m coef + bias.
+
+    Where y has k columns, ``coef``, ``alpha`` and ``dual_alpha`` have shape (k, n), ``bias`` (k,).
 
     Attributes
     ----------
@@ -27,7 +30,7 @@ class Solution:
     coef, bias
         The decision function over the training rows.
     alpha : array (n,)
-        The dual variables of the machine: y∘coef for classification.
+        The dual variables of the machine: y∘coef for classification, coef for other losses.
     dual_alpha : array (n,)
         The feasible point that proves the lower bound; where J(d) has a kink it is not
         ``alpha`` but a combination of several solutions.
@@ -58,6 +61,8 @@ class Solution:
     criterion : str
         What was minimized: "margin", "radius", "radius_bound", or "given" where the weights were
         not learnt with the machine.
+    loss : str
+        The loss that was asked for.
     problem : Problem or None
         What was solved, kernels included; None in pickles and in fitted estimators, which do not
         keep the kernels.
@@ -79,6 +84,7 @@ class Solution:
     seconds: float
     extras: Mapping[str, Any] = field(default_factory=dict)
     criterion: str = "margin"
+    loss: str = "hinge"
     problem: Problem | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -137,3 +143,21 @@ class Solution:
         if not np.isfinite(values).all():
             raise ValueError("K_cross must be finite, found NaN or infinity")
         return values + self.bias
+
+    def predict(self, K_cross: ArrayLike) -> Array:
+        """What new points are, from their kernels against the training points (m, n_new, n).
+
+        For one machine of labels and for one class −1 or +1, by the sign of the decision value (0
+        counts as −1); for regression the values themselves. Several machines of labels do not say
+        what their labels stand for: ask for ``decision_function`` then.
+        """
+        values = self.decision_function(K_cross)
+        target = LOSSES[self.loss].target
+        if target == "values":
+            return values
+        if target == "labels" and values.ndim > 1:
+            raise ValueError(
+                "several machines have no prediction in common: use decision_function, whose "
+                "largest column is the class in one-versus-rest"
+            )
+        return np.where(values > 0.0, 1.0, -1.0)

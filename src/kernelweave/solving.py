@@ -224,6 +224,7 @@ def _solution(problem: Problem, run: _Run, status: str, progress: Progress) -> S
         seconds=progress.seconds_so_far(),
         extras=dict(run.last.extras),
         criterion="given" if objective in _GIVEN else objective,
+        loss=problem.formulation.loss,
         problem=problem,
     )
 
@@ -267,8 +268,8 @@ def _starting_weights(
     if isinstance(start, Solution):
         weights = check_vector("start.weights", start.weights, m)
         shape = np.shape(start.alpha)
-        count, n = len(problem.qps), problem.whole.n
-        expected = (n,) if count == 1 else (count, n)
+        n = problem.whole.n
+        expected = (len(problem.qps), n) if problem.is_sum else (n,)
         if shape != expected:
             raise ValueError(f"start.alpha must have shape {expected}, found {shape}")
         tau = 1.0 / start.C if isinstance(start.C, float) else None

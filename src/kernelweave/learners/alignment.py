@@ -1,14 +1,15 @@
 """Weights under which the kernel looks most like the labels [lanckriet2004, §4.7].
 
-    max_d  ⟨K_tr(d), yyᵀ⟩    s.t.  ‖K(d)‖ ≤ 1,  and  d ≥ 0  or  K(d) ⪰ 0,     K(d) = Σ_m d_m K_m
+    max_d  ⟨K_tr(d), YYᵀ⟩    s.t.  ‖K(d)‖ ≤ 1,  and  d ≥ 0  or  K(d) ⪰ 0,     K(d) = Σ_m d_m K_m
 
-with ⟨K, L⟩ = tr KᵀL; K_tr is the block of the labelled rows. Up to the size of d that is
+with ⟨K, L⟩ = tr KᵀL; K_tr is the block of the labelled rows, and Y has a column per machine: the
+labels, those of each class, or the centred targets of a regression. Up to the size of d that is
 
-    min_d  ½ dᵀSd    s.t.  d·a = 1,      S_kl = ⟨K_k, K_l⟩,   a_k = yᵀK_k y              (55), (56)
+    min_d  ½ dᵀSd    s.t.  d·a = 1,      S_kl = ⟨K_k, K_l⟩,   a_k = tr YᵀK_k Y           (55), (56)
 
 a quadratic program in m variables for d ≥ 0. Of kernels orthogonal to each other, such as those of
 single eigenvectors, it has the solution d_k = a_k/S_kk (54). With K(d) ⪰ 0 (53) it is left to the
-interior point method of signed weights.
+interior point method of signed weights. A row of weight w counts as w equal rows in both products.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from kernelweave._solvers.signed.semidefinite_set import (
 from kernelweave.learners.base import Learner, Step, at_given_weights
 from kernelweave.machines.evaluator import Evaluator, HardMarginInfeasible
 from kernelweave.machines.incumbent import Incumbent
+from kernelweave.problems.losses import LOSSES
+from kernelweave.problems.problem import Problem
 from kernelweave.problems.weight_sets import norm
 from kernelweave.stacks.protocol import Stack
 
@@ -61,11 +64,19 @@ class Alignment(Learner):
         best weights ≥ 0 have.
     """
 
+    targets = ("labels", "values")
+    why_not = "there is no target to align kernels with"
     objective = "alignment"
+    sums = True
 
     def __init__(self, centered: bool = False, signed: bool = False) -> None:
         self.centered = centered
         self.signed = signed
+
+    @property
+    def weighted(self) -> bool:  # type: ignore[override]
+        """Signed weights are judged by matrices that count every row once."""
+        return not self.signed
 
     @property
     def needs_dense(self) -> bool:  # type: ignore[override]
@@ -78,10 +89,11 @@ class Alignment(Learner):
         """Weights first, then one solve, as tight as asked; ``e`` does not matter."""
         problem = evaluator.problem
         scale, kernels = problem.weight_set.scale, problem.whole
-        y = np.sign(problem.qp.linear)
-        target = y - y.mean() if self.centered else y
-        a = scale * problem.stack.quad_forms(target)
-        a[a <= NOTHING * scale * kernels.traces() * float(target @ target)] = 0.0
+        everywhere = problem.formulation.row_weights
+        counts = np.ones(problem.stack.n) if everywhere is None else everywhere[problem.rows]
+        Y = _ideal(problem, counts, self.centered)
+        a = scale * sum(problem.stack.quad_forms(counts * y) for y in Y.T)
+        a[a <= NOTHING * scale * kernels.traces() * float(((counts[:, None] * Y) ** 2).sum())] = 0.0
         if self.signed:
             R = frobenius_root(kernels, self.centered) * scale
             told = R.any(axis=0)  # constant kernels could grow without end
@@ -92,11 +104,12 @@ class Alignment(Learner):
             e = e / e.sum()
             size = float(np.linalg.norm(R @ e))
         else:
-            S = frobenius_products(kernels, self.centered) * np.outer(scale, scale)
+            S = frobenius_products(kernels, self.centered, everywhere) * np.outer(scale, scale)
             e, excess = most_aligned(S, a)
             e = e / norm(e, problem.weight_set.norm)
             size = float(np.sqrt(e @ S @ e))
-        score = float(a @ e) / (size * float(target @ target)) if size > 0.0 else 0.0
+        ideal = float(np.linalg.norm(Y.T @ (counts[:, None] * Y)))
+        score = float(a @ e) / (size * ideal) if size > 0.0 and ideal > 0.0 else 0.0
         point = evaluator.solve(e, 0.99 * tol)
         if not point.answer.bounded:
             raise HardMarginInfeasible(
@@ -111,13 +124,30 @@ class Alignment(Learner):
         )
 
 
-def frobenius_products(kernels: Stack, centered: bool = False) -> Array:
-    """All ⟨K_k, K_l⟩, shape (m, m); ``centered``: of HK_kH and HK_lH, H = I − 11ᵀ/n."""
+def _ideal(problem: Problem, counts: Array, centered: bool) -> Array:
+    """Y: the targets of the labelled rows, a column per machine, centred where that is asked for.
+
+    Those of a regression always are: a constant is the business of the bias.
+    """
+    Y = problem.targets
+    if centered or LOSSES[problem.formulation.loss].target == "values":
+        Y = Y - counts @ Y / counts.sum()
+    return Y
+
+
+def frobenius_products(
+    kernels: Stack, centered: bool = False, counts: Array | None = None
+) -> Array:
+    """All ⟨K_k, K_l⟩, shape (m, m); ``centered``: of HK_kH and HK_lH, H = I − 11ᵀ/n.
+
+    ``counts`` say how many rows each row stands for.
+    """
     products = np.zeros((kernels.m, kernels.m))
-    for flat in _chunks(kernels, centered):
+    for flat in _chunks(kernels, centered, counts):
         products += flat @ flat.T
     if centered:
-        nothing = np.diagonal(products) <= (NOTHING * kernels.traces()) ** 2
+        traces = kernels.traces() if counts is None else kernels.diagonals() @ counts
+        nothing = np.diagonal(products) <= (NOTHING * traces) ** 2
         products[nothing], products[:, nothing] = 0.0, 0.0
     return products
 
@@ -132,17 +162,20 @@ def frobenius_root(kernels: Stack, centered: bool = False) -> Array:
     return R
 
 
-def _chunks(kernels: Stack, centered: bool) -> Iterator[Array]:
+def _chunks(kernels: Stack, centered: bool, counts: Array | None = None) -> Iterator[Array]:
     """Some rows of all kernels at a time, (m, numbers); ``centered``: of HK_kH."""
     m, n = kernels.m, kernels.n
-    means = kernels.matvecs(np.full(n, 1.0 / n)) if centered else np.zeros((m, n))
+    shares = np.full(n, 1.0 / n) if counts is None else counts / counts.sum()
+    means = kernels.matvecs(shares) if centered else np.zeros((m, n))
     height = max(1, _CHUNK // (m * n))
     for start in range(0, n, height):
         index = np.arange(start, min(start + height, n))
         part = np.stack([kernels.block(k, index, np.arange(n)) for k in range(m)])
         if centered:
             part -= means[:, None, :]
-            part -= (means[:, index] - means.mean(axis=1)[:, None])[:, :, None]
+            part -= (means[:, index] - (means @ shares)[:, None])[:, :, None]
+        if counts is not None:
+            part *= np.sqrt(counts[index])[:, None] * np.sqrt(counts)
         yield part.reshape(m, -1)
 
 

@@ -17,7 +17,8 @@ from kernelweave.machines.evaluator import (
     Point,
 )
 from kernelweave.machines.incumbent import Bound, Incumbent
-from kernelweave.problems.problem import Problem
+from kernelweave.problems.losses import check_loss
+from kernelweave.problems.problem import Formulation, Problem
 from kernelweave.stacks.protocol import stack_name
 
 
@@ -68,6 +69,11 @@ class Learner(Params):
         it then brings its own lower bounds, as the evaluator's are for weights ≥ 0.
     sums : bool
         Whether it can learn one set of weights for several machines.
+    targets : tuple of str
+        What y may hold: "labels", "values" (regression), "nothing" (one class). ``why_not`` says
+        why not the others.
+    weighted : bool
+        Whether rows may have weights.
     needs_dense : bool
         Whether it needs the combined kernel as an n × n array.
     reports : bool
@@ -83,6 +89,9 @@ class Learner(Params):
     weight_norms: ClassVar[tuple[float, ...] | None] = None
     signed: bool = False
     sums: ClassVar[bool] = False
+    targets: ClassVar[tuple[str, ...]] = ("labels", "values", "nothing")
+    why_not: ClassVar[str] = ""
+    weighted: ClassVar[bool] = True
     needs_dense: bool = False
     reports: ClassVar[bool] = False
     standard_units: ClassVar[bool] = True
@@ -115,7 +124,13 @@ def at_given_weights(point: Point) -> Bound:
     return Bound(point.value, point.v, "machine")
 
 
-def check_supported(learner: Learner, C: Any, weight_norm: float | None) -> None:
+def check_supported(
+    learner: Learner,
+    C: Any,
+    weight_norm: float | None,
+    loss: str = "hinge",
+    weighted: bool = False,
+) -> None:
     """Complain, before any work, about a problem that ``learner`` does not solve."""
     if weight_norm is None and learner.objective != "radius":
         raise ValueError(
@@ -130,15 +145,30 @@ def check_supported(learner: Learner, C: Any, weight_norm: float | None) -> None
         raise ValueError(
             f"C={C!r} goes with the margin criterion, not with {learner!r}: give C as a number"
         )
+    if check_loss(loss).target not in learner.targets:
+        raise ValueError(
+            f"{learner!r} does not go with loss={loss!r}, since {learner.why_not}; use 'newton', "
+            "'simple', 'silp', 'alternate' or 'uniform'"
+        )
+    if weighted and not learner.weighted:
+        raise ValueError(
+            f"{learner!r} takes no sample_weight: it would have to count rows in more than the "
+            "loss; use 'newton', 'simple', 'silp', 'alternate' or 'uniform'"
+        )
+
+
+def check_machines(learner: Learner, formulation: Formulation) -> None:
+    """The same about the number of machines."""
+    if formulation.is_sum and not learner.sums:
+        raise ValueError(
+            f"{learner!r} learns the weights of one machine, found {len(formulation.qps)}; use "
+            "'newton', 'simple', 'silp', 'alternate' or 'uniform'"
+        )
 
 
 def check_able(learner: Learner, problem: Problem) -> None:
-    """The same about what only the kernels show: how they are kept, and how many machines."""
-    if len(problem.qps) > 1 and not learner.sums:
-        raise ValueError(
-            f"{learner!r} learns the weights of one machine, found {len(problem.qps)}; use "
-            "'newton', 'simple', 'silp', 'alternate' or 'uniform'"
-        )
+    """The same about what only the problem shows: how many machines, how kernels are kept."""
+    check_machines(learner, problem.formulation)
     stack = problem.whole
     if learner.needs_dense and not stack.combined(np.zeros(stack.m)).is_dense:
         raise ValueError(

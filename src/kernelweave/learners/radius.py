@@ -52,6 +52,8 @@ class Radius(Learner):
         gradient with Armijo's rule of [gai2010, §5], finished by cutting planes where it stalls.
     """
 
+    targets = ("labels",)
+    why_not = "the radius of the data bounds the error of a classifier"
     objective = "radius"
     standard_units = False  # it has its own
 

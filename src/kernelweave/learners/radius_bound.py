@@ -46,6 +46,8 @@ class RadiusBound(Learner):
         has no ridge unless ``learn(…, ridge=…)`` adds one.
     """
 
+    targets = ("labels",)
+    why_not = "the radius of the data bounds the error of a classifier"
     objective = "radius_bound"
     standard_units = False  # the size of kernels is part of the objective
     weight_norms = (1, 2)
@@ -59,7 +61,7 @@ class RadiusBound(Learner):
         """One SVM and one enclosing ball per evaluation, from unit weights ``e``."""
         weight_set, machine = evaluator.weight_set, evaluator.machine
         kernels = centered(evaluator.stack)
-        ridge = evaluator.problem.qp.ridge if self.ridge_in_ball else 0.0
+        ridge = evaluator.problem.qp.one_ridge if self.ridge_in_ball else 0.0
         if ridge > 0.0:
             kernels.weights("start", e)  # complains where no kernel tells points apart
         else:

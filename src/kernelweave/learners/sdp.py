@@ -57,7 +57,11 @@ class Sdp(Learner):
     optimum and its certificate are then those of this larger set, lower by up to a percent or so.
     """
 
+    targets = ("labels",)
+    why_not = "weights of either sign are for the transduction of labels"
     signed = True
+    sums = True
+    weighted = False
     needs_dense = True
     weight_norms = (1,)
     patience = 50  # what rounding stops it does not take up again

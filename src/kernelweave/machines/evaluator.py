@@ -237,7 +237,7 @@ class _Tally:
 def machine_of(problem: Problem) -> Machine:
     """One machine, or the sum of several, for the dual QPs of a problem."""
     machines = [QPMachine(qp) for qp in problem.qps]
-    return machines[0] if len(machines) == 1 else Total(machines)
+    return Total(machines) if problem.is_sum else machines[0]
 
 
 def _quads(

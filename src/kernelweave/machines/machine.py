@@ -18,7 +18,7 @@ import numpy as np
 
 from kernelweave._core.tolerances import EPS
 from kernelweave._core.types import Array, Places
-from kernelweave._solvers.svm import chunks, smo
+from kernelweave._solvers.svm import chunks, linear_system, smo
 from kernelweave._solvers.svm.curvature import hessian_factor
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.stacks.protocol import CombinedKernel, Stack
@@ -248,11 +248,21 @@ class QPMachine:
         exact: bool = False,
         rounding: Rounding | None = None,
     ) -> QPAnswer:
-        """SMO, on the whole matrix where there is one and on chunks of rows where there is none."""
-        if K.is_dense:
+        """SMO, on the whole matrix where there is one and on chunks of rows where there is none.
+
+        Without bounds a linear system is all that there is to solve.
+        """
+        solved = linear_system.solve(K, [self.qp], tol, tick) if self.qp.is_unbounded else None
+        if solved is not None:
+            inner = solved[0]
+        elif K.is_dense:
             inner = smo.solve(K.dense(), self.qp, start, tol, tick, exact=exact)
         else:
             inner = chunks.solve(K, self.qp, start, tol, tick)
+        return self.answer(K, inner, rounding)
+
+    def answer(self, K: CombinedKernel, inner: smo.Inner, rounding: Rounding | None) -> QPAnswer:
+        """The answer that the inner solution stands for."""
         bounded = inner.bounded or not self.qp.is_hard  # else a tiny ridge is all that bounds it
         return self._answer(K, inner.v, inner.f, bounded, rounding)
 
@@ -320,8 +330,9 @@ class QPMachine:
     ) -> QPLook:
         """One pass over the kernels s_m K_m, or some of them."""
         coef, chosen = self.qp.fold(v), slice(None) if kernels is None else kernels
-        rows = np.flatnonzero(coef)
-        free = np.flatnonzero((v > self.qp.lower) & (v < self.qp.upper))
+        inside = (v > self.qp.lower) & (v < self.qp.upper)
+        free = np.flatnonzero(inside)
+        rows = np.flatnonzero((coef != 0.0) | inside.reshape(-1, self.qp.n).any(axis=0))
         scaled = scale[chosen, None] * stack.matvecs(coef, rows=rows, kernels=kernels)
         q, products = np.full(stack.m, np.nan), np.zeros((stack.m, free.size))
         q[chosen] = np.maximum(scaled @ coef[rows], 0.0)

@@ -18,6 +18,7 @@ import numpy as np
 
 from kernelweave._core.cached import cached_property
 from kernelweave._core.types import Array, Places
+from kernelweave._solvers.svm import linear_system
 from kernelweave.machines.machine import QPAnswer, QPLook, QPMachine, Rounding, Tick
 from kernelweave.stacks.protocol import CombinedKernel, Stack
 
@@ -142,7 +143,13 @@ class Total:
         exact: bool = False,
         rounding: Rounding | None = None,
     ) -> TotalAnswer:
-        """All machines under one combined kernel."""
+        """All machines under one combined kernel; linear systems share what is factored."""
+        qps = [machine.qp for machine in self.machines]
+        if all(qp.is_unbounded for qp in qps):
+            solved = linear_system.solve(K, qps, tol, tick)
+            if solved is not None:
+                pairs = zip(self.machines, solved, strict=True)
+                return TotalAnswer(tuple(m.answer(K, inner, rounding) for m, inner in pairs))
         parts = [None] * len(self.machines) if start is None else self._split(start)
         return TotalAnswer(
             tuple(

@@ -71,7 +71,7 @@ def kl_c(
     """
     kernels = _kernels(K)
     qp = make_qp(y, kernels.stack.n, C, "squared_hinge")
-    ball = _ball(kernels, weights, tol, qp.ridge if ridge_in_ball else 0.0)
+    ball = _ball(kernels, weights, tol, qp.one_ridge if ridge_in_ball else 0.0)
     return ball.radius2 * _machine(ball.K, qp, tol)
 
 

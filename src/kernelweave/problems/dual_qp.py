@@ -1,12 +1,13 @@
 """The dual QP that every supported machine lowers to, and the primal that bounds it.
 
-    max_v  cᵀv − ½ vᵀ(K + ρI)v    s.t.  Σv = r,  lo ≤ v ≤ hi
+    max_v  cᵀv − ½ vᵀKv − ½ Σ ρ_i v_i²    s.t.  Σv = r,  lo ≤ v ≤ hi
 
 The variables are signed: v = s∘α, so the labels live in c, lo and hi, and K is the kernel
 matrix itself. For an SVM c = y and v_i lies between 0 and C·y_i. With more variables than
-kernel rows (two a row in ε-insensitive regression) variable i + k·n uses kernel row i.
+kernel rows (two a row in ε-insensitive regression) variable i + k·n uses kernel row i. A row whose
+variables have the bounds 0 and 0 takes no part: its loss is zero, whatever f is there.
 
-With ℓ_i(h) = max_{lo_i ≤ u ≤ hi_i} hu − ½ρu², the loss that the box and the ridge stand for,
+With ℓ_i(h) = max_{lo_i ≤ u ≤ hi_i} hu − ½ρ_i u², the loss that the box and the ridge stand for,
 
     P(f, b) = ½‖f‖² + Σ ℓ_i(c_i − f_i − b) + r·b
 
@@ -22,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kernelweave._core.tolerances import EPS, SLACK, TIE
-from kernelweave._core.types import Array
+from kernelweave._core.types import Array, Mask, Places
 
 
 @dataclass(frozen=True)
@@ -30,15 +31,16 @@ class DualQP:
     """Data of the dual QP, apart from the kernel.
 
     ``linear`` is c, ``total`` is r; ``n`` is the number of kernel rows, which divides the number
-    of variables. ``sign`` says how users see the variables: alpha = sign∘coef, the labels in
-    classification; None is 1 for every row.
+    of variables. ``ridge`` is ρ, one number or one per variable: zero for all or positive for all.
+    ``sign`` says how users see the variables: alpha = sign∘coef, the labels in classification; None
+    is 1 for every row.
     """
 
     linear: Array
     lower: Array
     upper: Array
     n: int
-    ridge: float = 0.0
+    ridge: float | Array = 0.0
     total: float = 0.0
     sign: Array | None = None
 
@@ -50,9 +52,59 @@ class DualQP:
     @property
     def is_hard(self) -> bool:
         """Whether some slack costs infinitely much, so that the primal may be infeasible."""
-        return self.ridge == 0.0 and not (
+        return not self.is_smooth and not (
             np.isfinite(self.upper).all() and np.isfinite(self.lower).all()
         )
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether there is a ridge, so that the loss has no corners."""
+        return bool(np.all(self.ridge > 0.0))
+
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether no variable has a bound, so that a linear system is all there is to solve."""
+        bounds = np.concatenate([self.lower, self.upper])
+        return self.is_smooth and self.size == self.n and bool(np.isinf(bounds).all())
+
+    @property
+    def ridges(self) -> Array:
+        """The ridge of each variable."""
+        return np.array(np.broadcast_to(self.ridge, self.linear.shape))
+
+    @property
+    def one_ridge(self) -> float:
+        """The ridge, for those who need the same for all variables."""
+        if np.ptp(self.ridge) > 0.0:
+            raise ValueError("the ridge of a ball is one number: give one C, and no sample_weight")
+        return float(np.max(self.ridge))
+
+    @property
+    def movable(self) -> Mask:
+        """Which variables have room between their bounds."""
+        return self.lower < self.upper
+
+    def rows_in_part(self) -> Places:
+        """The kernel rows that take part: those with a variable that may move or is not zero."""
+        part = self.movable | (self.lower != 0.0)
+        return np.flatnonzero(part.reshape(-1, self.n).any(axis=0))
+
+    def on_rows(self, rows: Places) -> DualQP:
+        """The QP of the variables of some kernel rows."""
+        inside = self.variables(rows)
+        return DualQP(
+            linear=self.linear[inside],
+            lower=self.lower[inside],
+            upper=self.upper[inside],
+            n=rows.size,
+            ridge=self.ridge if np.ndim(self.ridge) == 0 else self.ridges[inside],
+            total=self.total,
+            sign=None if self.sign is None else self.sign[rows],
+        )
+
+    def variables(self, rows: Places) -> Places:
+        """The places of all variables of some kernel rows."""
+        return (np.arange(0, self.size, self.n)[:, None] + rows).ravel()
 
     def fold(self, v: Array) -> Array:
         """Coefficients of the kernel rows: variables that share a row added up."""
@@ -90,7 +142,11 @@ class DualQP:
 
     def dual_linear(self, v: Array) -> float:
         """cᵀv − ½ρ‖v‖²: the part of the dual value that does not depend on the kernel."""
-        return float(self.linear @ v - 0.5 * self.ridge * (v @ v))
+        return float(self.linear @ v - 0.5 * self.bend(v))
+
+    def bend(self, v: Array) -> float:
+        """Σ ρ_i v_i²."""
+        return float(v @ (self.ridge * v))
 
     def primal_value(self, f: Array, bias: float, quad: float, rounding: float = 0.0) -> float:
         """Primal value of decision values ``f`` + ``bias``, with ``quad`` = ‖f‖².
@@ -122,10 +178,10 @@ class DualQP:
         """
         fine = v.astype(np.longdouble)
         eps = float(np.finfo(fine.dtype).eps)
-        linear = float(self.linear @ fine - 0.5 * self.ridge * (fine @ fine))
-        size = float(np.abs(self.linear) @ np.abs(v) + self.ridge * (v @ v))
+        linear = float(self.linear @ fine - 0.5 * (fine @ (self.ridge * fine)))
+        size = float(np.abs(self.linear) @ np.abs(v)) + self.bend(v)
         missing = abs(float(fine.sum() - self.total)) + v.size * eps * float(np.abs(v).sum())
-        steepest = float(np.abs(self.linear).max() + self.ridge * np.abs(v).max()) + slope
+        steepest = float(np.abs(self.linear).max() + np.max(self.ridge * np.abs(v))) + slope
         return linear - (v.size * eps + 2.0 * EPS) * size - 2.0 * missing * steepest
 
     def best_bias(self, f: Array) -> float:
@@ -135,7 +191,7 @@ class DualQP:
         grows: at a jump without a ridge, over a ramp of slope 1/ρ with one.
         """
         slack = self.linear - self.tile(f)
-        return self._ramp_bias(slack) if self.ridge > 0.0 else self._jump_bias(slack)
+        return self._ramp_bias(slack) if self.is_smooth else self._jump_bias(slack)
 
     def improve(self, f: Array, quad: float) -> tuple[float, float, float]:
         """Scale and bias that minimise P(t·f, b), and the value there: ``(t, b, P)``.
@@ -199,7 +255,7 @@ class DualQP:
 
     def _losses(self, slack: Array) -> Array:
         """ℓ(h) for every variable."""
-        if self.ridge > 0.0:
+        if self.is_smooth:
             u = np.clip(slack / self.ridge, self.lower, self.upper)
             return slack * u - 0.5 * self.ridge * u * u
         bound = np.where(slack > 0.0, self.upper, self.lower)
@@ -212,12 +268,15 @@ class DualQP:
             most = slack[np.isinf(self.lower)].min(initial=np.inf)
             return float(0.5 * (least + most)) if np.isfinite(least + most) else 0.0
         order = np.argsort(-slack)
+        order = order[self.movable[order]]
+        if not order.size:
+            return 0.0
         reached = self.lower.sum() + np.cumsum((self.upper - self.lower)[order])
         tie = TIE * float(np.abs(reached).max())
-        first = min(int(np.searchsorted(reached, self.total - tie)), slack.size - 1)
+        first = min(int(np.searchsorted(reached, self.total - tie)), order.size - 1)
         last = first
         if reached[first] <= self.total + tie:  # flat from here to the next jump
-            last = min(first + 1, slack.size - 1)
+            last = min(first + 1, order.size - 1)
         return float(0.5 * (slack[order[first]] + slack[order[last]]))
 
     def _ramp_bias(self, slack: Array) -> float:
@@ -238,7 +297,7 @@ class DualQP:
         right = ends[below] if below < ends.size else left + 1.0
         inside = 0.5 * (left + right)
         u = (slack - inside) / self.ridge
-        slope = np.count_nonzero((u > self.lower) & (u < self.upper)) / self.ridge
+        slope = float(((u > self.lower) & (u < self.upper)) @ (1.0 / self.ridges))
         if slope > 0.0:
             return float(inside + excess(inside) / slope)
         return float(inside if below < ends.size else left)

@@ -2,13 +2,14 @@
 
     min_{d ∈ D}  J(d),    J(d) = Σ_c max_v  cᵀv − ½ρ‖v‖² − ½ Σ_m d_m vᵀK_m v
 
-over the feasible v of each dual QP; mostly there is one. D is the simplex, an ℓp ball,
+over the feasible v of each dual QP: one, or one per column of y. D is the simplex, an ℓp ball,
 Σ d_m tr K_m = c [lanckriet2004, eq. 18], or Σ d_m T(K_m) = c with T(K) = tr K − 1ᵀK1/n
 [chapelle2008, eq. 1]. With C = "learn" the identity is one kernel more, and its weight is 1/C
 [lanckriet2004, eq. 47].
 
 The machine is over the labelled rows, D over all rows [lanckriet2004, eq. 17–18]. Signed weights
-have the trace constraint and Σ_m d_m K_m ⪰ 0.
+have the trace constraint and Σ_m d_m K_m ⪰ 0. A row of weight w counts as w equal rows: w times in
+the loss and in traces.
 
 A ``Formulation`` is a problem but for its kernels: it exists before they are computed, so that a
 wrong argument is told at once.
@@ -16,6 +17,7 @@ wrong argument is told at once.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,11 +28,12 @@ from kernelweave._core.checks import check_number
 from kernelweave._core.tolerances import COINCIDE
 from kernelweave._core.types import Array, Mask, Places
 from kernelweave.problems.dual_qp import DualQP
-from kernelweave.problems.losses import check_C, check_labels, check_loss, lower
+from kernelweave.problems.losses import LOSSES, check_C, check_knobs, check_loss, lower
+from kernelweave.problems.targets import check_left, check_sample_weight, check_target
 from kernelweave.problems.weight_sets import WeightSet, check_norm, make_weight_set
 from kernelweave.stacks.defaults import as_stack
 from kernelweave.stacks.identity import WithIdentity
-from kernelweave.stacks.protocol import Stack
+from kernelweave.stacks.protocol import Stack, is_stack
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,11 @@ class Problem:
             unit=self.unit * unit,
         )
 
+    @property
+    def is_sum(self) -> bool:
+        """Whether there is a machine per column of y, be it one."""
+        return self.formulation.is_sum
+
     def at_cost(self, C: float) -> Problem:
         """The same kernels and weight set for another C; for problems in the user's units."""
         return replace(self, formulation=self.formulation.at_cost(C))
@@ -84,6 +92,14 @@ class Problem:
         """The dual QP, where there is one machine only."""
         (qp,) = self.qps
         return qp
+
+    @property
+    def targets(self) -> Array:
+        """What y holds for the labelled rows, a column per machine."""
+        task = self.formulation.task
+        if task is None:
+            return np.column_stack([np.sign(qp.linear) for qp in self.qps])
+        return task.targets.reshape(self.stack.n, -1)
 
     @property
     def rows(self) -> Places:
@@ -103,35 +119,69 @@ class Problem:
 
 
 @dataclass(frozen=True)
+class Task:
+    """What the machines shall do, but for C: targets, loss, ridge, and the weights of the rows.
+
+    ``targets`` are those of the labelled rows, shape (n,), or (n, k) for k machines;
+    ``row_weights`` multiply C per row.
+    """
+
+    targets: Array
+    loss: str
+    knobs: Mapping[str, float]
+    ridge: float = 0.0
+    row_weights: Array | None = None
+
+    def qps(self, C: float | Array) -> tuple[DualQP, ...]:
+        """One dual QP per machine."""
+        costs = C if self.row_weights is None else C * self.row_weights
+        machines = self.targets[None] if self.targets.ndim == 1 else self.targets.T
+        return tuple(
+            lower(np.ascontiguousarray(y), costs, self.loss, self.ridge, **self.knobs)
+            for y in machines
+        )
+
+
+@dataclass(frozen=True)
 class Formulation:
     """A problem but for its kernels, every argument checked.
 
-    ``labelled`` says which rows have a label; the QPs are over these alone. ``C`` is kept as
-    given.
+    ``labelled`` says which rows have a label and a weight; the QPs are over these alone. ``C`` is
+    kept as given, ``task`` is what else the QPs were made of. ``row_weights`` are those of all
+    rows, or None.
     """
 
     qps: tuple[DualQP, ...]
     labelled: Mask
     C: Any
+    task: Task | None = None
     learns_C: bool = False
     weight_norm: float | None = 1
     trace: float | None = None
     recenter: bool = False
     signed: bool = False
-    loss: str = "hinge"
-    ridge: float = 0.0
+    row_weights: Array | None = None
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether there is a machine per column of y, be it one."""
+        return len(self.qps) > 1 or (self.task is not None and self.task.targets.ndim == 2)
+
+    @property
+    def loss(self) -> str:
+        """The name of the loss; that of a plain machine where the QPs were made by hand."""
+        return "hinge" if self.task is None else self.task.loss
 
     def at_cost(self, C: float) -> Formulation:
         """The same for another C, one number for all rows."""
-        qps = tuple(lower(np.sign(qp.linear), C, self.loss, self.ridge) for qp in self.qps)
-        return replace(self, qps=qps, C=C)
+        assert self.task is not None
+        return replace(self, qps=self.task.qps(check_C(C, 0, self.loss)), C=C)
 
     def on(self, kernels: Stack) -> Problem:
         """The problem with these kernels."""
         if kernels.n != self.labelled.size:
-            raise ValueError(
-                f"y has {self.labelled.size} labels, but the kernels have {kernels.n} rows"
-            )
+            given = f"{self.labelled.size} {self._called()}"
+            raise ValueError(f"y has {given}, but the kernels have {kernels.n} rows")
         part = kernels if self.labelled.all() else kernels.restrict(np.flatnonzero(self.labelled))
         whole = WithIdentity(kernels) if self.learns_C else kernels
         stack = WithIdentity(part) if self.learns_C else part
@@ -140,20 +190,26 @@ class Formulation:
         weight_set = make_weight_set(stack.m, self.weight_norm, self.trace, traces, empty)
         return Problem(self, stack, whole, weight_set)
 
+    def _called(self) -> str:
+        """What y holds, in an error message."""
+        return "labels" if LOSSES[self.loss].target == "labels" else "numbers"
+
     def _traces(self, whole: Stack) -> Array | None:
         """What the weight set measures kernels by; None where it is their number alone."""
         if self.trace is None and not (self.recenter or self.learns_C or self.signed):
             return None
-        traces = whole.traces()
+        w = self.row_weights
+        traces = whole.traces() if w is None else whole.diagonals() @ w
         if not self.recenter:
             return traces
-        centered = traces - whole.quad_forms(np.ones(whole.n)) / whole.n
+        counts = np.ones(whole.n) if w is None else w
+        centered = traces - whole.quad_forms(counts) / counts.sum()
         centered[centered <= COINCIDE * traces] = 0.0  # constant kernels, up to rounding
         return centered
 
 
 def make_formulation(
-    y: ArrayLike,
+    y: ArrayLike | None,
     C: ArrayLike | str = 1.0,
     loss: str = "hinge",
     weight_norm: float | None = 1,
@@ -161,31 +217,49 @@ def make_formulation(
     recenter: bool = False,
     ridge: float = 0.0,
     signed: bool = False,
+    *,
+    sample_weight: ArrayLike | None = None,
+    epsilon: float = 0.1,
+    quantile: float = 0.5,
 ) -> Formulation:
-    """Check every argument, as ``learn`` documents it, and lower the loss to a dual QP.
+    """Check every argument, as ``learn`` documents it, and lower the loss to dual QPs.
 
-    Here, and nowhere else, y = 0 is read as "no label".
+    Here, and nowhere else, y = 0 is read as "no label" and a weight of 0 as "no such row".
     """
     if signed and recenter:
         raise ValueError("signed weights go with the trace itself: leave recenter=False")
-    constrained = trace is not None or recenter or signed
-    check_norm(weight_norm, constrained)
+    check_norm(weight_norm, trace is not None or recenter or signed)
     if trace is not None:
         trace = check_number("trace", trace)
-    labels = check_labels(y, partly=True)
-    labelled = labels != 0.0
-    given = labels[labelled]
-    learns_C = isinstance(C, str) and C == "learn"
-    check_loss(loss)
-    if learns_C:
-        _check_learnt_C(loss, weight_norm, ridge)
-        qp = lower(given, np.inf, loss, 0.0)
-    else:
-        costs = check_C(C, labels.size)
-        qp = lower(given, costs if isinstance(costs, float) else costs[labelled], loss, ridge)
-    return Formulation(
-        (qp,), labelled, C, learns_C, weight_norm, trace, recenter, signed, loss, ridge
+    kind = check_loss(loss).target
+    targets, labelled = check_target(kind, y)
+    weights = check_sample_weight(sample_weight, len(targets))
+    if weights is not None and not weights.all():
+        labelled = labelled & (weights > 0.0)
+        if kind == "labels":
+            check_left(targets[labelled])
+    task = Task(
+        targets[labelled],
+        loss,
+        check_knobs(epsilon, quantile),
+        check_number("ridge", ridge, zero=True),
+        None if weights is None else weights[labelled],
     )
+    learns_C = isinstance(C, str) and C == "learn"
+    if learns_C:
+        _check_learnt_C(loss, weight_norm, ridge, weights)
+        costs: float | Array = np.inf
+    else:
+        costs = check_C(C, len(targets), loss)
+        costs = costs if isinstance(costs, float) else costs[labelled]
+    return Formulation(
+        task.qps(costs), labelled, C, task, learns_C, weight_norm, trace, recenter, signed, weights
+    )
+
+
+def zeros_for(K: Any) -> Array:
+    """What stands for y where a loss has no target: a zero per row of the kernels."""
+    return np.zeros(K.n if is_stack(K) else np.shape(K)[-1])
 
 
 def make_problem(K: Any, y: ArrayLike, C: ArrayLike | str = 1.0, **options: Any) -> Problem:
@@ -202,10 +276,16 @@ def refuse_learnt_C(C: ArrayLike | str) -> None:
         )
 
 
-def _check_learnt_C(loss: str, weight_norm: float | None, ridge: float) -> None:
+def _check_learnt_C(
+    loss: str, weight_norm: float | None, ridge: float, row_weights: Array | None
+) -> None:
     if loss != "squared_hinge":
         raise ValueError(f"C='learn' needs loss='squared_hinge', found {loss!r}")
     if weight_norm != 1:
         raise ValueError(f"C='learn' needs weight_norm=1, found {weight_norm!r}")
     if ridge != 0.0:
         raise ValueError(f"C='learn' learns the ridge; leave ridge=0, found {ridge!r}")
+    if row_weights is not None:
+        raise ValueError(
+            "C='learn' learns one C for all rows, and takes no sample_weight: give C as a number"
+        )

@@ -85,11 +85,11 @@ def group_form(factors: list[Array], qp: DualQP) -> tuple[ConeProgram, Reader]:
     b = program.variables(1, cost=qp.total)
     a = program.variables(int(over.sum()), cost=qp.upper[over])
     s = program.variables(int(under.sum()), cost=-qp.lower[under])
-    p = program.variables(n if qp.ridge > 0.0 else 0, bend=qp.ridge)
+    p = program.variables(n if qp.is_smooth else 0, bend=qp.ridges if qp.is_smooth else 0.0)
     identity = sparse.identity(n, format="csr")
     parts = [(place, _rows(F, qp)) for place, F in zip(w, factors, strict=True)]
     parts += [(b, np.ones((n, 1))), (a, identity[:, over]), (s, -identity[:, under])]
-    parts += [(p, qp.ridge * identity)] if qp.ridge > 0.0 else []
+    parts += [(p, sparse.diags(qp.ridges, format="csr"))] if qp.is_smooth else []
     kinds = [(positive, 1.0, "nonnegative"), (negative, -1.0, "nonnegative")]
     kinds += [(~(positive | negative), 1.0, "zero")]
     rows = [

@@ -57,7 +57,7 @@ class Variables(NamedTuple):
     linear: Array
     lower: Array
     upper: Array
-    ridge: float
+    ridge: Array
     v: Array
     gradient: Array
     products: Array
@@ -175,12 +175,12 @@ def value_and_gap(linear, lower, upper, ridge, v, gradient, bias):  # type: igno
     """cᵀv − ½ρ‖v‖², and the duality gap at the given bias, over these variables."""
     value, gap = 0.0, 0.0
     for k in range(v.size):
-        value += linear[k] * v[k] - 0.5 * ridge * v[k] * v[k]
+        value += linear[k] * v[k] - 0.5 * ridge[k] * v[k] * v[k]
         h = gradient[k] - bias
-        if ridge > 0.0:
-            h += ridge * v[k]
-            u = min(max(h / ridge, lower[k]), upper[k])
-            gap += h * (u - v[k]) - 0.5 * ridge * (u * u - v[k] * v[k])
+        if ridge[k] > 0.0:
+            h += ridge[k] * v[k]
+            u = min(max(h / ridge[k], lower[k]), upper[k])
+            gap += h * (u - v[k]) - 0.5 * ridge[k] * (u * u - v[k] * v[k])
         elif h > 0.0:
             gap += h * (upper[k] - v[k])
         elif h < 0.0:
@@ -194,7 +194,7 @@ def set_gradient(linear, ridge, v, f, gradient):  # type: ignore[no-untyped-def]
     p = f.size
     for base in range(0, v.size, p):
         for k in range(p):
-            gradient[base + k] = linear[base + k] - f[k] - ridge * v[base + k]
+            gradient[base + k] = linear[base + k] - f[k] - ridge[base + k] * v[base + k]
 
 
 @jit
@@ -235,8 +235,8 @@ def iterate(block, target, x, gamma, budget, gap_tol, kkt_tol):  # type: ignore[
             slopes[j] = products[j, here] - products[j, there]
             bends[j] = K[here, here] + K[there, there] - 2.0 * K[here, there]
         room = min(upper[i] - v[i], v[o] - lower[o])
-        rise = linear[i] - linear[o] - ridge * (v[i] - v[o])
-        line = Line(q, slopes, bends, rise, 2.0 * ridge, room)
+        rise = linear[i] - linear[o] - (ridge[i] * v[i] - ridge[o] * v[o])
+        line = Line(q, slopes, bends, rise, ridge[i] + ridge[o], room)
         move, gamma = search(line, target, gamma, sizes)
         if move == np.inf:
             return step, UNBOUNDED, gamma

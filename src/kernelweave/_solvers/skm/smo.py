@@ -162,7 +162,7 @@ class _Whole:
         self.rounding = ROUNDING * float(np.abs(f).max() * (1.0 + ((d / a) ** 2).max()))  # η has it
         self.middle = 0.5 * (self.top + self.bottom)
         _, gap = skm_pairs.value_and_gap(
-            qp.linear, qp.lower, qp.upper, qp.ridge, v, self.gradient, self.middle
+            qp.linear, qp.lower, qp.upper, qp.ridges, v, self.gradient, self.middle
         )
         self.gap = gap / max(abs(gap - self.value), TINY) if gap < np.inf else np.inf
 
@@ -189,13 +189,13 @@ class _Part:
     def __init__(self, rows: Rows, target: Target, qp: DualQP, whole: _Whole) -> None:
         self.block, self.target, points = rows.block, target, rows.points
         self.variables = (np.arange(0, whole.v.size, qp.n)[:, None] + points).ravel()
-        held = (array[self.variables] for array in (qp.linear, qp.lower, qp.upper))
+        held = (array[self.variables] for array in (qp.linear, qp.lower, qp.upper, qp.ridges))
         v, gradient = whole.v[self.variables], whole.gradient[self.variables]
-        linear, lower, upper = held
-        offset = qp.dual_linear(whole.v) - float(linear @ v - 0.5 * qp.ridge * (v @ v))
+        linear, lower, upper, ridge = held
+        offset = qp.dual_linear(whole.v) - float(linear @ v - 0.5 * (v @ (ridge * v)))
         products = np.ascontiguousarray(whole.products[:, points])
         self.x = skm_pairs.Variables(
-            linear, lower, upper, qp.ridge, v, gradient, products, whole.q.copy(), offset
+            linear, lower, upper, ridge, v, gradient, products, whole.q.copy(), offset
         )
         self.gamma = whole.parts.gamma
         self.rounding, self.hard, self.steps, self.crawls = whole.rounding, qp.is_hard, 0, True
@@ -237,7 +237,7 @@ class _Part:
     def _linear(self) -> float:
         """cᵀv − ½ρ‖v‖² over the variables here."""
         x = self.x
-        return float(x.linear @ x.v - 0.5 * x.ridge * (x.v @ x.v))
+        return float(x.linear @ x.v - 0.5 * (x.v @ (x.ridge * x.v)))
 
     def _weights(self) -> tuple[float, Array, Array]:
         """Value of G but for what is linear, all θ_j and all η_j."""
@@ -282,7 +282,8 @@ class _Part:
         border = vectors[:, stiff].T @ (x.products[np.ix_(used, rows)] / sizes[used, None])
         system = np.zeros((size + len(border) + 1,) * 2)  # its lower triangle
         skm_pairs.assemble(self.block, self.target.kernels, eta, rows, system)
-        corner = np.full(len(system), x.ridge + SOFT * float(system.trace()) / size + TINY)
+        corner = np.full(len(system), SOFT * float(system.trace()) / size + TINY)
+        corner[:size] += x.ridge[free]
         corner[size:-1], corner[-1] = -1.0 / values[stiff], 0.0
         system[np.diag_indices_from(system)] += corner
         system[size:-1, :size], system[-1, :size] = border, 1.0
@@ -304,8 +305,9 @@ class _Part:
             reach = np.where(along > 0.0, (upper - v) / along, (lower - v) / along)
         reach[along == 0.0] = np.inf
         slopes, bends = x.products @ coef, np.asarray(pull @ coef, dtype=float)
-        rise = float(x.linear[free] @ along - x.ridge * (v @ along))
-        bend = x.ridge * float(along @ along)
+        ridge = x.ridge[free]
+        rise = float(x.linear[free] @ along - v @ (ridge * along))
+        bend = float(along @ (ridge * along))
         line = skm_pairs.Line(x.q, slopes, bends, rise, bend, float(reach.min()))
         move, gamma = skm_pairs.search(line, self.target, self.gamma, np.empty(m))
         if not 0.0 < move < np.inf:

@@ -1,6 +1,6 @@
 """The dual QP where no n × n array exists: SMO on chunks of rows, fetched as they are needed.
 
-    max_v  cᵀv − ½ vᵀ(K + ρI)v    s.t.  Σv = r,  lo ≤ v ≤ hi
+    max_v  cᵀv − ½ vᵀKv − ½ Σ ρ_i v_i²    s.t.  Σv = r,  lo ≤ v ≤ hi
 
 A chunk holds the rows that have to move: the worst pair, the free variables, then those that should
 leave a bound. Its block of K is fetched and solved by ``smo``, the other variables fixed; K times
@@ -69,7 +69,7 @@ def _done(qp: DualQP, state: State, tol: float, kkt_tol: float) -> bool:
     rounding = ROUNDING * float(np.abs(state.linear - state.gradient).max())
     if top - bottom <= max(kkt_tol, rounding):
         return True
-    value, gap = value_and_gap(state, qp.ridge, 0.5 * (top + bottom))
+    value, gap = value_and_gap(state, 0.5 * (top + bottom))
     return bool(gap < np.inf and gap <= tol * abs(value + gap))
 
 

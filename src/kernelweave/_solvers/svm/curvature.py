@@ -1,6 +1,6 @@
 """The Hessian of J from the free support vectors [chapelle2008, eq. 3].
 
-    H = Qᵀ Ā Q = BᵀB,     Q_m = s_m K_m[F] v,     A = K_FF + ρI
+    H = Qᵀ Ā Q = BᵀB,     Q_m = s_m K_m[F] v,     A = K_FF + diag ρ_F
 
 F are the free variables, v all of them (also those at C). Ā is the inverse of A bordered by the
 constraint Σv = r: with A = LLᵀ and u = L⁻¹1/‖L⁻¹1‖, B = (I − uuᵀ)L⁻¹Q. H is never formed.
@@ -33,7 +33,7 @@ def hessian_factor(
         return None
     rows = free % qp.n
     block = K.block(rows, rows)
-    block[np.diag_indices_from(block)] += qp.ridge + soft * block.diagonal().mean()
+    block[np.diag_indices_from(block)] += qp.ridges[free] + soft * block.diagonal().mean()
     try:
         factor = cholesky(block, lower=True, overwrite_a=True, check_finite=False)
     except LinAlgError:

@@ -1,6 +1,6 @@
 """Pair steps of sequential minimal optimisation, compiled.
 
-    max_v  cᵀv − ½ vᵀ(K + ρI)v    s.t.  Σv = r,  lo ≤ v ≤ hi
+    max_v  cᵀv − ½ vᵀKv − ½ Σ ρ_i v_i²    s.t.  Σv = r,  lo ≤ v ≤ hi
 
 Two variables at a time move against each other: i, the one with the steepest ascent among
 those that may grow, and j, the one among those that may shrink that promises most to second
@@ -23,7 +23,7 @@ _CHECK_EVERY = 16  # steps between looks at the duality gap
 
 
 class State(NamedTuple):
-    """A dual QP over some rows but for its kernel: c, the bounds, v and the gradient.
+    """A dual QP over some rows but for its kernel: c, the bounds, the ridges, v and the gradient.
 
     ``v`` and ``gradient`` change in place. ``offset`` is the dual value of variables left out.
     """
@@ -31,6 +31,7 @@ class State(NamedTuple):
     linear: Array
     lower: Array
     upper: Array
+    ridge: Array
     v: Array
     gradient: Array
     offset: float
@@ -82,19 +83,19 @@ def _steepest(gradient, may_grow, scores):  # type: ignore[no-untyped-def]
 
 
 @jit
-def value_and_gap(state, ridge, bias):  # type: ignore[no-untyped-def]
+def value_and_gap(state, bias):  # type: ignore[no-untyped-def]
     """Dual value of these variables, and duality gap of v at the given bias."""
-    linear, lower, upper = state.linear, state.lower, state.upper
+    linear, lower, upper, ridge = state.linear, state.lower, state.upper, state.ridge
     v, gradient = state.v, state.gradient
     value = 0.0
     gap = 0.0
     for k in range(v.size):
         value += 0.5 * (linear[k] + gradient[k]) * v[k]
         h = gradient[k] - bias
-        if ridge > 0.0:
-            h += ridge * v[k]
-            u = min(max(h / ridge, lower[k]), upper[k])
-            gap += h * (u - v[k]) - 0.5 * ridge * (u * u - v[k] * v[k])
+        if ridge[k] > 0.0:
+            h += ridge[k] * v[k]
+            u = min(max(h / ridge[k], lower[k]), upper[k])
+            gap += h * (u - v[k]) - 0.5 * ridge[k] * (u * u - v[k] * v[k])
         elif h > 0.0:
             gap += h * (upper[k] - v[k])
         elif h < 0.0:
@@ -103,24 +104,25 @@ def value_and_gap(state, ridge, bias):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _gains(top, gradient, may_fall, curvature, diagonal, row, gains, limits):  # type: ignore[no-untyped-def]
+def _gains(top, gradient, may_fall, bend_i, bends, row, gains, limits):  # type: ignore[no-untyped-def]
     """What each variable that may fall promises against the one at ``top``, to second order."""
     for k in range(gradient.size):
         rise = top - gradient[k]
         rise = rise if rise > 0.0 and may_fall[k] else 0.0
-        whole = curvature + diagonal[k]
+        whole = bend_i + bends[k]
         least = limits.flat * whole + limits.tiny
         bend = whole - 2.0 * row[k]
         gains[k] = rise * rise / (bend if bend > least else least)
 
 
 @jit
-def iterate(K, diagonal, state, ridge, limits):  # type: ignore[no-untyped-def]
+def iterate(K, bends, state, limits):  # type: ignore[no-untyped-def]
     """At most ``limits.budget`` pair steps on v and gradient, in place.
 
-    Returns the steps taken and why it stopped.
+    ``bends`` are K_ii + ρ_i, by variable. Returns the steps taken and why it stopped.
     """
     lower, upper, v, gradient = state.lower, state.upper, state.v, state.gradient
+    ridge = state.ridge
     n = K.shape[0]
     copies = v.size // n
     judged = np.inf  # the violation when the gap was last looked at
@@ -135,11 +137,10 @@ def iterate(K, diagonal, state, ridge, limits):  # type: ignore[no-untyped-def]
         top = gradient[i]
         row = i % n
         first = K[row]
-        curvature_i = diagonal[row] + 2.0 * ridge
         for base in range(copies):
             part = slice(base * n, base * n + n)
             _gains(
-                top, gradient[part], may_fall[part], curvature_i, diagonal, first, scores[part],
+                top, gradient[part], may_fall[part], bends[i], bends[part], first, scores[part],
                 limits,
             )  # fmt: skip
         j = _largest(scores)
@@ -154,12 +155,12 @@ def iterate(K, diagonal, state, ridge, limits):  # type: ignore[no-untyped-def]
                 return step, KKT
             if top - bottom < 0.95 * judged:
                 judged = top - bottom
-                value, gap = value_and_gap(state, ridge, 0.5 * (top + bottom))
+                value, gap = value_and_gap(state, 0.5 * (top + bottom))
                 if gap < np.inf and gap <= limits.gap_tol * abs(value + state.offset + gap):
                     return step, GAP
         other = j % n
-        curvature = curvature_i + diagonal[other] - 2.0 * first[other]
-        least = limits.flat * (curvature_i + diagonal[other])
+        curvature = bends[i] + bends[j] - 2.0 * first[other]
+        least = limits.flat * (bends[i] + bends[j])
         room = min(upper[i] - v[i], v[j] - lower[j])
         if curvature <= least:
             if room == np.inf:
@@ -175,7 +176,7 @@ def iterate(K, diagonal, state, ridge, limits):  # type: ignore[no-untyped-def]
             part = gradient[base * n : base * n + n]
             for k in range(n):
                 part[k] -= move * (first[k] - second[k])
-        gradient[i] -= ridge * move
-        gradient[j] += ridge * move
+        gradient[i] -= ridge[i] * move
+        gradient[j] += ridge[j] * move
         i = _steepest(gradient, may_grow, scores)
     return limits.budget, BUDGET

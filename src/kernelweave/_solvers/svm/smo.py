@@ -1,6 +1,6 @@
 """Sequential minimal optimization of the dual QP, warm-started, for every machine at once.
 
-    max_v  cᵀv − ½ vᵀ(K + ρI)v    s.t.  Σv = r,  lo ≤ v ≤ hi
+    max_v  cᵀv − ½ vᵀKv − ½ Σ ρ_i v_i²    s.t.  Σv = r,  lo ≤ v ≤ hi
 
 The compiled loop of pair steps (``pairs``) knows nothing of shrinking: the driver hands it a
 smaller, contiguous problem once many variables sit firmly at their bounds, and checks on the whole
@@ -11,8 +11,9 @@ rows) a Newton step over all free variables at once does the rest.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -56,8 +57,12 @@ def solve(
     ``tick`` is called at least every 0.2 s. ``max_steps``, 10,000 per row by default, ends what
     rounding would keep going for ever: bounds and a kernel not quite positive semidefinite
     that together span more than the digits there are. A gap of ε leaves an error of the order √ε
-    in v; ``exact`` removes what is left of it among the free variables by Newton steps.
+    in v; ``exact`` removes what is left of it among the free variables by Newton steps. Rows that
+    take no part are left aside from the beginning.
     """
+    part = qp.rows_in_part()
+    if part.size < qp.n:
+        return _on_rows(K, qp, part, start, tol, tick, max_steps, exact)
     scale = centered_norm(np.diagonal(K), K.mean(axis=0)) if qp.is_hard else 0.0
     ascent = Ascent(qp, tol, tick, max_steps, scale)
     v, bounded = qp.feasible(start), True
@@ -73,7 +78,7 @@ def solve(
             break
     if exact and bounded:
         for _ in range(_POLISH):
-            more = _newton_step(K, state_at(qp, v, f), qp.ridge, SOFT_EXACT, v.size)
+            more = _newton_step(K, state_at(qp, v, f), SOFT_EXACT, v.size)
             v = qp.feasible(v)
             f = product(K, qp.fold(v))
             if not more:
@@ -81,9 +86,22 @@ def solve(
     return Inner(v, f, ascent.steps, bounded)
 
 
+def _on_rows(K: Array, qp: DualQP, rows: Places, start: Array | None, *limits: Any) -> Inner:
+    """The same over the variables of some rows, all others being zero."""
+    block = np.empty((rows.size, rows.size))
+    _gather(K, rows, block)
+    block.flags.writeable = False
+    inside = qp.variables(rows)
+    inner = solve(block, qp.on_rows(rows), None if start is None else start[inside], *limits)
+    v = np.zeros(qp.size)
+    v[inside] = inner.v
+    return replace(inner, v=v, f=product(K, qp.fold(v)))
+
+
 def state_at(qp: DualQP, v: Array, f: Array) -> State:
     """All variables at v, which steps change in place, with f = Kv at the rows."""
-    return State(qp.linear, qp.lower, qp.upper, v, qp.linear - qp.tile(f) - qp.ridge * v, 0.0)
+    gradient = qp.linear - qp.tile(f) - qp.ridge * v
+    return State(qp.linear, qp.lower, qp.upper, qp.ridges, v, gradient, 0.0)
 
 
 def centered_norm(diagonal: Array, means: Array) -> float:
@@ -137,7 +155,7 @@ class Ascent:
         max_steps: int | None,
         scale: float,
     ) -> None:
-        self.ridge, self.tol, self.tick = qp.ridge, tol, tick
+        self.tol, self.tick = tol, tick
         self.max_steps = 10_000 * max(qp.n, 200) if max_steps is None else max_steps
         self.hard, self.scale = qp.is_hard, scale
         self.kkt_tol = 0.25 * tol if self.hard else 0.0  # a hard margin scales to feasibility
@@ -151,13 +169,13 @@ class Ascent:
     def ascend(self, K: Array, state: State) -> bool:
         """Bring v, in place, to the tolerance on these rows; whether the dual is bounded."""
         v, gradient = state.v, state.gradient
-        diagonal = np.ascontiguousarray(np.diagonal(K))
+        bends = np.tile(np.diagonal(K), v.size // len(K)) + state.ridge
         budget = max(200, min(v.size, 40_000_000 // v.size))
         value = -np.inf
         for chunk in count(1):
             rounding = ROUNDING * float(np.abs(state.linear - gradient).max())
             limits = Limits(budget, self.tol, max(self.kkt_tol, rounding), NOTHING, TINY)
-            taken, why = iterate(K, diagonal, state, self.ridge, limits)
+            taken, why = iterate(K, bends, state, limits)
             self.steps += taken
             before, value = value, state.value()
             if self.tick is not None:
@@ -191,13 +209,14 @@ class Ascent:
         inside = (np.arange(0, state.v.size, n)[:, None] + rows).ravel()
         w, g = state.v[inside], state.gradient[inside]
         old = w.copy()
-        pull = np.tile(block @ _fold(w, rows.size), w.size // rows.size) + self.ridge * w
+        ridge = state.ridge[inside]
+        pull = np.tile(block @ _fold(w, rows.size), w.size // rows.size) + ridge * w
         linear = g + pull  # what the fixed variables leave of the linear term
         offset = state.value() - 0.5 * float((linear + g) @ w)
         bounds = state.lower[inside], state.upper[inside]
-        bounded = self.ascend(block, State(linear, *bounds, w, g, offset))
+        bounded = self.ascend(block, State(linear, *bounds, ridge, w, g, offset))
         state.v[inside] = w
-        state.gradient[inside] -= self.ridge * (w - old)
+        state.gradient[inside] -= ridge * (w - old)
         change = np.zeros(n)
         change[rows] = _fold(w - old, rows.size)
         return bounded, change
@@ -206,7 +225,7 @@ class Ascent:
         """Newton steps until one meets no bound, for about ``allowed`` seconds at the most."""
         free = np.count_nonzero((state.v > state.lower) & (state.v < state.upper))
         while (allowed := allowed - _NEWTON - _FLOP * free**3 / 3.0) >= 0.0:
-            more = _newton_step(K, state, self.ridge)
+            more = _newton_step(K, state)
             if self.tick is not None:
                 self.tick()
             if not more:
@@ -236,13 +255,11 @@ def rows_in_play(n: int, state: State) -> Places:
     return np.flatnonzero(~stays.reshape(-1, n).all(axis=0))
 
 
-def _newton_step(
-    K: Array, state: State, ridge: float, soft: float = SOFT, most: int = _FREE
-) -> bool:
+def _newton_step(K: Array, state: State, soft: float = SOFT, most: int = _FREE) -> bool:
     """Maximize over all free variables at once, in place, as far as the first bound.
 
-    The direction solves (K_FF + ρI)x + b = g_F, Σx = 0; a little extra ridge, ``soft`` of the mean
-    diagonal, keeps the system definite where rows repeat, and costs only exactness of the
+    The direction solves (K_FF + diag ρ)x + b = g_F, Σx = 0; a little extra ridge, ``soft`` of the
+    mean diagonal, keeps the system definite where rows repeat, and costs only exactness of the
     direction, not ascent. Returns whether a bound was met; no step is made with more than
     ``most`` free variables.
     """
@@ -250,7 +267,7 @@ def _newton_step(
     free = np.flatnonzero((v > state.lower) & (v < state.upper))
     if not 1 < free.size <= most:
         return False
-    lower, upper = state.lower[free], state.upper[free]
+    lower, upper, ridge = state.lower[free], state.upper[free], state.ridge[free]
     rows = free % n
     block = np.empty((rows.size, rows.size))
     _gather(K, rows, block)
@@ -268,7 +285,7 @@ def _newton_step(
         return False
     coef = np.bincount(rows, x, minlength=n).astype(float)
     pull = product(K, coef)
-    curvature = float(coef @ pull) + ridge * float(x @ x)
+    curvature = float(coef @ pull) + float(x @ (ridge * x))
     with np.errstate(divide="ignore", invalid="ignore"):
         reach = np.where(x > 0.0, (upper - v[free]) / x, (lower - v[free]) / x)
     reach[x == 0.0] = np.inf

@@ -31,7 +31,7 @@ from kernelweave._core.checks import check_finite, check_number, check_vector
 from kernelweave._solvers.signed.semidefinite_set import Joint
 from kernelweave._solvers.signed.support import supports
 from kernelweave.certificate import check_semidefinite
-from kernelweave.problems.losses import check_labels
+from kernelweave.problems.targets import check_labels
 from kernelweave.stacks.defaults import as_stack, matrices
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.protocol import Stack

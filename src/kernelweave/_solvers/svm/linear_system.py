@@ -1,0 +1,97 @@
+"""The dual QP without bounds: a linear system, for several machines under one kernel.
+
+    max_v  cᵀv − ½ vᵀKv − ½ Σ ρ_i v_i²,  Σv = r    ⟺    (K + diag ρ)v + b·1 = c,  Σv = r
+
+That is kernel ridge regression with a bias b. With A = K + diag ρ and A u = 1 the solution is
+v = A⁻¹c − b·u, b = (1ᵀA⁻¹c − r)/1ᵀu. Where K is an array A is factored, once for all machines with
+the same ridge; where it is computed on demand conjugate gradients take the place of the factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from kernelweave._core.types import Array
+from kernelweave._solvers.svm.smo import Inner
+from kernelweave.problems.dual_qp import DualQP, relative_gap
+from kernelweave.stacks.protocol import CombinedKernel
+
+_REFINE, _ROUNDS = 2, 50  # rounds of refinement: with an array, and at the most
+_DIGITS = 1e-3  # what one run of conjugate gradients leaves of its residual
+
+Inverse = Callable[[Array], Array]
+Tick = Callable[[], None]
+
+
+def solve(
+    K: CombinedKernel, qps: Sequence[DualQP], tol: float = 1e-3, tick: Tick | None = None
+) -> list[Inner] | None:
+    """All QPs: exactly where K is an array, else each to the relative gap ``tol``.
+
+    None where K + diag ρ is not positive definite in floating point.
+    """
+    answers: list[Inner] = []
+    inverse: Inverse | None = None
+    ridge: float | Array = 0.0
+    for qp in qps:
+        if inverse is None or not np.array_equal(qp.ridge, ridge):
+            ridge = qp.ridge
+            inverse = _factored(K.dense(), ridge) if K.is_dense else _iterated(K, ridge, tick)
+        if inverse is None:
+            return None
+        answers.append(_refined(K, qp, inverse, tol))
+        if tick is not None:
+            tick()
+    return answers
+
+
+def _refined(K: CombinedKernel, qp: DualQP, inverse: Inverse, tol: float) -> Inner:
+    """The solution, its residuals solved for until the gap is closed, and ``_REFINE`` times more.
+
+    An array is exact at once but for rounding, which two rounds remove.
+    """
+    u = inverse(np.ones(qp.n))
+    v, f, bias, closed = np.zeros(qp.n), np.zeros(qp.n), 0.0, 0
+    for _ in range(_ROUNDS):
+        step = inverse(qp.linear - f - qp.ridge * v - bias)
+        more = (float(step.sum()) - (qp.total - float(v.sum()))) / float(u.sum())
+        v, bias = v + step - more * u, bias + more
+        f = K @ v
+        quad = float(v @ f)
+        gap = relative_gap(qp.primal_value(f, qp.best_bias(f), quad), qp.dual_value(v, quad))
+        closed += gap <= tol
+        if closed > (_REFINE if K.is_dense else 0):
+            break
+    return Inner(v, f, 0, True)
+
+
+def _factored(K: Array, ridge: float | Array) -> Inverse | None:
+    """What multiplies by (K + diag ρ)⁻¹; None where there is no Cholesky factor."""
+    A = K.copy()
+    A[np.diag_indices_from(A)] += ridge
+    try:
+        factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        return None
+    return partial(cho_solve, factor, check_finite=False)
+
+
+def _iterated(K: CombinedKernel, ridge: float | Array, tick: Tick | None) -> Inverse:
+    """The same to three digits, by conjugate gradients that the diagonal preconditions."""
+    from scipy.sparse.linalg import LinearOperator, cg  # loads slowly
+
+    diagonal = K.diagonal() + ridge
+
+    def product(v: Array) -> Array:
+        if tick is not None:
+            tick()
+        return K @ v + ridge * v
+
+    shape = (diagonal.size, diagonal.size)
+    A = LinearOperator(shape, product, dtype=float)
+    M = LinearOperator(shape, lambda v: v / diagonal, dtype=float)
+    return lambda side: cg(A, side, rtol=_DIGITS, M=M)[0]
