@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kernelweave.certificate import Certificate as Certificate
     from kernelweave.certificate import duality_gap as duality_gap
     from kernelweave.estimators.classifier import MKLClassifier as MKLClassifier
+    from kernelweave.estimators.cross_validated import MKLClassifierCV as MKLClassifierCV
     from kernelweave.estimators.transductive import (
         TransductiveMKLClassifier as TransductiveMKLClassifier,
     )
@@ -55,6 +56,7 @@ _HOME = {
     "LatentConcepts": "kernels.text",
     "Linear": "kernels.numeric",
     "MKLClassifier": "estimators.classifier",
+    "MKLClassifierCV": "estimators.cross_validated",
     "Polynomial": "kernels.numeric",
     "Precomputed": "kernels.precomputed",
     "SmithWaterman": "kernels.sequences",

@@ -15,7 +15,7 @@ from kernelweave._core.warnings import warn
 from kernelweave.banks.build import Group, build
 from kernelweave.banks.default import default_kernels
 from kernelweave.banks.fitted import FittedBank
-from kernelweave.banks.fitting import Request, fit_view
+from kernelweave.banks.fitting import Request, check_view, fit_view
 from kernelweave.banks.member import Member
 from kernelweave.banks.missing import check_missing, tell_missing, with_optional_views
 from kernelweave.banks.normalize import RULES, check_rule
@@ -145,6 +145,17 @@ class KernelBank(Params):
         if fitted.dropped:
             warn(_told(fitted.dropped, fitted.m_all))
         return fitted
+
+    def check(self, X: Any) -> int:
+        """Raise the errors of ``fit`` about X, without computing kernels; returns their number.
+
+        Kernels that become several when they are fitted count once.
+        """
+        table = Table.read(X)
+        plan = with_optional_views([*self._plan(table)], self.missing)
+        for view, requests in plan:
+            check_view(view, requests, table)
+        return sum(len(requests) for _, requests in plan)
 
     def allows_gaps(self) -> bool:
         """Whether there are several views, of which rows may lack some."""

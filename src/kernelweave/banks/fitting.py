@@ -19,25 +19,39 @@ def fit_view(
     view: View, requests: list[Request], table: Table, weights: Array | None, standardize: bool
 ) -> Group:
     """Fitted kernels of one view; all dropped if its columns are constant on its rows."""
-    check_same_rows((name, kernel) for name, _, kernel in requests)
-    _check_sparse(table, requests)
+    check_view(view, requests, table)
     places = view.rows_of(table)
     if places is not None:
         table, weights = table.take(places), None if weights is None else weights[places]
     numeric = any(kernel.numeric for _, _, kernel in requests)
-    if numeric:
-        table.floats(view.columns)  # report bad values in X first
-        view = view.standardized(table, weights) if standardize and len(table) else view
+    if numeric and standardize and len(table):
+        view = view.standardized(table, weights)
     rows = Rows(table, view, weights)
     if why := _nothing_to_learn(view, table):
         members = [Member(name, label, view, numeric, dropped=why) for name, label, _ in requests]
         return Group(rows, members, places)
     members = [
-        Member(f"{name} [{suffix}]" if suffix else name, label, view, kernel.numeric, fitted)
+        Member(
+            f"{name} [{suffix}]" if suffix else name,
+            label,
+            view,
+            kernel.numeric,
+            fitted,
+            alone=kernel.of_two_rows and fitted == kernel,
+        )
         for name, label, kernel in requests
         for suffix, fitted in _expanded(name, kernel, rows)
     ]
     return Group(rows, members, places)
+
+
+def check_view(view: View, requests: list[Request], table: Table) -> None:
+    """Raise an error that names what kernels of the view cannot read."""
+    check_same_rows((name, kernel) for name, _, kernel in requests)
+    _check_sparse(table, requests)
+    places = view.rows_of(table)
+    if any(kernel.numeric for _, _, kernel in requests):
+        (table if places is None else table.take(places)).floats(view.columns)
 
 
 def _check_sparse(table: Table, requests: list[Request]) -> None:

@@ -20,6 +20,7 @@ class Member:
 
     ``numeric``: whether the kernel reads its columns as numbers.
     ``dropped``: why the kernel was dropped; it then has no ``kernel`` and no ``normalizer``.
+    ``alone``: whether k(x, z) depends on the rows x and z alone, and on nothing learned.
     ``average``: mean of k(·, x_j) over the training rows for each x_j, which stands for new rows
     that lack the view; None where it is not known, or zero because the kernel is centered.
     """
@@ -33,6 +34,7 @@ class Member:
     scale: float = 0.0
     dropped: str | None = None
     average: Array | None = None
+    alone: bool = False
 
     @property
     def centered(self) -> bool:
@@ -43,13 +45,19 @@ class Member:
         """Compute the kernel on a pair; for a ``Gram``, its lower triangle. Errors name it."""
         assert self.kernel is not None
         try:
+            if self.alone and pair.look_up(self.kernel, self._train, out):
+                return
             if isinstance(pair, Gram):
-                self.kernel.train(pair, out, self.name)
+                self._train(pair, out)
             else:
                 self.kernel.fill(pair, out)
         except Exception as error:
             error.add_note(f"The kernel was {self.name!r}.")
             raise
+
+    def _train(self, gram: Gram, half: Array) -> None:
+        assert self.kernel is not None
+        self.kernel.train(gram, half, self.name)
 
     def renamed(self, name: str) -> Member:
         """The same kernel under another name."""
@@ -58,7 +66,7 @@ class Member:
     def fitted(self, normalizer: Normalizer) -> Member:
         """The kernel with its normalization."""
         known = self.name, self.view_name, self.view, self.numeric  # far quicker than replace()
-        return Member(*known, self.kernel, normalizer, normalizer.scale)
+        return Member(*known, self.kernel, normalizer, normalizer.scale, alone=self.alone)
 
     def narrow(self, rows: NDArray[np.intp]) -> Member:
         """The same kernel against some of the training rows."""

@@ -29,6 +29,7 @@ class Foreign(Kernel):
     """A kernel whose matrix another library or function computes."""
 
     known_psd = False
+    of_two_rows = False
     advice = (
         "It is not a kernel on these rows. To set the negative eigenvalues of its matrix to zero, "
         "use Precomputed(K, indefinite='clip')."

@@ -22,12 +22,15 @@ class Kernel(Params):
     every kernel that computes each entry from the shared products or distances.
     ``takes_weights``: what it learns from the training rows, if anything, counts weighted rows
     that often. False of kernels that learn more than a width.
+    ``of_two_rows``: unless ``expand`` learns something, k(x, z) depends on x and z alone. Folds of
+    a cross-validation then share it. False of kernels that others compute: they may do anything.
     ``advice``: added to the error message if a kernel without ``known_psd`` fails the check.
     """
 
     known_psd: ClassVar[bool] = True
     fills_half: ClassVar[bool] = False
     takes_weights: ClassVar[bool] = True
+    of_two_rows: ClassVar[bool] = True
     advice: ClassVar[str] = ""
 
     @property

@@ -16,6 +16,7 @@ from kernelweave._core.types import Array
 from kernelweave.views import sparse, triangle, weighted
 from kernelweave.views.columns import View
 from kernelweave.views.distances import from_half_products, sq_distances, sq_norms
+from kernelweave.views.parts import places, store_of
 from kernelweave.views.table import Table
 
 _ENOUGH = 1000  # at most this many rows are used for a median distance
@@ -158,22 +159,61 @@ class Pair:
     @cached_property
     def products(self) -> Array:
         """xᵀz for every pair."""
-        return self.multiply(self.a.values, self.b.values, self.scratch("products"))
+        return self._known("products", Gram.write_products, self.scratch("products"))
 
     @cached_property
     def sq_distances(self) -> Array:
         """|x − z|² for every pair."""
-        return self._sq_distances(self.scratch("distances"))
+        return self._known("distances", Gram.write_sq_distances, self.scratch("distances"))
+
+    @cached_property
+    def l1_distances(self) -> Array:
+        """Σ_j |x_j − z_j| for every pair."""
+        return self._known("l1 distances", Gram.write_l1_distances, self.scratch("l1 distances"))
 
     def products_in(self, out: Array) -> Array:
         """xᵀz for every pair: the shared array, or ``out`` if no other kernel needs it."""
-        if self.shared:
-            return self.products
-        return self.multiply(self.a.values, self.b.values, out)
+        return self.products if self.shared else self._known("products", Gram.write_products, out)
 
     def sq_distances_in(self, out: Array) -> Array:
         """|x − z|² for every pair: the shared array, or ``out`` if no other kernel needs it."""
-        return self.sq_distances if self.shared else self._sq_distances(out)
+        if self.shared:
+            return self.sq_distances
+        return self._known("distances", Gram.write_sq_distances, out)
+
+    def look_up(self, kind: Any, write: Callable[[Gram, Array], None], out: Array) -> bool:
+        """Write what parts of one table share, if both sides are such; else return False.
+
+        ``write(gram, half)`` computes it for all rows of that table, once for all parts.
+        """
+        view = self.a.view
+        store = store_of(self.a.table, self.b.table, view)
+        if store is None:
+            return False
+
+        def over_all() -> Array:
+            gram = store.latest(view, lambda table: Gram(Rows(table, view), centered=False))
+            half = np.empty(gram.shape)
+            write(gram, half)
+            return half
+
+        half = store.triangle(view, kind, over_all)
+        if half is not None:
+            self._pick(half, out)
+        return half is not None
+
+    def _known(self, kind: str, write: Callable[[Gram, Array], None], out: Array) -> Array:
+        if not self.look_up(kind, write, out):
+            getattr(self, write.__name__)(out)
+        return out
+
+    def _pick(self, half: Array, out: Array) -> None:
+        """Write these pairs of a triangle over all rows of the table that parts share."""
+        triangle.block(half, places(self.a.table), places(self.b.table), out)
+
+    def write_products(self, out: Array) -> None:
+        """Compute xᵀz for every pair."""
+        self.multiply(self.a.values, self.b.values, out)
 
     def multiply(self, a: Any, b: Any, out: Array) -> Array:
         """Write the products of the rows of ``a`` and ``b``: features of both sides, any CSR."""
@@ -185,19 +225,18 @@ class Pair:
             np.matmul(a, b.T, out=out)
         return out
 
-    def _sq_distances(self, out: Array) -> Array:
+    def write_sq_distances(self, out: Array) -> None:
+        """Compute |x − z|² for every pair."""
         distances = sparse.sq_distances if self.a.table.sparse else sq_distances
-        return distances(self.a.values, self.b.values, out)
+        distances(self.a.values, self.b.values, out)
 
-    @cached_property
-    def l1_distances(self) -> Array:
-        """Σ_j |x_j − z_j| for every pair."""
+    def write_l1_distances(self, out: Array) -> None:
+        """Compute Σ_j |x_j − z_j| for every pair."""
         from scipy.spatial.distance import cdist
 
-        a, b, out = self.a.values, self.b.values, self.scratch("l1 distances")
+        a, b = self.a.values, self.b.values
         for rows, columns in self.blocks():
             self.put(rows, cdist(a[rows], b[columns], "cityblock"), out)
-        return out
 
     def blocks(self) -> Iterator[tuple[slice, slice]]:
         """Blocks of rows of ``a``, each with the rows of ``b`` to compare it with."""
@@ -216,11 +255,19 @@ class Pair:
 class Gram(Pair):
     """Rows against themselves; all arrays are lower triangles (``kernelweave.views.triangle``).
 
-    Distances are exactly zero on the diagonal.
+    Distances are exactly zero on the diagonal. ``centered``: they are computed from centered rows,
+    which is quicker, but lets all rows have a part in the rounding of each distance.
     """
 
-    def __init__(self, rows: Rows, scratch: Scratch | None = None, shared: bool = True) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        scratch: Scratch | None = None,
+        shared: bool = True,
+        centered: bool = True,
+    ) -> None:
         super().__init__(rows, rows, scratch, shared)
+        self._centered = centered
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -238,18 +285,22 @@ class Gram(Pair):
                 self.put(rows, a[rows] @ a[columns].T, out)
         return out
 
-    def _sq_distances(self, out: Array) -> Array:
+    def _pick(self, half: Array, out: Array) -> None:
+        """Write these pairs of a triangle over all rows of the table that parts share."""
+        triangle.take(half, places(self.a.table), out)
+
+    def write_sq_distances(self, out: Array) -> None:
+        """Compute |x − z|² for every pair."""
         x = self.a.values
         if self.a.table.sparse:
             sparse.half_sq_distances(x, self._finite(self.a.sq_norms), out)
         elif x.shape[1] == 1:
             triangle.sq_differences(x[:, 0], out)
         else:
-            centered = x - x.mean(axis=0)
+            centered = x - x.mean(axis=0) if self._centered else x
             norms = self._finite(sq_norms(centered))
             self.multiply(centered, centered, out)
             from_half_products(x, norms, out)
-        return out
 
     def _finite(self, norms: Array) -> Array:
         if not np.isfinite(norms).all():

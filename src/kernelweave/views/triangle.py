@@ -35,6 +35,28 @@ def pack(rows: Any, first: int, out: Any) -> None:
 
 
 @ordered_jit
+def take(triangle: Any, index: Any, out: Any) -> None:
+    """The triangle of the rows ``index``, in their order."""
+    for i in range(index.shape[0]):
+        row, target = index[i], out[i * (i + 1) // 2 :]
+        source = triangle[row * (row + 1) // 2 :]
+        for j in range(i + 1):
+            other = index[j]
+            target[j] = source[other] if other <= row else triangle[other * (other + 1) // 2 + row]
+
+
+@ordered_jit
+def block(triangle: Any, rows: Any, columns: Any, out: Any) -> None:
+    """The matrix at ``rows`` and ``columns``."""
+    for i in range(rows.shape[0]):
+        row, target = rows[i], out[i]
+        source = triangle[row * (row + 1) // 2 :]
+        for j in range(columns.shape[0]):
+            other = columns[j]
+            target[j] = source[other] if other <= row else triangle[other * (other + 1) // 2 + row]
+
+
+@ordered_jit
 def products(x: Any, out: Any) -> None:
     """x_i x_j."""
     for i in range(x.shape[0]):

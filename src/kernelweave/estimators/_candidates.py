@@ -1,0 +1,155 @@
+"""What a cross-validated estimator chooses from: banks of kernels, weight norms and values of C."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelweave._core.checks import check_floats, is_number, is_whole, shown
+from kernelweave._core.types import Array
+from kernelweave.banks.bank import KernelBank
+from kernelweave.banks.default import WIDTHS, default_kernels
+from kernelweave.estimators._banks import as_bank
+from kernelweave.kernels.numeric import Gaussian, Laplacian, Linear
+from kernelweave.problems.losses import check_C
+from kernelweave.problems.weight_sets import check_norm
+from kernelweave.stacks.memory import GIB, available_bytes
+from kernelweave.views.table import Table
+
+EQUAL = "equal"
+_RANGE = 1e-2, 1e3  # between which C is tried if only the number of values is given
+_SHARE, _MOST = 0.25, 2.0 * GIB  # of the available memory that the kernels of one fold may take
+
+
+@dataclass(frozen=True)
+class Way:
+    """How kernels are weighted: a weight norm, or equal weights."""
+
+    norm: float | str
+
+    def options(self, learner: Any) -> dict[str, Any]:
+        """The options of an estimator, or of ``learn``, that weight kernels this way."""
+        if self.norm == EQUAL:
+            return {"learner": "uniform", "weight_norm": 1}
+        return {"learner": learner, "weight_norm": self.norm}
+
+
+def read_ways(weight_norms: Any) -> list[Way]:
+    """The ways to weight kernels that ``weight_norms`` lists."""
+    single = isinstance(weight_norms, str) or not isinstance(weight_norms, Iterable)
+    given = [weight_norms] if single else list(weight_norms)
+    if not given:
+        raise ValueError("weight_norms is empty; give numbers ≥ 1, or 'equal' for equal weights.")
+    for norm in given:
+        if isinstance(norm, str) and norm == EQUAL:
+            continue
+        if not is_number(norm):
+            raise ValueError(
+                f"weight_norms must hold numbers ≥ 1 or 'equal', found {shown(norm)}; 'equal' "
+                "stands for equal weights."
+            )
+        check_norm(norm, False)
+    if len(set(given)) < len(given):
+        raise ValueError(f"weight_norms names a norm twice: {shown(given)}.")
+    return [Way(norm) for norm in given]
+
+
+def read_Cs(Cs: Any) -> Array:
+    """The values of C: as listed, or so many between 0.01 and 1000."""
+    if is_whole(Cs):
+        if Cs < 1:
+            raise ValueError(f"Cs must be at least 1 value, found {Cs}; give a number or a list.")
+        return np.geomspace(*_RANGE, int(Cs)) if Cs > 1 else np.ones(1)
+    if isinstance(Cs, str):
+        raise TypeError(f"Cs must be a number of values or a list of them, found {Cs!r}.")
+    values = np.atleast_1d(check_floats("Cs", Cs))
+    if values.ndim != 1 or not values.size:
+        raise ValueError(
+            f"Cs must be a number of values or a list of them, found shape {values.shape}."
+        )
+    for value in values:
+        try:
+            check_C(value, 0)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"Cs: {error}") from None
+    if not np.isfinite(values).all():
+        raise ValueError("Cs must be finite; the hard margin is MKLClassifier(C=inf).")
+    if np.unique(values).size < values.size:
+        raise ValueError(f"Cs names a value twice: {shown(values.tolist())}.")
+    return values
+
+
+# ---- banks -------------------------------------------------------------------------------------
+
+
+def read_banks(
+    banks: Any, views: Any, table: Table
+) -> tuple[dict[str, KernelBank], dict[str, str]]:
+    """Banks by name, and why others were skipped.
+
+    ``banks=None``: those that suit the columns of X and whose kernels fit into memory.
+    """
+    if banks is None:
+        return _automatic(views, table)
+    if views is not None:
+        raise ValueError(
+            "views goes with banks=None only; name the views in the banks themselves, "
+            "KernelBank(kernels, views=…)."
+        )
+    if not isinstance(banks, Mapping):
+        return {"bank": as_bank(banks)}, {}
+    if not banks:
+        raise ValueError("banks is empty; give {name: KernelBank(…)}, or None to choose from all.")
+    return {str(name): as_bank(bank) for name, bank in banks.items()}, {}
+
+
+def _automatic(views: Any, table: Table) -> tuple[dict[str, KernelBank], dict[str, str]]:
+    skipped: dict[str, str] = {}
+    plain = bool(table.numeric.all()) and not table.sparse
+    found = {"all": KernelBank(_on_all(), scale="standard") if plain else KernelBank()}
+    if not plain:
+        skipped["each"] = "X is sparse" if table.sparse else "some columns do not hold numbers"
+    elif table.n_columns == 1:
+        skipped["each"] = "X has one column"
+    else:
+        found["each"] = KernelBank(_on_each(table), scale="standard")
+    if views is not None:
+        if not isinstance(views, Mapping):
+            raise TypeError(f"views must be {{name: columns}}, found {shown(views)}.")
+        found["views"] = KernelBank(views=views)
+    for name in [*found][1:]:
+        if why := _too_large(found[name], table):
+            del found[name]
+            skipped[name] = why
+    return found, skipped
+
+
+def _on_all() -> list[Any]:
+    """The default kernels, and Laplacians of the same widths, which tell near rows apart better."""
+    return [*default_kernels(), *(Laplacian(width, relative=True) for width in WIDTHS)]
+
+
+def _on_each(table: Table) -> list[Any]:
+    """The same on all columns, and three on each: a line, a smooth curve and a rough one."""
+    each = Linear(), Gaussian(0.5, relative=True), Laplacian(1.0, relative=True)
+    return _on_all() + [
+        (f"{kernel.label()} on {table.label(column)}", kernel, [column])
+        for column in range(table.n_columns)
+        for kernel in each
+    ]
+
+
+def _too_large(bank: KernelBank, table: Table) -> str | None:
+    count = bank.check(table)
+    needed = 8.0 * count * len(table) ** 2
+    available = available_bytes()
+    limit = _MOST if available is None else min(_MOST, _SHARE * available)
+    if needed <= limit:
+        return None
+    return (
+        f"its {count} kernels on {len(table)} rows take {needed / GIB:.3g} GiB, more than the "
+        f"{limit / GIB:.3g} GiB set aside; name it in banks to have it tried"
+    )

@@ -1,0 +1,181 @@
+"""The folds of a cross-validation: every candidate learned on each, nothing computed twice.
+
+A fold's kernels are computed once for all norms and all C, from what folds may share
+(``kernelweave.views.parts``). Within a fold each norm has one path over C, and the held-out rows
+meet each kernel once, for all candidates together.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.parallel import Parallel, delayed
+
+from kernelweave._core.checks import shown
+from kernelweave._core.types import Array, Places
+from kernelweave._core.warnings import warn_unconverged
+from kernelweave.banks.bank import KernelBank
+from kernelweave.banks.fitted import FittedBank
+from kernelweave.estimators._candidates import Way
+from kernelweave.path import regularization_path
+from kernelweave.solution import Solution
+from kernelweave.stacks.memory import GIB, available_bytes
+from kernelweave.views.parts import share
+from kernelweave.views.table import Table
+
+_FOLDS = 5
+_SHARE, _MOST = 0.25, 4.0 * GIB  # of the available memory that folds may share
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Numbers of the rows to learn on and of those held out."""
+
+    number: int
+    train: Places
+    test: Places
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One bank on one fold: values of the held-out rows, (n_ways, n_Cs, n_test, n_machines)."""
+
+    bank: str
+    fold: Fold
+    values: Array
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all folds share: the rows, what the machines are to learn, and how.
+
+    ``targets``: labels −1 and +1 per row. ``options``: of ``regularization_path``.
+    """
+
+    rows: Table
+    targets: Array
+    Cs: Array
+    ways: list[Way]
+    learner: Any
+    options: dict[str, Any]
+    verbose: int = 0
+
+    def learn(self, bank: KernelBank, rows: Places) -> tuple[FittedBank, list[Solution]]:
+        """The kernels of a bank on these rows, and the solution of every candidate."""
+        fitted = bank.fit(self.rows.take(rows))
+        solutions = [
+            solution
+            for way in self.ways
+            for solution in regularization_path(
+                fitted.stack,
+                self.targets[rows],
+                self.Cs,
+                **way.options(self.learner),
+                **self.options,
+            )
+        ]
+        return fitted, solutions
+
+    def run(self, name: str, bank: KernelBank, fold: Fold) -> Trial:
+        """Learn all candidates of a bank on the rows of a fold, and meet the rows held out."""
+        began = time.perf_counter()
+        fitted, solutions = self.learn(bank, fold.train)
+        values = held_out_values(fitted, solutions, self.rows.take(fold.test))
+        seconds = time.perf_counter() - began
+        if self.verbose:
+            sys.stderr.write(
+                f"[kernelweave] fold {fold.number + 1}, bank {name!r}: {fitted.m_all} kernels, "
+                f"{len(solutions)} fits, {seconds:.1f} s\n"
+            )
+        shape = len(self.ways), len(self.Cs), *values.shape[1:]
+        return Trial(name, fold, values.reshape(shape), seconds)
+
+
+def held_out_values(bank: FittedBank, solutions: list[Solution], new: Table) -> Array:
+    """f(x) of every solution and machine for the new rows, (n_solutions, n_new, n_machines)."""
+    coefs = [np.atleast_2d(solution.coef) for solution in solutions]
+    weights = [
+        np.tile(bank.spread(solution.weights), (len(coef), 1))
+        for solution, coef in zip(solutions, coefs, strict=True)
+    ]
+    biases = np.array([np.atleast_1d(solution.bias) for solution in solutions])
+    values = bank.decision(new, np.vstack(weights), np.vstack(coefs).T)
+    return values.T.reshape(*biases.shape, len(new)).swapaxes(1, 2) + biases[:, None, :]
+
+
+def share_rows(X: Any) -> Table:
+    """X, to be cut into parts that share what depends on two rows alone."""
+    available = available_bytes()
+    return share(X, _MOST if available is None else min(_MOST, _SHARE * available))
+
+
+def run_all(
+    task: Task, banks: dict[str, KernelBank], folds: list[Fold], n_jobs: int | None
+) -> list[Trial]:
+    """Every bank on every fold; one warning for all fits that did not converge.
+
+    What else folds warn of is their own business: the final fit tells which kernels are dropped.
+    """
+    jobs = [delayed(task.run)(name, bank, fold) for name, bank in banks.items() for fold in folds]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trials = Parallel(n_jobs=n_jobs, backend="threading")(jobs)
+    late = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
+    if late:
+        fits = len(jobs) * len(task.ways) * len(task.Cs)
+        warn_unconverged(
+            f"{len(late)} of {fits} fits in folds did not reach tol. The first: {late[0].message}"
+        )
+    return list(trials)
+
+
+def number_of_folds(cv: int | None, smallest: int, what: str) -> int:
+    """``cv``, or five where there are as many rows to share out; raises ValueError if too many."""
+    if smallest < 2:
+        raise ValueError(
+            f"Cross-validation needs at least 2 {what}, found {smallest}; leave the class out, or "
+            "use an estimator without CV."
+        )
+    if cv is None:
+        return min(_FOLDS, smallest)
+    if not 2 <= cv <= smallest:
+        raise ValueError(
+            f"cv must be between 2 and {smallest}, the least number of {what}; found {cv}."
+        )
+    return int(cv)
+
+
+def as_folds(splits: Any, n: int) -> list[Fold]:
+    """Folds of n rows from pairs of row numbers or masks."""
+    folds = []
+    for number, (train, test) in enumerate(splits):
+        learned, held_out = _numbers(train, n), _numbers(test, n)
+        if not learned.size or not held_out.size:
+            raise ValueError(f"cv: split {number} has no rows to learn on, or none to test.")
+        if np.intersect1d(learned, held_out).size:
+            raise ValueError(
+                f"cv: split {number} tests rows that it also learns on; its scores would say "
+                "nothing of new rows."
+            )
+        folds.append(Fold(number, learned, held_out))
+    if not folds:
+        raise ValueError("cv holds no split; give at least one pair (train, test).")
+    return folds
+
+
+def _numbers(rows: Any, n: int) -> Places:
+    rows = np.asarray(rows)
+    if rows.dtype == bool:
+        rows = np.flatnonzero(rows)
+    if rows.size == 0:
+        return np.empty(0, dtype=np.intp)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n:
+        raise ValueError(f"cv must hold row numbers between 0 and {n - 1}, found {shown(rows)}.")
+    return rows.astype(np.intp)

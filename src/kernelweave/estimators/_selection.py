@@ -1,0 +1,53 @@
+"""Scores of candidates over folds, in the form of ``GridSearchCV``, and the choice among them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata
+
+from kernelweave._core.checks import shown
+from kernelweave._core.types import Array
+
+SELECTIONS = ("best", "one_se")
+
+
+def check_selection(selection: Any) -> str:
+    """``selection``, if it is a valid name; raises ValueError otherwise."""
+    if not isinstance(selection, str) or selection not in SELECTIONS:
+        raise ValueError(f"selection must be 'best' or 'one_se', found {shown(selection)}")
+    return selection
+
+
+def results(params: list[dict[str, Any]], scores: Array) -> dict[str, Any]:
+    """``cv_results_`` from scores (n_candidates, n_folds)."""
+    found: dict[str, Any] = {}
+    for name in params[0]:
+        values = np.ma.MaskedArray(np.empty(len(params), dtype=object), mask=False)
+        values[:] = [candidate[name] for candidate in params]
+        found[f"param_{name}"] = values
+    found["params"] = params
+    for k in range(scores.shape[1]):
+        found[f"split{k}_test_score"] = scores[:, k]
+    found["mean_test_score"] = scores.mean(axis=1)
+    found["std_test_score"] = scores.std(axis=1)
+    worst = np.nan_to_num(found["mean_test_score"], nan=-np.inf)
+    found["rank_test_score"] = rankdata(-worst, method="min").astype(np.int32)
+    return found
+
+
+def choose(selection: str, params: list[dict[str, Any]], scores: Array) -> int:
+    """The number of the candidate chosen.
+
+    "best": the highest mean score. "one_se": the smallest C among all candidates whose mean is
+    within one standard error of the highest, since these cannot be told apart. Ties go to the
+    higher mean, then to the first.
+    """
+    means = np.nan_to_num(scores.mean(axis=1), nan=-np.inf)
+    best = int(np.argmax(means))
+    if selection == "best" or scores.shape[1] < 2 or not np.isfinite(means[best]):
+        return best
+    error = scores[best].std(ddof=1) / np.sqrt(scores.shape[1])
+    near = np.flatnonzero(means >= means[best] - error)
+    return int(min(near, key=lambda k: (params[k]["C"], -means[k], k)))

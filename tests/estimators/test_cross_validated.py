@@ -1,0 +1,228 @@
+"""MKLClassifierCV: the scores of a cold grid search, nothing of the held-out rows, one choice."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedKFold
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from kernelweave import (
+    Gaussian,
+    KernelBank,
+    Laplacian,
+    Linear,
+    MKLClassifier,
+    MKLClassifierCV,
+    Polynomial,
+    Precomputed,
+    report,
+)
+from kernelweave.estimators._candidates import read_ways
+from kernelweave.estimators._folds import Task, share_rows
+from kernelweave.estimators._selection import choose
+
+QUICK = {"banks": [Linear(), Gaussian(1.0)], "Cs": [0.1, 10.0], "weight_norms": [1]}
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = load_breast_cancer(return_X_y=True)
+    rows = np.random.default_rng(0).permutation(len(y))[:90]
+    return X[rows][:, :6], y[rows]
+
+
+@parametrize_with_checks([MKLClassifierCV(Cs=[1.0], weight_norms=[1, "equal"])])
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+BANKS = {
+    "fixed": KernelBank([Gaussian(2.0), Polynomial(2), Linear()], views="all+each"),
+    "relative": KernelBank([Gaussian(1.0, relative=True), Laplacian(1.0, relative=True)]),
+    "standard": KernelBank(),
+    "sphere": KernelBank([Polynomial(2), Linear()], normalize="sphere"),
+    "centered": KernelBank([Gaussian(1.0), Linear()], normalize="center+trace"),
+}
+
+
+@pytest.mark.parametrize("norm", [1, 2, "equal"])
+def test_scores_are_those_of_a_cold_grid_search(data, norm):
+    X, y = data
+    X = X / X.std(axis=0)
+    cv, Cs, tol = StratifiedKFold(3), [0.1, 1.0, 30.0], 1e-8
+    model = MKLClassifierCV(BANKS, Cs, [norm], cv, scoring="roc_auc", tol=tol, refit=False)
+    model.fit(X, y)
+    way = {"learner": "uniform"} if norm == "equal" else {"weight_norm": norm}
+    single = MKLClassifier(tol=tol, **way)
+    grid = {"kernels": list(BANKS.values()), "C": Cs}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cold = GridSearchCV(single, grid, cv=cv, scoring="roc_auc", refit=False).fit(X, y)
+    places = [
+        next(
+            i
+            for i, params in enumerate(cold.cv_results_["params"])
+            if params["kernels"] is BANKS[ours["bank"]] and params["C"] == ours["C"]
+        )
+        for ours in model.cv_results_["params"]
+    ]
+    for key in ("split0_test_score", "split2_test_score", "mean_test_score", "std_test_score"):
+        assert model.cv_results_[key] == pytest.approx(cold.cv_results_[key][places], abs=1e-12)
+    assert np.array_equal(
+        model.cv_results_["rank_test_score"], cold.cv_results_["rank_test_score"][places]
+    )
+
+
+@pytest.mark.parametrize("bank", BANKS.values(), ids=BANKS)
+def test_held_out_rows_leave_the_weights_bit_identical(data, bank):
+    X, y = data
+    train, test = np.arange(60), np.arange(60, 90)
+    changed = X.copy()
+    changed[test] *= 1e6
+    found = []
+    for Z in (X, changed):
+        ways = read_ways([1, "equal"])
+        task = Task(share_rows(Z), np.where(y > 0, 1.0, -1.0), np.array([1.0]), ways, "auto", {})
+        _, solutions = task.learn(bank, train)
+        found.append([(s.weights, s.coef, s.bias) for s in solutions])
+    for one, other in zip(*found, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_attributes_are_those_of_grid_search(data):
+    X, y = data
+    model = MKLClassifierCV(Cs=[0.1, 1.0], weight_norms=[1, "equal"], cv=3).fit(X, y)
+    found, best = model.cv_results_, model.best_index_
+    assert model.best_params_ == found["params"][best]
+    assert model.best_score_ == found["mean_test_score"][best] == found["mean_test_score"].max()
+    assert found["rank_test_score"][best] == 1
+    assert model.C_ == model.best_params_["C"] == found["param_C"][best]
+    assert len(found["params"]) == 2 * 2 * len(model.banks_)
+    scores = [found[f"split{k}_test_score"] for k in range(model.n_splits_)]
+    assert np.mean(scores, axis=0) == pytest.approx(found["mean_test_score"])
+    assert np.std(scores, axis=0) == pytest.approx(found["std_test_score"])
+
+
+def test_the_final_fit_is_that_of_the_candidate_chosen(data):
+    X, y = data
+    model = MKLClassifierCV(**QUICK, cv=3).fit(X, y)
+    single = MKLClassifier(QUICK["banks"], C=model.C_).fit(X, y)
+    assert np.array_equal(model.decision_function(X), single.decision_function(X))
+    assert np.array_equal(model.predict(X), single.predict(X))
+    assert np.array_equal(model.weights_, single.weights_)
+    assert np.array_equal(model.combined_kernel(X), single.combined_kernel(X))
+    assert "Linear()" in report.weights_by_kernel(model)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.decision_function(X), model.decision_function(X))
+    assert clone(model).get_params() == model.get_params()
+
+
+def test_threads_change_nothing(data):
+    one, two = (MKLClassifierCV(**QUICK, n_jobs=n_jobs).fit(*data) for n_jobs in (None, 2))
+    for k in range(5):
+        key = f"split{k}_test_score"
+        assert np.array_equal(one.cv_results_[key], two.cv_results_[key])
+
+
+def test_groups_are_never_on_both_sides(data):
+    X, y = data
+    groups = np.arange(len(y)) // 3
+    X, y = np.repeat(X[::3], 3, axis=0)[: len(y)], np.repeat(y[::3], 3)[: len(y)]
+    bank = [Gaussian(1e-6)]  # knows equal rows again, and nothing else
+    alone = MKLClassifierCV(bank, [1.0], [1], scoring="roc_auc", random_state=0).fit(X, y)
+    apart = MKLClassifierCV(bank, [1.0], [1], scoring="roc_auc").fit(X, y, groups=groups)
+    assert alone.best_score_ > 0.9
+    assert apart.best_score_ == pytest.approx(0.5)
+    same = MKLClassifierCV(bank, [1.0], [1], GroupKFold(2), "roc_auc").fit(X, y, groups=groups)
+    assert same.best_score_ == pytest.approx(0.5)
+
+
+def test_matrices_and_pandas(data):
+    X, y = data
+    K = [Precomputed(X[:, [j]] @ X[:, [j]].T) for j in range(2)]
+    numbers = np.arange(len(y)).reshape(-1, 1)
+    assert MKLClassifierCV(K, [1.0], [1]).fit(numbers, y).best_score_ > 0.5
+    frame = pytest.importorskip("pandas").DataFrame(X, columns=list("abcdef"))
+    model = MKLClassifierCV(Cs=[1.0], weight_norms=[1], views={"v": ["a", "b"], "w": ["c"]}, cv=2)
+    model.fit(frame, y)
+    assert {"all", "each", "views"} <= set(model.banks_)
+    assert list(model.feature_names_in_) == list("abcdef")
+
+
+def test_banks_that_do_not_fit_are_told(data, monkeypatch):
+    monkeypatch.setattr("kernelweave.estimators._candidates.available_bytes", lambda: 4e6)
+    model = MKLClassifierCV(Cs=[1.0], weight_norms=[1], cv=2).fit(*data)
+    assert list(model.banks_) == ["all"]
+    assert "26 kernels on 90 rows" in model.skipped_["each"]
+
+
+def test_one_standard_error_takes_the_smallest_C():
+    params = [{"C": C} for C in (10.0, 1.0, 0.1, 0.01)]
+    scores = np.array([[0.9, 0.8, 1.0], [0.88, 0.8, 0.99], [0.8, 0.9, 0.9], [0.5, 0.5, 0.5]])
+    assert choose("best", params, scores) == 0
+    assert choose("one_se", params, scores) == 2  # 0.867 ≥ 0.9 − 0.1/√3
+    assert choose("best", params, np.full((4, 3), np.nan)) == 0
+
+
+def test_without_a_final_fit(data):
+    model = MKLClassifierCV(**QUICK, refit=False).fit(*data)
+    assert model.best_params_["C"] in (0.1, 10.0)
+    assert not hasattr(model, "weights_")
+    with pytest.raises(AttributeError, match="refit=True"):
+        model.predict(data[0])
+
+
+def test_progress_is_told(data, capsys):
+    MKLClassifierCV(**QUICK, cv=2, verbose=1).fit(*data)
+    assert "fold 2, bank 'bank': 2 kernels, 2 fits" in capsys.readouterr().err
+
+
+BAD = [
+    ({"Cs": 0}, "Cs must be at least 1"),
+    ({"Cs": "many"}, "Cs must be a number of values or a list"),
+    ({"Cs": [1.0, -1.0]}, "Cs: C must be positive"),
+    ({"Cs": [1.0, 1.0]}, "Cs names a value twice"),
+    ({"Cs": [1.0, np.inf]}, "Cs must be finite"),
+    ({"Cs": []}, "Cs must be a number of values or a list"),
+    ({"weight_norms": []}, "weight_norms is empty"),
+    ({"weight_norms": [0.5]}, "weight_norm must be"),
+    ({"weight_norms": ["unequal"]}, "weight_norms must hold numbers ≥ 1 or 'equal'"),
+    ({"weight_norms": [2, 2]}, "weight_norms names a norm twice"),
+    ({"banks": {}}, "banks is empty"),
+    ({"banks": [Linear()], "views": {"v": [0]}}, "views goes with banks=None"),
+    ({"views": ["x0"]}, r"views must be \{name: columns\}"),
+    ({"selection": "worst"}, "selection must be 'best' or 'one_se'"),
+    ({"refit": "accuracy"}, "refit must be True or False"),
+    ({"cv": 1}, "cv must be between 2 and"),
+    ({"cv": 1000}, "cv must be between 2 and"),
+    ({"cv": "five"}, "cv must be a number of folds"),
+    ({"cv": [(np.arange(50), np.arange(40, 60))]}, "tests rows that it also learns on"),
+    ({"cv": [(np.arange(50), [90])]}, "cv must hold row numbers between 0 and 89"),
+    ({"cv": [(np.arange(50), [])]}, "cv: split 0 has no rows"),
+    ({"scoring": "beauty"}, "scoring"),
+    ({"random_state": "x"}, "seed"),
+]
+
+
+@pytest.mark.parametrize("params, told", BAD, ids=lambda x: str(x)[:40])
+def test_bad_parameters_are_named(data, params, told):
+    with pytest.raises((ValueError, TypeError), match=told):
+        MKLClassifierCV(**{**QUICK, **params} if "views" not in params else params).fit(*data)
+
+
+def test_a_fold_with_one_class_is_named(data):
+    X, y = data
+    order = np.argsort(y, kind="stable")
+    with pytest.raises(ValueError, match="cv: the training rows of split 0 lack class"):
+        MKLClassifierCV(**QUICK, cv=KFold(2)).fit(X[order], y[order])
+    with pytest.raises(ValueError, match="at least 2 rows of each class"):
+        MKLClassifierCV(**QUICK).fit(X, np.arange(90) == 3)
+
+
+def test_groups_must_match(data):
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        MKLClassifierCV(**QUICK).fit(*data, groups=[1, 2])
