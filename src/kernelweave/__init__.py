@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kernelweave.kernels.precomputed import Precomputed as Precomputed
     from kernelweave.kernels.sequences import SmithWaterman as SmithWaterman
     from kernelweave.kernels.similarity_maps import EmpiricalKernelMap as EmpiricalKernelMap
+    from kernelweave.kernels.spectrum import Spectrum as Spectrum
     from kernelweave.kernels.text import BagOfWords as BagOfWords
     from kernelweave.kernels.text import LatentConcepts as LatentConcepts
     from kernelweave.learning import learn as learn
@@ -60,6 +61,7 @@ _HOME = {
     "Polynomial": "kernels.numeric",
     "Precomputed": "kernels.precomputed",
     "SmithWaterman": "kernels.sequences",
+    "Spectrum": "kernels.spectrum",
     "Solution": "solution",
     "TransductiveMKLClassifier": "estimators.transductive",
     "alignment": "inspection.alignment",
