@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kernelweave.learning import learn as learn
     from kernelweave.parameters import learn_parameters as learn_parameters
     from kernelweave.path import regularization_path as regularization_path
+    from kernelweave.problems.groups import GroupNorm as GroupNorm
     from kernelweave.solution import Solution as Solution
     from kernelweave.stacks.dense import KernelStack as KernelStack
 
@@ -51,6 +52,7 @@ _HOME = {
     "Gaussian": "kernels.numeric",
     "GaussianWidths": "kernels.differentiable",
     "Graph": "kernels.graphs",
+    "GroupNorm": "problems.groups",
     "KernelBank": "banks.bank",
     "KernelStack": "stacks.dense",
     "Laplacian": "kernels.numeric",

@@ -33,8 +33,9 @@ from kernelweave._solvers.signed.support import support
 from kernelweave.machines.certified import LAST, quad_bound
 from kernelweave.machines.evaluator import machine_of
 from kernelweave.problems.dual_qp import DualQP, relative_gap
+from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.problem import Problem, make_formulation, zeros_for
-from kernelweave.problems.weight_sets import WeightSet, norm
+from kernelweave.problems.weight_sets import WeightSet
 from kernelweave.stacks.defaults import as_stack
 from kernelweave.stacks.protocol import Stack
 from kernelweave.stacks.rounding import fine_values, quad_bounds
@@ -63,7 +64,7 @@ def duality_gap(
     C: ArrayLike | str,
     dual_alpha: ArrayLike | None = None,
     loss: str = "hinge",
-    weight_norm: float = 1,
+    weight_norm: float | GroupNorm = 1,
     trace: float | None = None,
     recenter: bool = False,
     ridge: float = 0.0,
@@ -239,7 +240,7 @@ def check_weights(d: Array, weight_set: WeightSet) -> None:
             "negative: pass signed=True"
         )
     if not weight_set.contains(d, slack=1e-8):
-        size = norm(d / weight_set.scale, weight_set.norm)
+        size = weight_set.size(d / weight_set.scale)
         raise ValueError(
             f"weights must lie in their set (norm at most 1), found norm {size:g}; pass "
             "weight_norm, trace and signed as the weights were learnt with, or rescale them"

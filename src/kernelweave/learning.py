@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from kernelweave._core.checks import check_number
 from kernelweave.learners import make_learner
 from kernelweave.learners.base import Learner, check_machines, check_supported
+from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.problem import make_formulation, zeros_for
 from kernelweave.progress import Progress
 from kernelweave.solution import Solution
@@ -23,7 +24,7 @@ def learn(
     C: ArrayLike | str = 1.0,
     learner: str | Learner = "auto",
     loss: str = "hinge",
-    weight_norm: float | None = 1,
+    weight_norm: float | GroupNorm | None = 1,
     tol: float = 1e-3,
     start: Solution | ArrayLike | None = None,
     *,
@@ -63,17 +64,19 @@ def learn(
         ridge helps.
     learner : str or learner object
         "auto" (Newton), "newton", "simple", "skm", "silp", "alternate", "qcqp", "uniform", "sdp",
-        "alignment", "radius", "radius_bound", or an object with knobs of its own, such as
-        ``Radius("gradient")`` after ``from kernelweave.learners import Radius``. "sdp" learns
-        weights of either sign under a trace constraint (see ``trace``).
+        "alignment", "alignf", "easy", "grouped", "radius", "radius_bound", or an object with knobs
+        of its own, such as ``Radius("gradient")`` after ``from kernelweave.learners import
+        Radius``. "sdp" learns weights of either sign under a trace constraint (see ``trace``).
     loss : str
         For labels "hinge", C Σξ, or "squared_hinge", (C/2) Σξ². For numbers, with h = y − f − b,
         "squared", (C/2) Σh²; "epsilon_insensitive", C Σ(|h| − ε)₊; "quantile",
         C Σ max(qh, (q − 1)h). Without a target "one_class", C Σ(−f − b)₊ + b, where C = 1/(νn)
         leaves at most a share ν of the rows outside [rakoto2007, §2.3].
-    weight_norm : float or None
-        p ≥ 1 (``inf`` too): weights in the unit ℓp ball; 1 is the simplex, and sparse. None, with
-        ``radius`` only: no constraint but d ≥ 0; weights are then those of a ball of radius 1.
+    weight_norm : float, GroupNorm or None
+        p ≥ 1 (``inf`` too): weights in the unit ℓp ball; 1 is the simplex, and sparse. A
+        ``GroupNorm`` of labels, one per kernel, lets groups compete and their kernels share.
+        None, with ``radius`` only: no constraint but d ≥ 0; weights are then those of a ball of
+        radius 1.
     tol : float
         Relative duality gap to reach.
     start : Solution or array (m,), optional
@@ -128,7 +131,7 @@ def learn(
 def check_options(
     learner: str | Learner,
     C: object,
-    weight_norm: float | None,
+    weight_norm: float | GroupNorm | None,
     tol: float,
     max_iter: int,
     max_time: float | None = None,

@@ -54,8 +54,10 @@ class Solution:
         ``radius_bound`` the "radius" of the enclosing ball at ``weights`` (with the ridge where
         ``RadiusBound(ridge_in_ball=True)`` says so) and "stationarity"; under ``radius``
         also the "center" β that proves the lower bound together with ``dual_alpha``; under
-        ``alignment`` the "alignment" and, as "stationarity", by what share others could exceed it;
-        "given_weights" under it and ``uniform``, where the bound is for machines on ``weights``;
+        ``alignment`` and ``alignf`` the "alignment" and, as "stationarity", by what share others
+        could exceed it; under ``easy`` the "distances" between the classes, one per kernel, the
+        "distance" that is least, and "stationarity"; "given_weights" under all these and
+        ``uniform``, where the bound is for machines on ``weights``;
         under ``skm`` the pair "alpha", "eta" of the last regularized machine, its "kappa", and the
         "eps1" (per sample) and "eps2" to which the pair is optimal.
     criterion : str

@@ -21,7 +21,6 @@ from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Bound, Incumbent
 from kernelweave.problems.dual_qp import relative_gap
 from kernelweave.problems.problem import Problem
-from kernelweave.problems.weight_sets import norm
 from kernelweave.progress import Progress, TimeUp
 from kernelweave.solution import Solution
 
@@ -281,7 +280,7 @@ def _starting_weights(
         weights = np.append(weights, weights.mean() if tau is None else tau)
     scale = weight_set.scale
     e = np.divide(weights, scale, out=np.zeros_like(weights), where=scale > 0.0)
-    size = float(e.sum()) if learner.signed else norm(e, weight_set.norm)
+    size = float(e.sum()) if learner.signed else weight_set.size(e)
     if not size > 0.0:
         found = "weights of trace ≤ 0" if e.any() else "only zero weights"
         raise ValueError(f"start holds {found}; leave it out to start uniformly")

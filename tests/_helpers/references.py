@@ -443,3 +443,19 @@ def solve(problem: cp.Problem) -> float:
     if problem.status not in ("optimal", "optimal_inaccurate"):
         raise cp.SolverError(f"the conic solver says {problem.status}")
     return float(problem.value)
+
+
+def group_optimum(
+    K: np.ndarray, y: np.ndarray, C: float, groups: list[int], inner: float, loss: str = "hinge"
+) -> float:
+    """min ½ Σ ‖w_m‖²/d_m + loss over w, b, ξ and Σ_g ‖d_g‖_p ≤ 1: weights are variables here."""
+    factors = [factor(matrix) for matrix in K]
+    w = [cp.Variable(F.shape[1]) for F in factors]
+    d, b, xi = cp.Variable(len(K), nonneg=True), cp.Variable(), cp.Variable(y.size, nonneg=True)
+    f = sum(F @ part for F, part in zip(factors, w, strict=True))
+    energy = sum(cp.quad_over_lin(part, d[k]) for k, part in enumerate(w))
+    cost = C * cp.sum(xi) if loss == "hinge" else 0.5 * C * cp.sum_squares(xi)
+    label = np.array(groups)
+    sizes = [cp.norm(d[np.flatnonzero(label == g)], inner) for g in np.unique(label)]
+    limits = [cp.multiply(y, f + b) >= 1 - xi, sum(sizes) <= 1]
+    return solve(cp.Problem(cp.Minimize(0.5 * energy + cost), limits))

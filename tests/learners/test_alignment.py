@@ -392,3 +392,32 @@ def test_signed_weights_are_for_the_rows_given() -> None:
     y = labels(rng, 20)
     with pytest.raises(ValueError, match="learns signed weights"):
         MKLClassifier(learner=Alignment(signed=True)).fit(points(rng, 20, 2, y), y)
+
+
+# --- alignf, and several machines ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("problem", [dense(1), rank_one(2), duplicate(2), wide(1)], ids=repr)
+def test_alignf_is_nonnegative_least_squares(problem: Problem) -> None:
+    """min_{v ≥ 0} vᵀMv − 2v·a = min ‖Σ v_k K̃_k − yyᵀ‖² but for a constant."""
+    centered = [centered_by_hand(K) for K in problem.K]
+    v = cp.Variable(len(centered), nonneg=True)
+    misfit = sum(v[k] * K for k, K in enumerate(centered)) - np.outer(problem.y, problem.y)
+    cp.Problem(cp.Minimize(cp.sum_squares(misfit))).solve(solver=cp.CLARABEL, **TIGHT)
+    found = learn(problem.K, problem.y, learner="alignf", tol=1e-6)
+    best = alignment(np.tensordot(v.value, problem.K, 1), problem.y, centered=True)
+    assert found.extras["alignment"] == pytest.approx(best, rel=1e-6)
+
+
+def test_one_class_against_the_rest_is_aligned_with_the_ideal_kernel() -> None:
+    rng = np.random.default_rng(0)
+    classes = rng.integers(0, 3, 30)
+    K = np.stack([gram(rng.standard_normal((30, 4)) + classes[:, None] * k) for k in range(4)])
+    Y = np.where(classes[:, None] == np.arange(3), 1.0, -1.0)
+    found = learn(K, Y, learner="alignf", tol=1e-6)
+    ideal = (classes[:, None] == classes).astype(float)
+    score = alignment(np.tensordot(found.weights, K, 1), ideal, centered=True)
+    assert found.extras["alignment"] == pytest.approx(score, rel=1e-9)
+    others = rng.dirichlet(np.ones(4), 300)
+    best = max(alignment(np.tensordot(d, K, 1), ideal, centered=True) for d in others)
+    assert score >= best - 1e-9 and found.gap <= 1e-6

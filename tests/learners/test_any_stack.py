@@ -22,7 +22,7 @@ from kernelweave.stacks import defaults, rounding
 N, PIECE = 48, 8
 TOL = 1e-5
 TRAINED = [name for name in NAMES if name != "sdp"]
-BY_MARGIN = {"auto", "newton", "simple", "silp", "alternate", "skm", "qcqp"}
+BY_MARGIN = {"auto", "newton", "simple", "silp", "alternate", "grouped", "skm", "qcqp"}
 TASKS = [(1.0, "hinge"), (1.0, "squared_hinge"), ("learn", "squared_hinge")]
 
 

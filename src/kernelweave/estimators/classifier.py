@@ -29,6 +29,7 @@ from kernelweave.estimators._labels import two_classes
 from kernelweave.learners import make_learner
 from kernelweave.learners.base import Learner
 from kernelweave.learning import check_options
+from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.problem import Formulation, make_formulation
 from kernelweave.progress import Progress
 from kernelweave.solution import Solution
@@ -63,9 +64,10 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         the rows given to ``fit``.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         C Σξ or (C/2) Σξ².
-    weight_norm : float or None, default=1
+    weight_norm : float, GroupNorm or None, default=1
         p ≥ 1, ``inf`` included: weights with Σ_m d_m^p ≤ 1. 1 makes most of them zero; the
-        larger p, the more even they are. None, with ``learner="radius"`` only: d ≥ 0 is the only
+        larger p, the more even they are. ``GroupNorm("views")``: views compete for the weight, and
+        the kernels of a view share it. None, with ``learner="radius"`` only: d ≥ 0 is the only
         constraint.
     tol : float, default=1e-3
         Relative duality gap to reach.
@@ -101,8 +103,8 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         The bias b.
     duality_gap_ : float
         |primal − dual| / max(|primal|, |dual|): no weights and no machine lower the objective by
-        more than this share; under ``learner="uniform"`` and ``"alignment"``, no machine with
-        their weights.
+        more than this share; under ``learner="uniform"``, ``"alignment"``, ``"alignf"`` and
+        ``"easy"``, no machine with their weights.
     objective_ : float
         The primal value.
     C_ : float
@@ -160,7 +162,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         C: float | str = 1.0,
         learner: str | Learner = "auto",
         loss: str = "hinge",
-        weight_norm: float | None = 1,
+        weight_norm: float | GroupNorm | None = 1,
         tol: float = 1e-3,
         max_iter: int = 1000,
         n_jobs: int | None = None,
@@ -224,7 +226,7 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
             seconds = time.perf_counter() - began
             sys.stderr.write(f"[kernelweave] {bank.m_all} kernels on {n} rows, {seconds:.1f} s\n")
         stack = bank.stack if self.n_jobs is None else bank.stack.threaded(self.n_jobs)
-        problem = formulation.on(stack)
+        problem = formulation.on_bank(bank.views, bank.kept).on(stack)
         first = start.weights if start and start.weights.size == stack.m else None
         progress = Progress(problem, self.verbose, began, self.max_time)
         solution = solve(problem, learner, self.tol, first, self.max_iter, progress)

@@ -12,7 +12,10 @@ from kernelweave.learners.base import Learner
 
 if TYPE_CHECKING:
     from kernelweave.learners.alignment import Alignment as Alignment
+    from kernelweave.learners.alignment import alignf as alignf
     from kernelweave.learners.alternate import Alternate as Alternate
+    from kernelweave.learners.easy import EasyMKL as EasyMKL
+    from kernelweave.learners.grouped import Grouped as Grouped
     from kernelweave.learners.newton import Newton as Newton
     from kernelweave.learners.qcqp import Qcqp as Qcqp
     from kernelweave.learners.radius import Radius as Radius
@@ -33,6 +36,9 @@ _BY_NAME = {
     "sdp": "sdp.Sdp",
     "qcqp": "qcqp.Qcqp",
     "alignment": "alignment.Alignment",
+    "alignf": "alignment.alignf",
+    "easy": "easy.EasyMKL",
+    "grouped": "grouped.Grouped",
     "radius": "radius.Radius",
     "radius_bound": "radius_bound.RadiusBound",
 }

@@ -7,9 +7,13 @@ labels, those of each class, or the centred targets of a regression. Up to the s
 
     min_d  ½ dᵀSd    s.t.  d·a = 1,      S_kl = ⟨K_k, K_l⟩,   a_k = tr YᵀK_k Y           (55), (56)
 
-a quadratic program in m variables for d ≥ 0. Of kernels orthogonal to each other, such as those of
-single eigenvectors, it has the solution d_k = a_k/S_kk (54). With K(d) ⪰ 0 (53) it is left to the
-interior point method of signed weights. A row of weight w counts as w equal rows in both products.
+a quadratic program in m variables for d ≥ 0, and for centred kernels and labels the alignf of
+[cortes2012]. Of kernels orthogonal to each other, such as those of single eigenvectors, it has the
+solution d_k = a_k/S_kk (54). With K(d) ⪰ 0 (53) it is left to the interior point method of signed
+weights. A row of weight w counts as w equal rows in both products.
+
+Of one class against the rest, and centred, YYᵀ is up to its scale the kernel of 1 for two rows of
+the same class and 0 for others.
 """
 
 from __future__ import annotations
@@ -30,12 +34,11 @@ from kernelweave._solvers.signed.semidefinite_set import (
     nested_sets,
     triangle,
 )
-from kernelweave.learners.base import Learner, Step, at_given_weights
-from kernelweave.machines.evaluator import Evaluator, HardMarginInfeasible
+from kernelweave.learners.base import Learner, Step, at_given_weights, given_point
+from kernelweave.machines.evaluator import Evaluator
 from kernelweave.machines.incumbent import Incumbent
 from kernelweave.problems.losses import LOSSES
 from kernelweave.problems.problem import Problem
-from kernelweave.problems.weight_sets import norm
 from kernelweave.stacks.protocol import Stack
 
 _CHUNK = 1 << 22  # numbers, of all kernels together, that are multiplied with each other at a time
@@ -67,6 +70,7 @@ class Alignment(Learner):
     targets = ("labels", "values")
     why_not = "there is no target to align kernels with"
     objective = "alignment"
+    groups = True
     sums = True
 
     def __init__(self, centered: bool = False, signed: bool = False) -> None:
@@ -106,22 +110,22 @@ class Alignment(Learner):
         else:
             S = frobenius_products(kernels, self.centered, everywhere) * np.outer(scale, scale)
             e, excess = most_aligned(S, a)
-            e = e / norm(e, problem.weight_set.norm)
+            e = e / problem.weight_set.size(e)
             size = float(np.sqrt(e @ S @ e))
         ideal = float(np.linalg.norm(Y.T @ (counts[:, None] * Y)))
         score = float(a @ e) / (size * ideal) if size > 0.0 and ideal > 0.0 else 0.0
-        point = evaluator.solve(e, 0.99 * tol)
-        if not point.answer.bounded:
-            raise HardMarginInfeasible(
-                "C=inf asks for a hard margin, but the most aligned kernel does not separate the "
-                "two classes; use a finite C"
-            )
+        point = given_point(evaluator, e, tol, "the most aligned kernel")
         yield Step(
             "alignment",
             settled=(point, at_given_weights(point)),
             stationarity=excess,
             extras={"alignment": score, "stationarity": excess, "given_weights": True},
         )
+
+
+def alignf() -> Alignment:
+    """Maximal centred alignment with the labels [cortes2012]."""
+    return Alignment(centered=True)
 
 
 def _ideal(problem: Problem, counts: Array, centered: bool) -> Array:

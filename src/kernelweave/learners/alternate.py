@@ -51,8 +51,6 @@ class Alternate(Learner):
         """Alternate from unit weights ``e``, one SVM per step."""
         p = evaluator.weight_set.norm
         least = self.floor * evaluator.weight_set.uniform()
-        power = self.relax / (p + 1.0)  # of q; that of e must not become negative
-        power = min(power, 1.0 / (p - 1.0)) if p > 1.0 else power
         if np.isinf(p):
             e = np.ones(e.size)
         point = None
@@ -65,5 +63,12 @@ class Alternate(Learner):
             yield Step("alternate")
             if np.isinf(p) or not point.q.any():
                 continue  # every weight at its bound, or all as good: only the machine is left
-            e = point.e ** (1.0 - power * (p - 1.0)) * point.q**power
+            e = towards(point.e, point.q, p, self.relax)
             e = e / norm(e, p)
+
+
+def towards(e: Array, q: Array, p: float, relax: float = 1.0) -> Array:
+    """The step from weights ``e`` with their ``q``, up to its size; 1 < ``relax`` is longer."""
+    power = relax / (p + 1.0)  # of q; that of e must not become negative
+    power = min(power, 1.0 / (p - 1.0)) if p > 1.0 else power
+    return np.asarray(e ** (1.0 - power * (p - 1.0)) * q**power)

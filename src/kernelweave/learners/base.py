@@ -17,6 +17,7 @@ from kernelweave.machines.evaluator import (
     Point,
 )
 from kernelweave.machines.incumbent import Bound, Incumbent
+from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.losses import check_loss
 from kernelweave.problems.problem import Formulation, Problem
 from kernelweave.stacks.protocol import stack_name
@@ -64,6 +65,8 @@ class Learner(Params):
         of equal trace, and takes ``weight_norm=None``. "none": the weights are given.
     weight_norms : tuple or None
         The norms it can do; None for all.
+    groups : bool
+        Whether it can do the norms of groups of kernels.
     signed : bool
         Whether weights may be negative, in the set of K ⪰ 0 on all rows under a trace constraint;
         it then brings its own lower bounds, as the evaluator's are for weights ≥ 0.
@@ -87,6 +90,7 @@ class Learner(Params):
 
     objective: ClassVar[str] = "margin"
     weight_norms: ClassVar[tuple[float, ...] | None] = None
+    groups: ClassVar[bool] = False
     signed: bool = False
     sums: ClassVar[bool] = False
     targets: ClassVar[tuple[str, ...]] = ("labels", "values", "nothing")
@@ -124,10 +128,21 @@ def at_given_weights(point: Point) -> Bound:
     return Bound(point.value, point.v, "machine")
 
 
+def given_point(evaluator: Evaluator, e: Array, tol: float, kernel: str) -> Point:
+    """The machine at weights that its learner gives, as tight as asked; errors name ``kernel``."""
+    point = evaluator.solve(e, 0.99 * tol)
+    if not point.answer.bounded:
+        raise HardMarginInfeasible(
+            f"C=inf asks for a hard margin, but {kernel} does not separate the two classes; use a "
+            "finite C"
+        )
+    return point
+
+
 def check_supported(
     learner: Learner,
     C: Any,
-    weight_norm: float | None,
+    weight_norm: float | GroupNorm | None,
     loss: str = "hinge",
     weighted: bool = False,
 ) -> None:
@@ -141,6 +156,11 @@ def check_supported(
     if norms is not None and weight_norm not in norms:
         told = " or ".join(map(str, norms))
         raise ValueError(f"{learner!r} needs weight_norm={told}, found {weight_norm!r}")
+    if isinstance(weight_norm, GroupNorm) and not learner.groups:
+        raise ValueError(
+            f"{learner!r} does not take groups of kernels, found weight_norm={weight_norm!r}; use "
+            "learner='newton'"
+        )
     if isinstance(C, str) and C == "learn" and learner.objective != "margin":
         raise ValueError(
             f"C={C!r} goes with the margin criterion, not with {learner!r}: give C as a number"

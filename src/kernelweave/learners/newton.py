@@ -18,8 +18,8 @@ from kernelweave._core.tolerances import LEAST_PROXIMAL, SOFT
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
 from kernelweave._solvers.bundle.descent import Descent
-from kernelweave.learners.alternate import Alternate
 from kernelweave.learners.base import Learner, Step, first_point
+from kernelweave.learners.grouped import learner_of_norms
 from kernelweave.learners.simple import descent_step
 from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Incumbent
@@ -31,7 +31,8 @@ _PATIENCE = 12  # steps without a smaller gap after which the bundle goes on alo
 class Newton(Learner):
     """Newton steps on J, made robust by the cuts of past solutions.
 
-    Under a weight norm p > 1 the closed-form scheme is as exact and faster, and is used instead.
+    Under a weight norm p > 1 the closed-form scheme is as exact and faster, and is used instead;
+    in groups of kernels, its bundle over groups.
 
     Parameters
     ----------
@@ -47,6 +48,7 @@ class Newton(Learner):
     """
 
     sums = True
+    groups = True
 
     def __init__(self, warm_up: int = 8, mixed: bool = False, screen: bool = True) -> None:
         self.warm_up = warm_up
@@ -58,7 +60,7 @@ class Newton(Learner):
     ) -> Iterator[Step]:
         """One SVM and at most one pass over the kernels per step, from unit weights ``e``."""
         if evaluator.weight_set.norm > 1.0:
-            yield from Alternate(relax=1.5).iterate(evaluator, incumbent, e, tol)
+            yield from learner_of_norms(evaluator).iterate(evaluator, incumbent, e, tol)
             return
         first = first_point(evaluator, e, inner_tol(1.0, tol))
         state = _Descent(Cuts(evaluator, incumbent, tol), first, self.screen)

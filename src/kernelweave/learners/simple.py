@@ -16,8 +16,8 @@ import numpy as np
 
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
-from kernelweave.learners.alternate import Alternate
 from kernelweave.learners.base import Learner, Step, first_point
+from kernelweave.learners.grouped import learner_of_norms
 from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Incumbent
 
@@ -37,6 +37,7 @@ class Simple(Learner):
     """
 
     sums = True
+    groups = True
 
     def __init__(self, small: float = 1e-8, min_change: float = 0.0, finish: bool = True) -> None:
         self.small = small
@@ -48,7 +49,7 @@ class Simple(Learner):
     ) -> Iterator[Step]:
         """Descend from unit weights ``e``, one step per iteration."""
         if evaluator.weight_set.norm > 1.0:  # no simplex to walk on; the closed form is faster
-            yield from Alternate(relax=1.5).iterate(evaluator, incumbent, e, tol)
+            yield from learner_of_norms(evaluator).iterate(evaluator, incumbent, e, tol)
             return
         cuts = Cuts(evaluator, incumbent, tol)
         point = first_point(evaluator, e, inner_tol(1.0, tol))

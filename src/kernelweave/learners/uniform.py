@@ -21,6 +21,7 @@ class Uniform(Learner):
     """
 
     objective = "none"
+    groups = True
     sums = True
 
     def iterate(

@@ -26,7 +26,6 @@ from kernelweave.machines.incumbent import Bound
 from kernelweave.machines.machine import QPAnswer, QPMachine
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.problem import Problem
-from kernelweave.problems.weight_sets import norm
 from kernelweave.stacks.protocol import Stack
 from kernelweave.stacks.rounding import (
     Values,
@@ -108,7 +107,7 @@ def certified_bound(evaluator: Evaluator, bound: Bound, fine: bool) -> Bound:
     for coef in parts:
         plain = weight_set.scale * stack.quad_forms(coef) if known is None else known
         q += quad_bounds(stack, weight_set.scale, coef, plain, fine)
-    most = norm(np.maximum(q, 0.0), weight_set.dual_norm)
+    most = weight_set.unit_support(np.maximum(q, 0.0))
     # |(K(d)v)_i| ≤ √(K(d)_ii vᵀK(d)v) for all d of the set
     largest = float((weight_set.scale * stack.diagonals().max(axis=1)).max())
     slope = math.sqrt(max(largest * stack.m, 0.0) * most)

@@ -24,7 +24,6 @@ from kernelweave.machines.incumbent import Bound
 from kernelweave.machines.machine import Answer, Look, Machine, QPAnswer, QPMachine, Tick
 from kernelweave.machines.total import Total
 from kernelweave.problems.problem import Problem
-from kernelweave.problems.weight_sets import norm
 from kernelweave.stacks.protocol import CombinedKernel, Stack
 from kernelweave.stacks.rounding import cancellation
 
@@ -217,8 +216,7 @@ class Evaluator:
         ``q`` may be given where it is known, or, with ``exact`` false, an upper bound of it.
         """
         q = self.quads(v) if q is None else q
-        most = norm(q, self.weight_set.dual_norm)
-        value = self.machine.dual_linear(v) - 0.5 * most
+        value = self.machine.dual_linear(v) - 0.5 * self.weight_set.unit_support(q)
         return Bound(value, v, by, exact, q if exact else None)
 
     def first_bound(self) -> Bound:

@@ -17,7 +17,7 @@ wrong argument is told at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from kernelweave._core.checks import check_number
 from kernelweave._core.tolerances import COINCIDE
 from kernelweave._core.types import Array, Mask, Places
 from kernelweave.problems.dual_qp import DualQP
+from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.losses import LOSSES, check_C, check_knobs, check_loss, lower
 from kernelweave.problems.targets import check_left, check_sample_weight, check_target
 from kernelweave.problems.weight_sets import WeightSet, check_norm, make_weight_set
@@ -156,7 +157,7 @@ class Formulation:
     C: Any
     task: Task | None = None
     learns_C: bool = False
-    weight_norm: float | None = 1
+    weight_norm: float | GroupNorm | None = 1
     trace: float | None = None
     recenter: bool = False
     signed: bool = False
@@ -176,6 +177,13 @@ class Formulation:
         """The same for another C, one number for all rows."""
         assert self.task is not None
         return replace(self, qps=self.task.qps(check_C(C, 0, self.loss)), C=C)
+
+    def on_bank(self, views: Sequence[str], kept: Places) -> Formulation:
+        """The same for the kernels ``kept`` of a bank, given the view of each of its kernels."""
+        norm = self.weight_norm
+        if not isinstance(norm, GroupNorm):
+            return self
+        return replace(self, weight_norm=norm.on_bank(views, kept))
 
     def on(self, kernels: Stack) -> Problem:
         """The problem with these kernels."""
@@ -212,7 +220,7 @@ def make_formulation(
     y: ArrayLike | None,
     C: ArrayLike | str = 1.0,
     loss: str = "hinge",
-    weight_norm: float | None = 1,
+    weight_norm: float | GroupNorm | None = 1,
     trace: float | None = None,
     recenter: bool = False,
     ridge: float = 0.0,
@@ -277,7 +285,7 @@ def refuse_learnt_C(C: ArrayLike | str) -> None:
 
 
 def _check_learnt_C(
-    loss: str, weight_norm: float | None, ridge: float, row_weights: Array | None
+    loss: str, weight_norm: float | GroupNorm | None, ridge: float, row_weights: Array | None
 ) -> None:
     if loss != "squared_hinge":
         raise ValueError(f"C='learn' needs loss='squared_hinge', found {loss!r}")
