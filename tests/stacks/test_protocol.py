@@ -20,7 +20,9 @@ from kernelweave._solvers.radius.centering import CenteredStack
 from kernelweave.stacks.combined import BlockCombined, Changed
 from kernelweave.stacks.defaults import BlockStack, Completed, Part, as_stack
 from kernelweave.stacks.dense import KernelStack
+from kernelweave.stacks.factors import FactorStack
 from kernelweave.stacks.identity import WithIdentity
+from kernelweave.stacks.mixed import MixedStack
 from kernelweave.stacks.protocol import NotDense, is_stack
 
 RTOL = {np.float64: 1e-13, np.float32: 2e-7}
@@ -91,6 +93,46 @@ def factors(K: np.ndarray) -> Made:
     return Factors(parts), K, norms[:, :, None] * norms[:, None, :]
 
 
+class ManyPoints(FactorStack):
+    """As if n were too large for K(d) to be written out."""
+
+    most_dense = 0
+
+
+def factor_stack(K: np.ndarray) -> Made:
+    """The same factors, and K(d) written out."""
+    small, K, sizes = factors(K)
+    return FactorStack(small.factors), K, sizes
+
+
+def factor_stack_by_blocks(K: np.ndarray) -> Made:
+    """The same, K(d) as one factor."""
+    small, K, sizes = factors(K)
+    return ManyPoints(small.factors), K, sizes
+
+
+def mixed(K: np.ndarray) -> Made:
+    """Odd kernels as arrays, even ones as factors."""
+    small, low, sizes = factors(K)
+    even, odd = np.arange(0, len(K), 2), np.arange(1, len(K), 2)
+    parts = [FactorStack([small.factors[k] for k in even])]
+    if odd.size:
+        parts.append(KernelStack(K[odd]))
+    stack = MixedStack(parts, [even, odd][: len(parts)])
+    K, sizes = K.copy(), np.where((np.arange(len(K)) % 2)[:, None, None], abs(K), sizes)
+    K[even] = low[even]
+    return stack, K, sizes
+
+
+def mixed_by_blocks(K: np.ndarray) -> Made:
+    """Kernels on demand beside factors."""
+    first, low, small = factors(K)
+    second = gaussians(*K.shape[:2])
+    stack = MixedStack([Factors(first.factors), second])
+    both = np.concatenate([low, second.matrices()])
+    return stack, both, np.concatenate([small, second.matrices()])
+
+
 def with_identity_of_factors(K: np.ndarray) -> Made:
     stack, K, sizes = factors(K)
     eye = np.eye(K.shape[1])[None]
@@ -156,6 +198,10 @@ MAKERS = [
     on_demand,
     with_identity_on_demand,
     factors,
+    factor_stack,
+    factor_stack_by_blocks,
+    mixed,
+    mixed_by_blocks,
     with_identity_of_factors,
     completed,
     restricted,

@@ -2,10 +2,14 @@
 
 DenseCombined     one n × n array
 BlockCombined     no array: each block is summed from the kernels' blocks
+FactorCombined    no array: one factor, a number for each of its columns
+SumCombined       the sum of combined kernels of different kinds
 Changed           a multiple of another combined kernel, plus a ridge
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -96,6 +100,96 @@ class BlockCombined:
     def factor(self) -> tuple[Array, float] | None:
         """None: blocks are no factors."""
         return None
+
+
+class FactorCombined:
+    """K(d) = Gᵀ diag(w) G, G (R, n) the factors of the kernels with a weight, one after the other."""
+
+    is_dense = False
+
+    def __init__(self, G: Array, w: Array) -> None:
+        self._G, self._w = G, w
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        return int(self._G.shape[1])
+
+    def dense(self) -> Array:
+        """Refused: factors are kept, no array."""
+        raise NotDense("factors are kept, no n × n matrix: ask for rows or blocks")
+
+    def written_out(self) -> Array:
+        """The array, for those who know that they can afford it; exactly symmetric."""
+        if self._w.size and self._w.min() < 0.0:
+            total = self._G.T @ (self._w[:, None] * self._G)
+            return 0.5 * (total + total.T)
+        root = self._root()
+        return np.asarray(root.T @ root)
+
+    def diagonal(self) -> Array:
+        """All K(d)_ii."""
+        return np.einsum("r,ri,ri->i", self._w, self._G, self._G)
+
+    def rows(self, index: Index) -> Array:
+        """Whole rows."""
+        return self.block(index, np.arange(self.n))
+
+    def block(self, rows: Index, columns: Index) -> Array:
+        """Some rows and columns, a new array."""
+        rows, columns = np.arange(self.n)[rows], np.arange(self.n)[columns]
+        return np.asarray((self._w[:, None] * self._G[:, rows]).T @ self._G[:, columns])
+
+    def __matmul__(self, v: Array) -> Array:
+        return np.asarray((self._w * (self._G @ v)) @ self._G)
+
+    def factor(self) -> tuple[Array, float] | None:
+        """F (n, R); None where a weight is negative."""
+        return None if self._w.size and self._w.min() < 0.0 else (self._root().T, 0.0)
+
+    def _root(self) -> Array:
+        return np.asarray(np.sqrt(self._w)[:, None] * self._G)
+
+
+class SumCombined:
+    """The sum of combined kernels of different kinds, none of them written out."""
+
+    is_dense = False
+
+    def __init__(self, parts: Sequence[CombinedKernel]) -> None:
+        self._parts = parts
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        return self._parts[0].n
+
+    def dense(self) -> Array:
+        """Refused: some part has no array."""
+        raise NotDense("some kernels have no n × n matrix: ask for rows or blocks")
+
+    def diagonal(self) -> Array:
+        """All K(d)_ii."""
+        return np.sum([part.diagonal() for part in self._parts], axis=0)
+
+    def rows(self, index: Index) -> Array:
+        """Whole rows."""
+        return np.sum([part.rows(index) for part in self._parts], axis=0)
+
+    def block(self, rows: Index, columns: Index) -> Array:
+        """Some rows and columns, a new array."""
+        return np.sum([part.block(rows, columns) for part in self._parts], axis=0)
+
+    def __matmul__(self, v: Array) -> Array:
+        return np.sum([part @ v for part in self._parts], axis=0)
+
+    def factor(self) -> tuple[Array, float] | None:
+        """The factors of all parts side by side, where each has one."""
+        found = [part.factor() for part in self._parts]
+        known = [pair for pair in found if pair is not None]
+        if len(known) < len(found):
+            return None
+        return np.hstack([F for F, _ in known]), sum(tau for _, tau in known)
 
 
 class Changed:

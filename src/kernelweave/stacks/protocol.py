@@ -148,6 +148,19 @@ def stack_name(stack: Any) -> str:
     return type(stack).__name__
 
 
+def operations_of(stack: Any) -> int:
+    """Roundings behind one entry of ``block``, where a stack says so; else its entries are exact.
+
+    Factors say it: their kernel is FFᵀ in exact arithmetic, and an entry is a sum of products.
+    """
+    while stack is not None:
+        found = getattr(stack, "operations", None)
+        if found is not None:
+            return int(found)
+        stack = getattr(stack, "wrapped", None)
+    return 0
+
+
 def is_stack(K: Any) -> bool:
     """Whether ``K`` keeps the required part of the protocol."""
     return all(hasattr(K, name) for name in REQUIRED)

@@ -20,7 +20,7 @@ import numpy as np
 
 from kernelweave._core.tolerances import EPS, NEGATIVITY
 from kernelweave._core.types import Array, Places
-from kernelweave.stacks.protocol import Stack
+from kernelweave.stacks.protocol import Stack, operations_of
 
 FINE = np.longdouble
 FINE_EPS = float(np.finfo(FINE).eps)
@@ -60,7 +60,8 @@ def values_of(stack: Stack, d: Array, coef: Array, f: Array | None) -> Values:
 
 def plain_values(stack: Stack, d: Array, coef: Array, f: Array) -> Values:
     """f = K(d)coef as it was computed in double precision, with its error."""
-    terms = np.count_nonzero(coef) + np.count_nonzero(d) + _MORE
+    active = np.count_nonzero(d)
+    terms = np.count_nonzero(coef) + active * (1 + operations_of(stack)) + _MORE
     s = row_norms(stack, d)
     return Values(f, terms * EPS * s * float(s @ np.abs(coef)))
 
@@ -73,7 +74,8 @@ def fine_values(stack: Stack, d: Array, coef: Array) -> Values:
         f += FINE(d[k]) * _fine_product(stack, int(k), np.arange(stack.n), support, w)
     s = row_norms(stack, d)
     terms = support.size + active.size + _MORE
-    error = terms * FINE_EPS * s * float(s @ np.abs(coef))
+    unit = terms * FINE_EPS + operations_of(stack) * EPS  # entries may be rounded themselves
+    error = unit * s * float(s @ np.abs(coef))
     norm = (active.size + 4.0) * EPS * np.abs(f.astype(float))  # that of the weights is 1 nearly
     return Values(f, error + norm)
 
@@ -97,8 +99,8 @@ def quad_bounds(stack: Stack, scale: Array, v: Array, q: Array, fine: bool) -> A
     support = np.flatnonzero(v)
     total = float(np.abs(v).sum())  # (Σ √K_ii|v_i|)² ≤ Σ|v_i| Σ K_ii|v_i|
     sizes = total * (stack.diagonals() @ np.abs(v) + total * _little(stack))
-    terms = 2 * support.size + _MORE
-    most = q + terms * EPS * scale * sizes
+    terms, entry = 2 * support.size + _MORE, operations_of(stack)
+    most = q + (terms + entry) * EPS * scale * sizes
     if not fine or not support.size:
         return most
     w, least = v[support].astype(FINE), 0.0
@@ -106,7 +108,7 @@ def quad_bounds(stack: Stack, scale: Array, v: Array, q: Array, fine: bool) -> A
         if most[k] <= least:
             break
         exact = FINE(scale[k]) * (w @ _fine_product(stack, int(k), support, support, w))
-        error = terms * FINE_EPS * scale[k] * sizes[k]
+        error = (terms * FINE_EPS + entry * EPS) * scale[k] * sizes[k]
         most[k] = float(max(exact, FINE(0.0))) * (1.0 + EPS) + error
         least = max(least, float(exact) - error)
     return most

@@ -1,0 +1,137 @@
+"""One stack of several: each kernel in the form that suits it, an array, a factor or on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelweave._core.checks import check_vector
+from kernelweave._core.types import Array, Index, Places
+from kernelweave.stacks.combined import DenseCombined, SumCombined
+from kernelweave.stacks.protocol import CombinedKernel, Stack, operations_of
+from kernelweave.stacks.validation import as_places
+
+
+class MixedStack:
+    """The kernels of several stacks over the same points, in any order.
+
+    Parameters
+    ----------
+    stacks : sequence of stacks
+        All over the same n points.
+    places : sequence of arrays, optional
+        For each stack, the numbers that its kernels have in this one; each number from 0 to m − 1
+        once. By default those of the first stack come first.
+    """
+
+    def __init__(self, stacks: Sequence[Stack], places: Sequence[Places] | None = None) -> None:
+        self.stacks = tuple(stacks)
+        sizes = {stack.n for stack in self.stacks}
+        if len(sizes) != 1:
+            raise ValueError(f"stacks must be over the same points, found {sorted(sizes)} of them")
+        (self.n,) = sizes
+        counts = [stack.m for stack in self.stacks]
+        self.m = sum(counts)
+        if places is None:
+            places = np.split(np.arange(self.m), np.cumsum(counts)[:-1])
+        self._places = tuple(np.asarray(part, dtype=np.intp) for part in places)
+        if [part.size for part in self._places] != counts or not np.array_equal(
+            np.sort(np.concatenate(self._places)), np.arange(self.m)
+        ):
+            raise ValueError(f"places must give each of the {self.m} kernels one number of its own")
+        self._owner, self._inner = np.empty((2, self.m), np.intp)
+        for number, part in enumerate(self._places):
+            self._owner[part], self._inner[part] = number, np.arange(part.size)
+
+    @property
+    def precision(self) -> np.dtype:
+        """The coarsest of the stacks."""
+        return min((stack.precision for stack in self.stacks), key=lambda kind: kind.itemsize)
+
+    @property
+    def operations(self) -> int:
+        """The most of the stacks."""
+        return max(map(operations_of, self.stacks))
+
+    def block(self, kernel: int, rows: Index, columns: Index) -> Array:
+        """One kernel at some rows and columns."""
+        owner = self.stacks[self._owner[kernel]]
+        return owner.block(int(self._inner[kernel]), rows, columns)
+
+    def diagonals(self) -> Array:
+        """All K_k[i, i], shape (m, n)."""
+        return self._gathered([stack.diagonals() for stack in self.stacks])
+
+    def traces(self) -> Array:
+        """All tr K_k."""
+        return self._gathered([stack.traces() for stack in self.stacks])
+
+    def quad_forms(self, v: ArrayLike, kernels: Index | None = None) -> Array:
+        """All vᵀK_k v, or those of some kernels."""
+        chosen = as_places(kernels, self.m, "kernels")
+        out = np.empty(len(chosen))
+        for stack, inner, to in self._shares(chosen):
+            out[to] = stack.quad_forms(v, inner)
+        return out
+
+    def matvecs(
+        self, v: ArrayLike, rows: Index | None = None, kernels: Index | None = None
+    ) -> Array:
+        """All K_k v, or some rows of some of them."""
+        chosen = as_places(kernels, self.m, "kernels")
+        out = np.empty((len(chosen), len(as_places(rows, self.n, "rows"))))
+        for stack, inner, to in self._shares(chosen):
+            out[to] = stack.matvecs(v, rows, inner)
+        return out
+
+    def combined(self, weights: ArrayLike) -> CombinedKernel:
+        """The sum of the stacks' own; an array where each is one."""
+        w = check_vector("weights", weights, self.m, finite=False)
+        parts = [
+            stack.combined(w[part])
+            for stack, part in zip(self.stacks, self._places, strict=True)
+            if w[part].any()
+        ] or [self.stacks[0].combined(np.zeros(self.stacks[0].m))]
+        if len(parts) == 1:
+            return parts[0]
+        if not all(part.is_dense for part in parts):
+            return SumCombined(parts)
+        total = parts[0].dense() + parts[1].dense()
+        for part in parts[2:]:
+            total += part.dense()
+        total.flags.writeable = False
+        return DenseCombined(total)
+
+    def restrict(self, rows: Index) -> MixedStack:
+        """The same kernels on some of the points."""
+        return MixedStack([stack.restrict(rows) for stack in self.stacks], self._places)
+
+    def select(self, kernels: Index) -> Stack:
+        """Some of the kernels on the same points."""
+        chosen = as_places(kernels, self.m, "kernels", empty=False)
+        shares = list(self._shares(chosen))
+        stacks = [stack.select(inner) for stack, inner, _ in shares]
+        return stacks[0] if len(stacks) == 1 else MixedStack(stacks, [to for _, _, to in shares])
+
+    def threaded(self, n_jobs: int | None) -> MixedStack:
+        """The same kernels, worked on by ``n_jobs`` threads."""
+        return MixedStack([stack.threaded(n_jobs) for stack in self.stacks], self._places)
+
+    def _gathered(self, parts: Sequence[Array]) -> Array:
+        out = np.empty((self.m, *parts[0].shape[1:]))
+        for part, places in zip(parts, self._places, strict=True):
+            out[places] = part
+        return out
+
+    def _shares(self, chosen: Places) -> Iterator[tuple[Stack, Places, Places]]:
+        """Each stack with its own numbers of the kernels asked for, and where these go."""
+        owners = self._owner[chosen]
+        for number, stack in enumerate(self.stacks):
+            to = np.flatnonzero(owners == number)
+            if to.size:
+                yield stack, self._inner[chosen[to]], to
+
+    def __repr__(self) -> str:
+        return f"MixedStack([{', '.join(map(repr, self.stacks))}])"
