@@ -103,7 +103,7 @@ class BlockCombined:
 
 
 class FactorCombined:
-    """K(d) = Gᵀ diag(w) G, G (R, n) the factors of the kernels with a weight, one after the other."""
+    """K(d) = Gᵀ diag(w) G; G (R, n) holds the factors of the kernels with a weight."""
 
     is_dense = False
 
