@@ -90,6 +90,16 @@ class Normalizer:
         else:
             triangle.unpack(half, scale, out)
 
+    def factor(self, G: Array) -> Array:
+        """The same for a factor Fᵀ (r, n) of the training matrix, which is changed in place."""
+        if self.means is not None:
+            G -= weighted.mean(G, self.weights, axis=1)[:, None]
+        if self.inverse_norms is not None:
+            G *= self.inverse_norms
+        else:
+            G *= math.sqrt(self.scale)
+        return G
+
     def cross(self, K: Array, rows: Any, diagonal: Callable[[], Array]) -> Array:
         """Normalize a kernel of new rows against training rows in place, and return it.
 
@@ -113,16 +123,19 @@ class Normalizer:
 
 
 def learn_normalizer(
-    rule: tuple[bool, str | None], half: Array, n: int, name: str, weights: Array | None = None
+    rule: tuple[bool, str | None],
+    diagonal: Array,
+    means_of: Callable[[Array], Array],
+    name: str,
+    weights: Array | None = None,
 ) -> Normalizer | str:
-    """Learn a normalization on n training rows; or return the reason to drop the kernel.
+    """Learn a normalization on the training rows; or return the reason to drop the kernel.
 
-    ``rule``: whether to center, and the scaling. ``half`` is the lower triangle of the training
-    matrix; row i counts ``weights[i]`` times.
+    ``rule``: whether to center, and the scaling. ``diagonal`` is that of the training matrix,
+    ``means_of(counts)`` the mean of each row, in which row i counts ``weights[i]`` times.
     """
     center, scaling = rule
-    counts = np.ones(n) if weights is None else weights
-    diagonal = triangle.diagonal(half, n)
+    counts = np.ones(diagonal.size) if weights is None else weights
     trace = weighted.total(diagonal, weights)
     if not math.isfinite(trace):
         raise ValueError(
@@ -133,7 +146,7 @@ def learn_normalizer(
         return "its trace is zero on the training rows"
     means = None
     if center:
-        means = triangle.means(half, counts)
+        means = means_of(counts)
         means -= 0.5 * weighted.mean(means, weights)
         centered = trace - 2.0 * weighted.total(means, weights)
         if not centered > _NOTHING * trace:

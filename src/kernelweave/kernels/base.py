@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from kernelweave._core.params import Params
 from kernelweave._core.types import Array
+from kernelweave.kernels._pivoted import Entry
 from kernelweave.stacks.gram import check_gram
 from kernelweave.views.rows import Gram, Pair, Rows
 
@@ -85,6 +87,14 @@ class Kernel(Params):
     def diagonal(self, rows: Rows) -> Array:
         """k(x, x) for every row."""
         raise NotImplementedError
+
+    def entry(self) -> Entry | None:
+        """The kernel function as compiled code knows it; None where it does not."""
+        return None
+
+    def most_rank(self, columns: int) -> float:
+        """The largest rank that its matrices can have on so many columns; infinite if unknown."""
+        return math.inf
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):

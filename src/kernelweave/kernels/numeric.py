@@ -6,6 +6,7 @@ inner products.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from kernelweave._core.checks import check_number, is_number
 from kernelweave._core.types import Array
 from kernelweave.kernels._decay import decay
+from kernelweave.kernels._pivoted import GAUSSIAN, LAPLACIAN, POLYNOMIAL, Entry
 from kernelweave.kernels.base import Kernel
 from kernelweave.views.rows import Pair, Rows
 
@@ -74,7 +76,15 @@ class Gaussian(_Radial):
 
     def fill(self, pair: Pair, out: Array) -> None:
         """Squared distances, scaled and exponentiated."""
-        decay(pair.sq_distances_in(out), 0.5 / (self.width * self.width), out)
+        decay(pair.sq_distances_in(out), self._rate, out)
+
+    @property
+    def _rate(self) -> float:
+        return 0.5 / (self.width * self.width)
+
+    def entry(self) -> Entry:
+        """exp(−|x − z|² / (2 width²))."""
+        return Entry(GAUSSIAN, self._rate)
 
     def _median(self, rows: Rows) -> float:
         return rows.median_distance
@@ -97,6 +107,10 @@ class Laplacian(_Radial):
     def fill(self, pair: Pair, out: Array) -> None:
         """Distances, scaled and exponentiated."""
         decay(pair.l1_distances, 1.0 / self.width, out)
+
+    def entry(self) -> Entry:
+        """exp(−|x − z|₁ / width)."""
+        return Entry(LAPLACIAN, 1.0 / self.width)
 
     def _median(self, rows: Rows) -> float:
         return rows.median_l1_distance
@@ -144,6 +158,14 @@ class Polynomial(Kernel):
         """(|x|² + offset)^degree."""
         return _power(rows.sq_norms + float(self.offset), int(self.degree))
 
+    def entry(self) -> Entry:
+        """(xᵀz + offset)^degree."""
+        return Entry(POLYNOMIAL, float(self.offset), int(self.degree))
+
+    def most_rank(self, columns: int) -> float:
+        """The number of monomials up to the degree."""
+        return math.comb(columns + int(self.degree), int(self.degree))
+
 
 class Linear(Kernel):
     """k(x, z) = xᵀz."""
@@ -166,6 +188,14 @@ class Linear(Kernel):
     def diagonal(self, rows: Rows) -> Array:
         """|x|²."""
         return rows.sq_norms
+
+    def entry(self) -> Entry:
+        """xᵀz."""
+        return Entry(POLYNOMIAL, 0.0)
+
+    def most_rank(self, columns: int) -> float:
+        """One for each column."""
+        return columns
 
 
 def _power(base: Array, degree: int, out: Array | None = None) -> Array:
