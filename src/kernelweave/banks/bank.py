@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike
 from kernelweave._core.checks import shown
 from kernelweave._core.params import Params
 from kernelweave._core.warnings import warn
-from kernelweave.banks.build import Group, build
+from kernelweave.banks.build import build
 from kernelweave.banks.default import default_kernels
+from kernelweave.banks.factoring import check_storage
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.fitting import Request, check_view, fit_view
-from kernelweave.banks.member import Member
+from kernelweave.banks.member import Group, Member
 from kernelweave.banks.missing import check_missing, tell_missing, with_optional_views
 from kernelweave.banks.normalize import RULES, check_rule
 from kernelweave.kernels.adapters import as_kernel
@@ -60,6 +61,11 @@ class KernelBank(Params):
         which keeps it positive semidefinite. ``"indicator"``: also adds a kernel per such view
         that compares who has it. ``"error"``: NaN is an error. NaN in only some columns of a view
         always is.
+    storage : "auto", "dense" or "factors"
+        How the training stack keeps a kernel: as a matrix (n², "dense"), or as a factor F with
+        K = FFᵀ up to 1e-13 of its trace, which is rounding (n times its numerical rank). "auto":
+        each kernel in its cheaper form; kernels on few columns have a low rank. "factors": a factor
+        of every numeric kernel, whatever its rank.
     """
 
     def __init__(
@@ -70,6 +76,7 @@ class KernelBank(Params):
         scale: str | None = "auto",
         dtype: Any = "float64",
         missing: str = "mean",
+        storage: str = "auto",
     ) -> None:
         self.kernels = kernels
         self.views = views
@@ -77,6 +84,7 @@ class KernelBank(Params):
         self.scale = scale
         self.dtype = dtype
         self.missing = missing
+        self.storage = storage
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; ``deep`` adds named kernels and their parameters, ``name__beta``."""
@@ -140,7 +148,9 @@ class KernelBank(Params):
         plan = with_optional_views([*self._plan(table)], self.missing)
         groups = [fit_view(view, requests, table, weights, standardize) for view, requests in plan]
         groups += tell_missing(groups, table, weights, self.missing, centered=RULES[rule][0])
-        members, kept, stack = build(_with_unique_names(groups), len(table), rule, dtype, n_jobs)
+        members, kept, stack = build(
+            _with_unique_names(groups), len(table), rule, dtype, n_jobs, check_storage(self.storage)
+        )
         fitted = FittedBank(members, table, kept, stack, weights=weights)
         if fitted.dropped:
             warn(_told(fitted.dropped, fitted.m_all))

@@ -1,152 +1,61 @@
-"""Computes the kernels of a bank, view by view, into one stack."""
+"""Computes the kernels of a bank into one stack, each in its cheaper form."""
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._core.types import Array
-from kernelweave.banks.duplicates import Duplicates
-from kernelweave.banks.member import Member
-from kernelweave.banks.normalize import RULES, Normalizer, learn_normalizer
+from kernelweave.banks.factoring import FactorBuilder
+from kernelweave.banks.matrices import MatrixBuilder
+from kernelweave.banks.member import Group, Member
 from kernelweave.stacks.dense import KernelStack
-from kernelweave.stacks.threads import count_threads, run
-from kernelweave.views import triangle
-from kernelweave.views.rows import Gram, Rows, Scratch
-
-
-@dataclass(frozen=True)
-class Group:
-    """The kernels on one view, and the training rows that have it; ``places``: None for all."""
-
-    rows: Rows
-    members: list[Member]
-    places: NDArray[np.intp] | None = None
+from kernelweave.stacks.mixed import MixedStack
+from kernelweave.stacks.protocol import Stack
+from kernelweave.stacks.threads import count_threads
 
 
 def build(
-    groups: list[Group], n: int, rule: str | None, dtype: np.dtype[Any], n_jobs: int | None
-) -> tuple[tuple[Member, ...], NDArray[np.intp], KernelStack]:
+    groups: list[Group],
+    n: int,
+    rule: str | None,
+    dtype: np.dtype[Any],
+    n_jobs: int | None,
+    storage: str,
+) -> tuple[tuple[Member, ...], NDArray[np.intp], Stack]:
     """Compute and normalize every kernel on n rows into one stack; drop those that add nothing.
 
     Entries of rows that lack a kernel's view are zero; such a kernel is centered.
 
     Returns all fitted kernels, the numbers of those in the stack, in its order, and the stack.
     """
-    builder = _Builder(groups, n, rule, dtype)
-    builder.fill(count_threads(n_jobs))
-    builder.leave_out_duplicates()
-    members = builder.members
-    kept = builder.close_gaps()
-    if not len(kept):
+    members = [member for group in groups for member in group.members]
+    factors = FactorBuilder(groups, members, n, rule, dtype, storage)
+    matrices = [
+        number
+        for number, member in enumerate(members)
+        if member.kernel is not None and number not in factors.seen
+    ]
+    parts: list[tuple[NDArray[np.intp], Stack]] = []
+    if matrices:
+        K = KernelStack.allocate(len(matrices), n, dtype)
+        builder = MatrixBuilder(groups, members, matrices, rule, K)
+        builder.fill(count_threads(n_jobs))
+        builder.leave_out_duplicates()
+        kept = builder.close_gaps()
+        if len(kept):
+            parts.append((kept, KernelStack(K[: len(kept)], check=False, dtype=dtype)))
+    if factors.numbers:
+        parts.append((np.array(factors.numbers, dtype=np.intp), factors.stack()))
+    if not parts:
         raise ValueError(
             "No kernel is left on these rows. "
             + "; ".join(f"{member.name}: {member.dropped}" for member in members[:5])
         )
-    stack = KernelStack(builder.K[: len(kept)], check=False, dtype=dtype)
-    return tuple(members), kept, stack
-
-
-class _Builder:
-    """A stack being filled: ``K[slot]`` holds kernel ``numbers[slot]`` of the bank."""
-
-    def __init__(self, groups: list[Group], n: int, rule: str | None, dtype: np.dtype[Any]) -> None:
-        self.rule = rule
-        self.members = [member for group in groups for member in group.members]
-        self.numbers = [i for i, member in enumerate(self.members) if member.kernel is not None]
-        self.K = KernelStack.allocate(len(self.numbers), n, dtype)
-        self.duplicates = Duplicates(self.K, any_scale=rule is not None)
-        self.tasks: list[_Task] = []
-        for group in groups:
-            start = self.tasks[-1][1].stop if self.tasks else 0
-            live = sum(member.kernel is not None for member in group.members)
-            self.tasks.append((group, range(start, start + live)))
-        self._local = threading.local()
-
-    def fill(self, threads: int) -> None:
-        """Compute every kernel. Those from other libraries run in one thread: they may need to."""
-
-        def known(task: _Task) -> bool:
-            return all(self._kernel(slot).known_psd for slot in task[1])
-
-        ours = [task for task in self.tasks if known(task)]
-        foreign = [task for task in self.tasks if not known(task)]
-        self._fill(foreign, 0, len(foreign))
-        run(self._fill, len(ours), self.K.size, threads, ours)
-
-    def leave_out_duplicates(self) -> None:
-        """Drop kernels equal to an earlier one up to scale."""
-        live = [s for s, number in enumerate(self.numbers) if self.members[number].dropped is None]
-        scale = " up to scale" if self.rule else ""
-        for slot, twin in self.duplicates.twins(live):
-            name = self.members[self.numbers[twin]].name
-            self._drop(self.numbers[slot], f"it equals {name!r}{scale}")
-
-    def close_gaps(self) -> NDArray[np.intp]:
-        """Move the last kernels into the slots of dropped ones; returns the numbers by slot."""
-        live = [self.members[number].dropped is None for number in self.numbers]
-        count = sum(live)
-        gaps = [slot for slot in range(count) if not live[slot]]
-        movers = [slot for slot in range(count, len(live)) if live[slot]]
-        for gap, mover in zip(gaps, movers, strict=True):
-            self.K[gap] = self.K[mover]
-            self.numbers[gap] = self.numbers[mover]
-        return np.array(self.numbers[:count], dtype=np.intp)
-
-    def _kernel(self, slot: int) -> Any:
-        return self.members[self.numbers[slot]].kernel
-
-    def _drop(self, number: int, why: str) -> None:
-        self.members[number] = replace(self.members[number].let_go(), scale=0.0, dropped=why)
-
-    def _fill(self, tasks: list[_Task], start: int, stop: int) -> None:
-        if not hasattr(self._local, "scratch"):
-            self._local.scratch = Scratch()
-        for group, slots in tasks[start:stop]:
-            gram = Gram(group.rows, self._local.scratch, shared=len(slots) > 1)
-            for slot in slots:
-                half = self._room(gram, slot, group.places)
-                self._fill_slot(gram, half, slot, group.places)
-
-    def _room(self, gram: Gram, slot: int, places: NDArray[np.intp] | None) -> Array:
-        """Room for a lower triangle: in the kernel's own slot if it fits there, else apart."""
-        if places is None and self.K.dtype == np.float64:
-            return triangle.room(self.K[slot])
-        return gram.scratch("kernel")
-
-    def _fill_slot(
-        self, gram: Gram, half: Array, slot: int, places: NDArray[np.intp] | None
-    ) -> None:
-        """Compute one kernel into its slot, with ``half`` as room for its lower triangle."""
-        number = self.numbers[slot]
-        member = self.members[number]
-        member.fill(gram, half)
-        center, scaling = RULES[self.rule]
-        rule = center or places is not None, scaling
-        rows = gram.a
-        normalizer = learn_normalizer(rule, half, len(rows), member.name, rows.weights)
-        if isinstance(normalizer, str):
-            self._drop(number, normalizer)
-            return
-        if places is None:
-            normalizer.train(half, self.K[slot])
-        else:
-            self._spread(normalizer, half, slot, places)
-        self.duplicates.see(slot)
-        self.members[number] = member.fitted(normalizer)
-
-    def _spread(
-        self, normalizer: Normalizer, half: Array, slot: int, places: NDArray[np.intp]
-    ) -> None:
-        """Write a kernel of the rows ``places``; all other entries are zero."""
-        some = np.empty((len(places), len(places)), self.K.dtype)
-        normalizer.train(half, some)
-        self.K[slot] = 0.0
-        self.K[slot][np.ix_(places, places)] = some
-
-
-_Task = tuple[Group, range]  # kernels and rows, and the slots of these kernels
+    if len(parts) == 1:
+        return tuple(members), *parts[0]
+    kept = np.concatenate([numbers for numbers, _ in parts])
+    order = np.argsort(kept)
+    places = np.split(np.argsort(order), [len(parts[0][0])])
+    return tuple(members), kept[order], MixedStack([stack for _, stack in parts], places)

@@ -15,7 +15,7 @@ from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave.banks import crossing
 from kernelweave.banks.member import Member
-from kernelweave.stacks.dense import KernelStack
+from kernelweave.stacks.protocol import Stack
 from kernelweave.views import weighted
 from kernelweave.views.rows import Scratch
 from kernelweave.views.table import Table
@@ -37,7 +37,7 @@ class FittedBank:
     members: tuple[Member, ...]
     table: Table
     kept: NDArray[np.intp]  # numbers of the kernels in the training stack, in its order
-    _stack: KernelStack | None = None
+    _stack: Stack | None = None
     _columns: NDArray[np.intp] | None = None  # rows of ``table`` to return, if centered
     weights: Array | None = None  # how often each training row counts; None for once
 
@@ -81,7 +81,7 @@ class FittedBank:
         return np.array([member.scale for member in self.members])
 
     @property
-    def stack(self) -> KernelStack:
+    def stack(self) -> Stack:
         """The kept kernels on the training rows; fitted models, copies and pickles have none."""
         if self._stack is None:
             raise ValueError(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from kernelweave._core.checks import some
 from kernelweave._core.types import Array
-from kernelweave.banks.build import Group
-from kernelweave.banks.member import Member
+from kernelweave.banks.member import Group, Member
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.precomputed import check_same_rows
 from kernelweave.views.columns import View

@@ -11,7 +11,7 @@ from kernelweave._core.types import Array
 from kernelweave.banks.normalize import Normalizer
 from kernelweave.kernels.base import Kernel
 from kernelweave.views.columns import View
-from kernelweave.views.rows import Gram, Pair
+from kernelweave.views.rows import Gram, Pair, Rows
 
 
 @dataclass(frozen=True)
@@ -78,3 +78,17 @@ class Member:
     def let_go(self) -> Member:
         """Only its name and scale: it can no longer be evaluated."""
         return replace(self, kernel=None, normalizer=None)
+
+
+@dataclass(frozen=True)
+class Group:
+    """The kernels on one view, and the training rows that have it; ``places``: None for all."""
+
+    rows: Rows
+    members: list[Member]
+    places: NDArray[np.intp] | None = None
+
+
+def drop(members: list[Member], number: int, why: str) -> None:
+    """Leave one kernel out of the list, and say why."""
+    members[number] = replace(members[number].let_go(), scale=0.0, dropped=why)

@@ -10,8 +10,8 @@ import numpy as np
 from kernelweave._core.checks import shown
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
-from kernelweave.banks.build import Group
 from kernelweave.banks.fitting import Request, fit_view
+from kernelweave.banks.member import Group
 from kernelweave.kernels.categorical import Hamming
 from kernelweave.views.columns import View
 from kernelweave.views.table import Table

@@ -48,6 +48,12 @@ def check_rule(normalize: Any) -> str | None:
     return normalize
 
 
+def rule_of(normalize: str | None, places: NDArray[np.intp] | None) -> tuple[bool, str | None]:
+    """Whether to center, and the scaling; a view that only the rows ``places`` have is centered."""
+    center, scaling = RULES[normalize]
+    return center or places is not None, scaling
+
+
 @dataclass(frozen=True)
 class Normalizer:
     """The normalization of one kernel, learned on its training matrix.

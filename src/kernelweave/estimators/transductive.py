@@ -196,5 +196,5 @@ class TransductiveMKLClassifier(MKLClassifier):
         """The decision value of a new row, from a fit that includes it."""
         signs = np.append(self._signs, 0.0)
         bank, solution = self._learn(self._rows.join(row), signs, self.solution_)
-        last = bank.stack.rows(solution.weights, [len(self._rows)])[0]
+        last = bank.stack.combined(solution.weights).rows([len(self._rows)])[0]
         return float(last @ solution.coef + solution.bias)
