@@ -134,7 +134,7 @@ class _Run:
                 return "max_iter"
             gap = incumbent.gap
             least, since = (gap, 0) if gap < 0.99 * least else (least, since + 1)
-            last = gap <= _LAST_DIGITS and step.stationarity <= self.tol
+            last = max(gap, step.stationarity) <= _LAST_DIGITS
             if since >= (_LAST_PATIENCE if last else learner.patience):
                 return "stopped"
         return "stopped"
