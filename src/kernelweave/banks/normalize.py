@@ -11,8 +11,9 @@
 ``None``             K unchanged
 ==================== ====================================================================
 
-With weights, training row i counts w_i times: n is Σ w_i, tr K is Σ w_i k(x_i, x_i), and so on. Rows
-that lack the view do not count, and a view that some training rows lack is centered under every rule.
+With weights, training row i counts w_i times: n is Σ w_i, tr K is Σ w_i k(x_i, x_i), and so on.
+Rows that lack the view do not count, and a view that some training rows lack is centered under
+every rule.
 """
 
 from __future__ import annotations
