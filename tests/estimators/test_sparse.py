@@ -20,6 +20,7 @@ from kernelweave import (
     Laplacian,
     Linear,
     MKLClassifier,
+    MKLClassifierCV,
     Polynomial,
     TransductiveMKLClassifier,
 )
@@ -74,6 +75,20 @@ def test_the_rows_stay_sparse_in_model_and_pickle():
         assert np.array_equal(model.decision_function(NEW.asformat(form)),
                               model.decision_function(NEW))  # fmt: skip
     assert np.array_equal(model.predict(NEW.toarray()), model.predict(NEW))
+
+
+def test_weighted_rows_count_as_in_the_dense_table():
+    weights = rng.integers(1, 4, len(Y)).astype(float)
+    bank = KernelBank(KERNELS[:4], normalize="center+trace")
+    thin, thick = (bank.fit(rows, sample_weight=weights) for rows in (X, X.toarray()))
+    np.testing.assert_allclose(thin.cross_stack(NEW), thick.cross_stack(NEW.toarray()), atol=1e-12)
+
+
+def test_c_is_chosen_on_sparse_rows_as_on_dense_ones():
+    thin = MKLClassifierCV(KernelBank(KERNELS[:3]), cv=3).fit(X, Y)
+    thick = MKLClassifierCV(KernelBank(KERNELS[:3]), cv=3).fit(X.toarray(), Y)
+    assert thin.C_ == thick.C_
+    assert np.array_equal(thin.predict(NEW), thick.predict(NEW.toarray()))
 
 
 def test_rows_without_numbers():
