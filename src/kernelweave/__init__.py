@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kernelweave.certificate import duality_gap as duality_gap
     from kernelweave.estimators.classifier import MKLClassifier as MKLClassifier
     from kernelweave.estimators.cross_validated import MKLClassifierCV as MKLClassifierCV
+    from kernelweave.estimators.one_class import MKLOneClass as MKLOneClass
+    from kernelweave.estimators.regressor import MKLRegressor as MKLRegressor
     from kernelweave.estimators.transductive import (
         TransductiveMKLClassifier as TransductiveMKLClassifier,
     )
@@ -60,6 +62,8 @@ _HOME = {
     "Linear": "kernels.numeric",
     "MKLClassifier": "estimators.classifier",
     "MKLClassifierCV": "estimators.cross_validated",
+    "MKLOneClass": "estimators.one_class",
+    "MKLRegressor": "estimators.regressor",
     "Polynomial": "kernels.numeric",
     "Precomputed": "kernels.precomputed",
     "SmithWaterman": "kernels.sequences",

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 import kernelweave
 from kernelweave import MKLClassifier, TransductiveMKLClassifier
-from kernelweave.estimators import classifier
+from kernelweave.estimators import _base
 
 rng = np.random.default_rng(3)
 X = rng.normal(size=(30, 3))
@@ -40,7 +40,7 @@ def test_the_same_version_is_silent(model):
 
 def test_another_version_is_told(model, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(classifier, "__version__", "0.0.7")
+        patch.setattr(_base, "__version__", "0.0.7")
         old = pickle.dumps(model)
     name = type(model).__name__
     told = rf"{name} was saved by kernelweave 0\.0\.7.*this is kernelweave 0\.1.*[Ff]it it again"

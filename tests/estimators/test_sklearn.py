@@ -9,16 +9,12 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import get_tags
-from sklearn.utils.estimator_checks import check_estimator
 
-from kernelweave import Gaussian, KernelBank, Laplacian, Linear, MKLClassifier, Precomputed
+from kernelweave import Gaussian, KernelBank, Linear, MKLClassifier, Precomputed
 from kernelweave.learners import NAMES, make_learner
 from kernelweave.learners.simple import Simple
 
@@ -28,39 +24,6 @@ Y = np.where(X[:, 0] - X[:, 1] + 0.3 * rng.normal(size=60) > 0, "up", "down")
 
 
 INDUCTIVE = [name for name in NAMES if not make_learner(name).signed]
-
-
-def cosine(A, B):
-    norms = np.outer(np.linalg.norm(A, axis=1), np.linalg.norm(B, axis=1))
-    return A @ B.T / np.where(norms > 0, norms, 1.0)
-
-
-@pytest.mark.parametrize(
-    "params",
-    [
-        *({"learner": name} for name in INDUCTIVE),
-        {"loss": "squared_hinge", "C": 10.0, "n_jobs": 2},
-        {"kernels": KernelBank([Linear(), Laplacian()], "all+each", "center+trace")},
-        {"kernels": [Gaussian(), "rbf", cosine], "learner": Simple(finish=False)},
-    ],
-    ids=lambda params: " ".join(params) + str(params.get("learner", "")),
-)
-def test_check_estimator(params):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # small gaps are not what these data sets are for
-        results = check_estimator(MKLClassifier(**params))
-    skipped = {result["check_name"] for result in results if result["status"] != "passed"}
-    assert skipped <= {"check_array_api_input"}
-
-
-def test_tags_are_truthful():
-    tags = get_tags(MKLClassifier())
-    assert tags.estimator_type == "classifier"
-    assert tags.target_tags.required
-    assert not tags.classifier_tags.multi_class
-    assert not tags.classifier_tags.poor_score
-    assert tags.input_tags.sparse and not tags.input_tags.pairwise
-    assert get_tags(MKLClassifier([cosine])).input_tags.string
 
 
 def test_clone_keeps_parameters_and_nothing_learnt():
@@ -163,10 +126,3 @@ def test_precomputed_matrices_are_not_copied():
         assert np.shares_memory(model.kernels.kernels[0].K, K)
     with pytest.raises(ValueError, match="below 60, the size of the matrix; found 60"):
         done["estimator"][0].predict([[60]])
-
-
-def test_more_classes_and_probabilities_through_scikit_learn():
-    y = np.digitize(X[:, 0], [-0.5, 0.5])
-    assert OneVsRestClassifier(MKLClassifier()).fit(X, y).score(X, y) > 0.8
-    calibrated = CalibratedClassifierCV(MKLClassifier(), cv=3).fit(X, Y)
-    assert calibrated.predict_proba(X).shape == (60, 2)

@@ -286,7 +286,11 @@ def test_bad_labels_and_parameters(cancer):
         ({}, np.full(len(y), -1), "y holds no label: all of it is -1"),
         ({}, np.where(y == 0, -1, y) + (y == 1), "only one class"),
         ({}, y[:-1], "inconsistent numbers of samples"),
-        ({"induction": "guess"}, y, "induction must be 'weights' or 'per_point', found 'guess'"),
+        (
+            {"induction": "guess"},
+            y,
+            r"induction must be one of \['weights', 'per_point'\], found 'guess'",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             TransductiveMKLClassifier(**params).fit(X, target)

@@ -1,4 +1,4 @@
-"""Reads labels: two classes of any type become −1 and +1; marked rows have no label."""
+"""Reads labels of any type: classes by number; marked rows have no label."""
 
 from __future__ import annotations
 
@@ -10,18 +10,11 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import assert_all_finite, column_or_1d
 
 from kernelweave._core.checks import refuse_masked, shown, some
-from kernelweave._core.types import Array
-
-_ONE_VS_REST = (
-    "OneVsRestClassifier and OneVsOneClassifier in sklearn.multiclass turn it into binary problems."
-)
+from kernelweave._core.types import Array, Places
 
 
-def two_classes(y: Any, advice: str = _ONE_VS_REST) -> tuple[NDArray[Any], Array]:
-    """The two classes in ``y``, sorted, and −1 or +1 for each label.
-
-    ``advice`` ends the error message if there are more classes.
-    """
+def check_classes(y: Any) -> NDArray[Any]:
+    """Labels of classes as an array, of one type, none missing."""
     refuse_masked("y", y, "leave rows without a label out of X and y.")
     y = column_or_1d(y, warn=True)
     if missing := [row for row, label in enumerate(y) if _is_nothing(label)]:
@@ -32,20 +25,41 @@ def two_classes(y: Any, advice: str = _ONE_VS_REST) -> tuple[NDArray[Any], Array
         )
     assert_all_finite(y, input_name="y")
     try:
-        classes, numbers = np.unique(y, return_inverse=True)
+        np.unique(y)
     except TypeError:
         found = sorted({type(label).__name__ for label in y})
         raise TypeError(f"y must hold labels of one type, found {', '.join(found)}.") from None
-    check_classification_targets(y)
-    kind = type_of_target(y, input_name="y", raise_unknown=True)
-    if kind != "binary":
+    if type_of_target(y, input_name="y", raise_unknown=True) == "continuous":
         raise ValueError(
-            f"Only binary classification is supported. The type of the target is {kind}: "
-            f"y contains {len(classes)} classes. {advice}"
+            f"Unknown label type: continuous. y holds numbers with fractions, such as {y[0]:g}: to "
+            "predict numbers, use MKLRegressor; for classes, give whole numbers or names."
         )
+    check_classification_targets(y)
+    return y
+
+
+def several_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], Places]:
+    """The classes, sorted, and the number of the class of each label."""
+    classes, numbers = np.unique(labels, return_inverse=True)
     if len(classes) == 1:
         raise ValueError(
-            f"y contains only one class, {classes.tolist()[0]!r}; a classifier needs two."
+            f"y contains only one class, {classes.tolist()[0]!r}; a classifier needs two (rows of "
+            "sample_weight 0 do not count). To learn what rows of one class have in common, use "
+            "MKLOneClass."
+        )
+    return classes, numbers
+
+
+def two_classes(y: Any, advice: str) -> tuple[NDArray[Any], Array]:
+    """The two classes in ``y``, sorted, and −1 or +1 for each label.
+
+    ``advice`` ends the error message if there are more classes.
+    """
+    classes, numbers = several_classes(check_classes(y))
+    if len(classes) > 2:
+        raise ValueError(
+            "Only binary classification is supported. The type of the target is multiclass: "
+            f"y contains {len(classes)} classes. {advice}"
         )
     return classes, np.where(numbers == 1, 1.0, -1.0)
 

@@ -1,55 +1,57 @@
-"""Multiple kernel learning as scikit-learn estimators.
-
-A bank computes kernels from X, ``learn`` weights them, and the estimator keeps what prediction
-needs: the kernels with a weight and the support rows.
-"""
+"""Classification: two classes are one machine, more classes a sum of machines."""
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Mapping
-from copy import copy
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import ClassifierMixin
 
-from kernelweave import __version__
-from kernelweave._core.checks import shown, some
 from kernelweave._core.types import Array
-from kernelweave._core.warnings import warn
-from kernelweave.banks.fitted import FittedBank
-from kernelweave.estimators._banks import as_bank, takes_sparse, takes_strings
-from kernelweave.estimators._labels import two_classes
+from kernelweave.estimators._base import MKLEstimator
+from kernelweave.estimators._labels import check_classes, several_classes
+from kernelweave.estimators._multiclass import (
+    FORMS,
+    class_factors,
+    class_scores,
+    machine_labels,
+)
+from kernelweave.estimators._parameters import (
+    check_choice,
+    check_one_C,
+    check_shared,
+    learnt_C,
+    warn_of_learnt_C,
+)
 from kernelweave.learners import make_learner
 from kernelweave.learners.base import Learner
-from kernelweave.learning import check_options
 from kernelweave.problems.groups import GroupNorm
-from kernelweave.problems.problem import Formulation, make_formulation
-from kernelweave.progress import Progress
-from kernelweave.solution import Solution
-from kernelweave.solving import solve
-from kernelweave.views.table import Table
+from kernelweave.problems.problem import make_formulation
+
+LOSSES = ("hinge", "squared_hinge")
 
 
-class MKLClassifier(ClassifierMixin, BaseEstimator):
+class MKLClassifier(ClassifierMixin, MKLEstimator):
     """Support vector classifier on a learned combination of kernels.
 
     The decision function is f(x) = Σ_m d_m Σ_i k_m(x, x_i) coef_i + b. The kernel weights d_m ≥ 0,
     Σ_m d_m = 1 (or another norm), and the machine are learned together; the duality gap certifies
-    how close both are to the optimum. Binary classification only.
+    how close both are to the optimum.
+
+    More than two classes are several such machines, one per class or per pair of classes. They
+    share the kernel weights, which minimize the sum of their objectives: one set of weights to
+    read, and one certificate for all.
 
     Parameters
     ----------
-    kernels : KernelBank, kernel or list of kernels, default=None
+    kernels : KernelBank, kernel, list of kernels or "precomputed", default=None
         The kernels to weight. None: the default bank, on all columns, without any need to scale X
         (see ``kernelweave.banks.default``). A kernel or a list of items means
-        ``KernelBank(kernels)``. The kernels determine which values X may hold.
+        ``KernelBank(kernels)``. The kernels determine which values X may hold. "precomputed": X
+        is a list of kernel matrices, or an array (m, n, n), and in ``predict`` their counterparts
+        (m, n_new, n); ``KernelBank("precomputed", normalize=…)`` chooses their normalization.
+        Cross-validation needs the other way to give matrices, ``Precomputed``.
     C : float or "learn", default=1.0
         Cost of a slack, which is how far a row falls short of its side of the margin; ``inf``
         allows none, the hard margin. With the bank's default normalization, C has the same scale
@@ -82,12 +84,22 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
     max_time : float, default=None
         Seconds that ``fit`` may take, kernels included. It then ends with the best solution so far
         and its certificate; ``solution_.status`` is "max_time", and a warning says so.
+    multi_class : {"ovr", "ovo"}, default="ovr"
+        With more than two classes: one machine per class, against all other rows, or one per pair
+        of classes, on their rows alone.
+    shared_weights : bool, default=True
+        Whether the machines share one set of kernel weights, or each learns its own. Kernels are
+        computed once either way.
+    class_weight : None, "balanced" or dict, default=None
+        Factors on C by class, for a row of that class: {class: factor}, 1 for classes left out.
+        "balanced": n / (n_classes · rows of the class), so that all classes cost the same.
 
     Attributes
     ----------
     weights_ : ndarray (n_kernels,)
-        Learned weight of every kernel of the bank; 0 for dropped kernels.
-    raw_weights_ : ndarray (n_kernels,)
+        Learned weight of every kernel of the bank; 0 for dropped kernels. With
+        ``shared_weights=False`` and more than two classes: (n_machines, n_kernels).
+    raw_weights_ : ndarray, shaped as ``weights_``
         The weights for the kernels before normalization (but after centering). NaN under
         ``normalize="sphere"``, where no single factor relates the two.
     kernel_names_ : ndarray (n_kernels,) of str
@@ -96,35 +108,37 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         The kernels with a weight, against the support rows; ``bank_.dropped`` says which kernels
         were dropped and why, ``bank_.views`` names the view of every kernel.
     support_ : ndarray (n_SV,)
-        Numbers of the support rows in X.
-    dual_coef_ : ndarray (1, n_SV)
-        Coefficients of the support rows.
-    intercept_ : ndarray (1,)
-        The bias b.
+        Numbers of the support rows in X, of any machine, in ascending order.
+    dual_coef_ : ndarray (n_machines, n_SV)
+        Coefficients of the support rows. Two classes are one machine. More classes are one
+        machine per class, or under "ovo" one per pair of classes, in the order (0, 1), (0, 2), …
+    intercept_ : ndarray (n_machines,)
+        The bias b of each machine.
     duality_gap_ : float
         |primal − dual| / max(|primal|, |dual|): no weights and no machine lower the objective by
         more than this share; under ``learner="uniform"``, ``"alignment"``, ``"alignf"`` and
-        ``"easy"``, no machine with their weights.
+        ``"easy"``, no machine with their weights. Machines are judged together: primal and dual are sums over them.
     objective_ : float
-        The primal value.
+        The primal value, summed over machines.
     C_ : float
         C as given or as learned; infinite if the identity got no weight, because the kernels
-        separate the training rows without slack.
+        separate the training rows without slack. If machines learned their own: one per machine.
     n_iter_ : int
         Iterations of the learner.
     n_svm_solves_ : int
         Number of support vector machines solved.
     history_ : dict of ndarray
         By iteration: "weights" (for every kernel of the bank), "objective", "gap", "seconds",
-        "n_svm_solves".
+        "n_svm_solves". If machines learned their own weights: a tuple with one dict per machine.
     radius_ : float
         Under the learners ``radius`` and ``radius_bound``: the radius of the smallest ball around
         the training rows in the feature space of the learned kernel, Σ_m ``weights_``_m k_m; under
         ``RadiusBound(ridge_in_ball=True)``, of that kernel plus its ridge.
     solution_ : Solution
-        The result of ``kernelweave.learn``, for the kernels ``bank_.kept`` and all training rows.
-    classes_ : ndarray (2,)
-        Class labels; a positive decision value means the second class.
+        The result of ``kernelweave.learn``, for the kernels ``bank_.kept`` and all training rows
+        of positive weight. If machines learned their own weights: a tuple with one per machine.
+    classes_ : ndarray (n_classes,)
+        Class labels, sorted.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray (n_features_in_,)
@@ -137,6 +151,15 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
     only. Two kinds of kernels need more to predict: ``Precomputed`` keeps its matrix, and centered
     kernels keep all training rows.
 
+    There is no ``predict_proba``: decision values are no probabilities, and making them some takes
+    rows that the machine was not fitted on. scikit-learn does it by cross-validation and keeps one
+    model, fitted on all rows, with
+    ``CalibratedClassifierCV(MKLClassifier(), ensemble=False).fit(X, y).predict_proba(X_new)``.
+
+    Rows of ``sample_weight`` 0 are left out before anything is learned. Whole weights are the same
+    as repeated rows: in the costs C·w, and in what kernels learn from the rows (widths, means,
+    traces). ``class_weight`` changes the costs alone.
+
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
@@ -145,16 +168,18 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
     >>> model = MKLClassifier().fit(X[:400], y[:400])
     >>> bool(model.score(X[400:], y[400:]) > 0.9 and model.duality_gap_ <= 1e-3)
     True
+
+    Three classes, one set of kernel weights:
+
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = MKLClassifier().fit(X[::2], y[::2])
+    >>> model.weights_.shape, model.decision_function(X[1::2]).shape
+    ((5,), (89, 3))
     """
 
-    bank_: FittedBank
-    solution_: Solution
-    weights_: Array
-    dual_coef_: Array
-    intercept_: Array
     classes_: NDArray[Any]
-
-    _transductive = False  # whether signed weights are allowed
+    C_: float | Array
 
     def __init__(
         self,
@@ -169,212 +194,115 @@ class MKLClassifier(ClassifierMixin, BaseEstimator):
         random_state: Any = None,
         verbose: int = 0,
         max_time: float | None = None,
+        multi_class: str = "ovr",
+        shared_weights: bool = True,
+        class_weight: Any = None,
     ) -> None:
-        self.kernels = kernels
+        super().__init__(
+            kernels,
+            learner,
+            weight_norm,
+            tol,
+            max_iter,
+            n_jobs,
+            random_state,
+            verbose,
+            max_time,
+        )
         self.C = C
-        self.learner = learner
         self.loss = loss
-        self.weight_norm = weight_norm
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.max_time = max_time
+        self.multi_class = multi_class
+        self.shared_weights = shared_weights
+        self.class_weight = class_weight
 
-    def fit(self, X: Any, y: ArrayLike) -> MKLClassifier:
-        """Learn kernel weights and machine.
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn kernel weights and machines.
 
         Parameters
         ----------
         X : array, list of rows, data frame or sparse matrix (n, n_features)
-            Columns that the kernels read.
+            Columns that the kernels read; kernel matrices if ``kernels="precomputed"``.
         y : array-like (n,)
-            Labels, of any type, of two classes.
+            Labels, of any type.
+        sample_weight : array-like (n,), optional
+            How often each row counts, ≥ 0; 1 for all by default.
 
         Returns
         -------
         self
         """
-        fresh = copy(self)  # if anything fails, an earlier fit stays intact
-        fresh._fit(X, y)
-        self.__dict__ = fresh.__dict__
-        return self
+        return self._fit_anew(X, y, sample_weight)
 
-    def _fit(self, X: Any, y: ArrayLike) -> None:
+    def _fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
         self._check_columns(X, y)
-        self.classes_, signs = two_classes(y)
-        self._keep(*self._learn(X, signs))
-
-    def _learn(
-        self, X: Any, signs: Array, start: Solution | None = None
-    ) -> tuple[FittedBank, Solution]:
-        """Kernels and solution for labels −1 and +1, with 0 for rows without a label.
-
-        Starts from the weights of ``start``, a solution for nearly the same rows.
-        """
-        n = len(Table.read(X))
-        if n != len(signs):
-            raise ValueError(
-                "Found input variables with inconsistent numbers of samples: "
-                f"X has {n} rows, but y has {len(signs)} labels."
+        labels = check_classes(y)
+        training = self._training(X, len(labels), sample_weight)
+        classes, numbers = several_classes(labels[training.places])
+        self._check_forms()
+        learner = self._make_learner(self.C, self.loss, training.weights)
+        self._check_number(len(classes), learner)
+        targets = machine_labels(numbers, len(classes), self.multi_class)
+        factors = class_factors(self.class_weight, classes, numbers, training.weights)
+        formulations = tuple(
+            make_formulation(
+                part,
+                self.C if factors is None else self.C * factors,
+                self.loss,
+                self.weight_norm,
+                sample_weight=training.weights,
             )
-        learner, formulation = self._check_parameters(signs)
-        began = time.perf_counter()
-        bank = as_bank(self.kernels).fit(X, n_jobs=self.n_jobs)
-        if self.verbose:
-            seconds = time.perf_counter() - began
-            sys.stderr.write(f"[kernelweave] {bank.m_all} kernels on {n} rows, {seconds:.1f} s\n")
-        stack = bank.stack if self.n_jobs is None else bank.stack.threaded(self.n_jobs)
-        problem = formulation.on_bank(bank.views, bank.kept).on(stack)
-        first = start.weights if start and start.weights.size == stack.m else None
-        progress = Progress(problem, self.verbose, began, self.max_time)
-        solution = solve(problem, learner, self.tol, first, self.max_iter, progress)
-        if not solution.weights.any():
-            warn(
-                "No kernel has a weight: C='learn' gave all of it to the identity. No kernel helps "
-                "to tell the classes apart, and all rows are predicted as one class. Try other "
-                "kernels or columns, or set C yourself.",
-            )
-        elif self.C == "learn" and np.isinf(solution.C):
-            warn(
-                "C='learn' gave the identity no weight: C_ is infinite, a hard margin. The kernels "
-                "separate the training rows perfectly, which may be overfitting; consider choosing "
-                "C by cross-validation.",
-            )
-        return bank, solution
-
-    def _check_parameters(self, signs: Array) -> tuple[Learner, Formulation]:
-        """Validate before kernels are computed; returns learner and problem without kernels."""
-        if np.ndim(self.C):
-            raise ValueError(f"C must be one number, found {shown(np.asarray(self.C))}")
-        if self.C != "learn" and np.asarray(self.C).dtype.kind not in "iuf":
-            raise TypeError(f"C must be a positive number or 'learn', found {self.C!r}")
-        check_random_state(self.random_state)
-        learner = check_options(
-            self.learner, self.C, self.weight_norm, self.tol, self.max_iter, self.max_time
+            for part in ([targets] if self.shared_weights else np.atleast_2d(targets.T))
         )
-        if learner.signed and not self._transductive:
+        learnt = self._learn(training, learner, formulations)
+        warn_of_learnt_C(self.C, learnt.solutions)
+        self.classes_ = classes
+        self._keep(learnt)
+        self.C_ = learnt_C(self.C, learnt.solutions)
+
+    def _check_forms(self) -> None:
+        check_one_C(self.C)
+        check_choice("loss", self.loss, LOSSES)
+        check_choice("multi_class", self.multi_class, FORMS)
+        check_shared(self.shared_weights)
+
+        if self.class_weight is not None and isinstance(self.C, str):
             raise ValueError(
-                f"{learner!r} learns signed weights: their kernel is positive semidefinite on the "
-                "rows given to fit, but maybe not with new rows. Use another learner, or "
-                "TransductiveMKLClassifier with the rows to predict among those given to fit."
+                "class_weight multiplies C, which C='learn' learns: give C as a number"
             )
-        formulation = make_formulation(
-            signs, self.C, self.loss, self.weight_norm, signed=learner.signed
-        )
-        return learner, formulation
 
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters.
-
-        Nested names such as ``kernels__normalize`` first turn ``kernels`` into a bank; names such
-        as ``learner__small`` first turn the name of a learner into an object.
-        """
-        kernels = params.get("kernels", self.kernels)
-        nested = {name.split("__")[1] for name in params if name.startswith("kernels__")}
-        own = kernels.get_params() if hasattr(kernels, "get_params") else {}
-        if not nested <= own.keys():
-            params["kernels"] = as_bank(kernels)
-        learner = params.get("learner", self.learner)
-        if isinstance(learner, str) and any(name.startswith("learner__") for name in params):
-            params["learner"] = make_learner(learner)
-        return super().set_params(**params)
-
-    def _keep(self, bank: FittedBank, solution: Solution) -> None:
-        """Keep what prediction and reports need, without the kernel matrices."""
-        self.solution_ = replace(solution, problem=None)  # ``problem`` holds all kernel matrices
-        self.n_features_in_ = bank.n_features
-        self.weights_ = bank.spread(solution.weights)
-        self.raw_weights_ = self.weights_ * bank.scales
-        self.kernel_names_ = np.array(bank.names)
-        self.support_ = np.flatnonzero(solution.coef)
-        self.dual_coef_ = solution.coef[None, self.support_]
-        self.intercept_ = np.array([solution.bias])
-        self.duality_gap_ = solution.gap
-        self.objective_ = solution.objective
-        self.C_ = float(solution.C)
-        self.n_iter_ = solution.n_iter
-        self.n_svm_solves_ = solution.n_svm_solves
-        if "radius" in solution.extras:
-            self.radius_ = solution.extras["radius"]
-        elif hasattr(self, "radius_"):  # from an earlier fit with another learner
-            del self.radius_
-        spread = [bank.spread(weights) for weights in solution.history["weights"]]
-        self.history_ = {**solution.history, "weights": np.array(spread)}
-        active = np.flatnonzero(self.weights_)
-        self.bank_ = bank.compact(active, self.support_)
-        self._training_bank = bank.compact(active)  # for combined_kernel; not pickled
+    def _check_number(self, n_classes: int, learner: Learner) -> None:
+        """Raise ValueError if there are more machines than the learner can weight together."""
+        if n_classes > 2 and self.shared_weights and not learner.sums:
+            raise ValueError(
+                f"Only binary classification is supported by {learner!r} with shared_weights=True. "
+                f"The type of the target is multiclass: y contains {n_classes} classes. Set "
+                "shared_weights=False, or use learner='newton', 'simple', 'silp' or 'uniform'."
+            )
 
     def decision_function(self, X: Any) -> Array:
-        """f(x) for every row of X, shape (n_new,); positive for ``classes_[1]``."""
-        table = self._read(X)
-        values = self.bank_.decision(table, self.weights_, self.dual_coef_[0])
-        return values + self.intercept_[0]
+        """How far each row of X is on the side of a class.
+
+        Two classes: f(x), shape (n_new,), positive for ``classes_[1]``. More classes: a score per
+        class, (n_new, n_classes); under "ovr" f(x) of its machine, under "ovo" the number of pairs
+        that the class wins, with ties broken by margins.
+        """
+        values = self._values(X)
+        if len(self.classes_) == 2:
+            return values[:, 0]
+        return class_scores(values, len(self.classes_), self.multi_class)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of every row of X, shape (n_new,)."""
-        return self._classes(self.decision_function(X))
-
-    def _classes(self, values: Array) -> NDArray[Any]:
-        """The class of each decision value."""
-        return self.classes_[(values > 0.0).astype(int)]
-
-    def combined_kernel(self, X: Any) -> Array:
-        """The learned kernel Σ_m d_m k_m(x, x_i) against all training rows, (n_new, n_train).
-
-        Not available after unpickling: a pickle holds only the support rows.
-        """
-        check_is_fitted(self)
-        if not hasattr(self, "_training_bank"):
-            raise ValueError(
-                "combined_kernel needs the kernels on all training rows, which pickles and copies "
-                "of a fitted model leave out; bank_.cross(X, weights_) is the kernel against the "
-                "support rows."
-            )
-        return self._training_bank.cross(self._read(X), self.weights_)
-
-    def _read(self, X: Any) -> Table:
-        """New rows, checked by the bank."""
-        check_is_fitted(self)
-        self._check_columns(X)
-        return self.bank_.read(X)
-
-    def _check_columns(self, X: Any, *y: Any) -> None:
-        """Check the number and names of columns and the presence of y; the bank checks the rest."""
-        if isinstance(X, Mapping):
-            raise TypeError(
-                f"X must be one table, found {type(X).__name__} with {some(map(repr, X))}. Join "
-                "tables of the same rows, pandas.concat(frames, axis=1), and name the columns of "
-                "each view in KernelBank(views={name: columns})."
-            )
-        if getattr(X, "ndim", 2) == 2:
-            validate_data(self, X, *y, reset=bool(y), skip_check_array=True)
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = {**super().__getstate__(), "_kernelweave_version": __version__}
-        state.pop("_training_bank", None)
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        state = dict(state)
-        version = state.pop("_kernelweave_version", None)
-        if version != __version__:
-            saved = f"kernelweave {version}" if version else "an unknown version of kernelweave"
-            warn(
-                f"This {type(self).__name__} was saved by {saved}, but this is kernelweave "
-                f"{__version__}: it may fail or predict otherwise. Fit it again, or load it with "
-                "the version that saved it.",
-            )
-        super().__setstate__(state)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "bank_")
+        """The class of every row of X, shape (n_new,): that of the largest score."""
+        scores = self.decision_function(X)
+        best = (scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[best]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.input_tags.string = takes_strings(self.kernels)
-        tags.input_tags.allow_nan = as_bank(self.kernels).allows_gaps()
-        tags.input_tags.sparse = takes_sparse(self.kernels)
+        try:
+            tags.classifier_tags.multi_class = (
+                not self.shared_weights or make_learner(self.learner).sums
+            )
+        except (TypeError, ValueError):  # no learner, which fit will report
+            pass
         return tags

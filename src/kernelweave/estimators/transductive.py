@@ -8,23 +8,33 @@ Normalization, trace and semidefiniteness refer to all rows; the machine uses th
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
 from sklearn.utils import _safe_indexing, check_consistent_length
 
-from kernelweave._core.checks import shown
 from kernelweave._core.types import Array
+from kernelweave.estimators._banks import as_bank
+from kernelweave.estimators._base import MKLEstimator
 from kernelweave.estimators._labels import classes_of_known, labeled_rows, read_labels
-from kernelweave.estimators.classifier import MKLClassifier
+from kernelweave.estimators._parameters import (
+    check_choice,
+    check_one_C,
+    learnt_C,
+    warn_of_learnt_C,
+)
+from kernelweave.estimators._training import Learnt, Training
+from kernelweave.estimators.classifier import LOSSES
 from kernelweave.learners.base import Learner
+from kernelweave.problems.problem import make_formulation
 from kernelweave.views.table import Table
 
 _INDUCTION = ("weights", "per_point")
 
 
-class TransductiveMKLClassifier(MKLClassifier):
+class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
     """Complete a partly labeled data set with a learned combination of kernels.
 
     ``fit`` takes the rows to predict together with the labeled ones; y marks them as unlabeled, as
@@ -55,8 +65,9 @@ class TransductiveMKLClassifier(MKLClassifier):
 
     Notes
     -----
-    A pickle holds all rows. For more than two classes, fit once per class against the others:
-    scikit-learn's OneVsRestClassifier would treat rows without a label as one more class.
+    A pickle holds all rows. Rows have no ``sample_weight`` here. For more than two classes, fit
+    once per class against the others: scikit-learn's OneVsRestClassifier would treat rows without
+    a label as one more class.
 
     If kernels learn no parameters from X and have unit diagonals (``normalize="sphere"``), weights
     ≥ 0 do not depend on the number of unlabeled rows, because the trace allowed grows with it
@@ -94,6 +105,7 @@ class TransductiveMKLClassifier(MKLClassifier):
     """
 
     transduction_: NDArray[Any]
+    classes_: NDArray[Any]
 
     _transductive = True
 
@@ -115,9 +127,7 @@ class TransductiveMKLClassifier(MKLClassifier):
     ) -> None:
         super().__init__(
             kernels,
-            C,
             learner,
-            loss,
             weight_norm,
             tol,
             max_iter,
@@ -126,10 +136,12 @@ class TransductiveMKLClassifier(MKLClassifier):
             verbose,
             max_time,
         )
+        self.C = C
+        self.loss = loss
         self.unlabeled = unlabeled
         self.induction = induction
 
-    def fit(self, X: Any, y: ArrayLike) -> TransductiveMKLClassifier:
+    def fit(self, X: Any, y: ArrayLike) -> Self:
         """Learn kernel weights and machine, and the labels of rows that have none.
 
         Parameters
@@ -143,29 +155,44 @@ class TransductiveMKLClassifier(MKLClassifier):
         -------
         self
         """
-        super().fit(X, y)
-        return self
+        return self._fit_anew(X, y)
 
     def _fit(self, X: Any, y: ArrayLike) -> None:
         self._check_columns(X, y)
-        if self.induction not in _INDUCTION:
+        if self._given_matrices:
             raise ValueError(
-                f"induction must be 'weights' or 'per_point', found {shown(self.induction)}"
+                "kernels='precomputed' is not for transduction, whose rows are all given to fit: "
+                "use kernels=[Precomputed(K1), …] and row numbers as X."
             )
+        check_choice("induction", self.induction, _INDUCTION)
+        check_choice("loss", self.loss, LOSSES)
         labels, known = labeled_rows(y, self.unlabeled)
         self.classes_, signs = classes_of_known(labels, known, self.unlabeled)
         everywhere = np.zeros(labels.size)
         everywhere[known] = signs
-        bank, solution = self._learn(X, everywhere)
-        self._keep(bank, solution)
-        K = bank.stack.combined(solution.weights)
-        self._rows, self._signs = bank.table, everywhere
-        self._values = K @ solution.coef + solution.bias
-        self.transduction_ = self._classes(np.where(known, everywhere, self._values))
+        check_one_C(self.C)
+        training = self._training(X, labels.size)
+        learnt = self._solved(training, everywhere)
+        warn_of_learnt_C(self.C, learnt.solutions)
+        self._keep(learnt)
+        self.C_ = learnt_C(self.C, learnt.solutions)
+        K = learnt.bank.stack.combined(learnt.weights[learnt.bank.kept])
+        self._rows, self._signs = training.table, everywhere
+        self._start = learnt.solutions[0].weights
+        self._known_values = K @ learnt.coef[0] + learnt.bias[0]
+        self.transduction_ = self._classes(np.where(known, everywhere, self._known_values))
+
+    def _solved(self, training: Training, signs: Array, start: ArrayLike | None = None) -> Learnt:
+        """Kernels and solution for labels −1 and +1, with 0 for rows without a label."""
+        learner = self._make_learner(self.C, self.loss)
+        formulation = make_formulation(
+            signs, self.C, self.loss, self.weight_norm, signed=learner.signed
+        )
+        return self._learn(training, learner, (formulation,), start)
 
     def decision_function(self, X: Any) -> Array:
         """f(x) for every row of X, shape (n_new,); positive for ``classes_[1]``."""
-        values = super().decision_function(X)  # also validates X
+        values = self._values(X)[:, 0]  # also validates X
         if self.induction == "weights" and self.weights_.min() >= 0.0:
             return values
         new = Table.read(X)
@@ -178,10 +205,18 @@ class TransductiveMKLClassifier(MKLClassifier):
                 "combination may not be a kernel on new rows: give these rows to fit as well, "
                 "without labels, or set induction='per_point'."
             )
-        values = self._values[places]
+        values = self._known_values[places]
         for row in unseen:
             values[row] = self._alone(new.take([row]))
         return values
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of every row of X, shape (n_new,)."""
+        return self._classes(self.decision_function(X))
+
+    def _classes(self, values: Array) -> NDArray[Any]:
+        """The class of each decision value."""
+        return self.classes_[(values > 0.0).astype(int)]
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy on the rows of X that have a label in y."""
@@ -195,6 +230,13 @@ class TransductiveMKLClassifier(MKLClassifier):
     def _alone(self, row: Table) -> float:
         """The decision value of a new row, from a fit that includes it."""
         signs = np.append(self._signs, 0.0)
-        bank, solution = self._learn(self._rows.join(row), signs, self.solution_)
-        last = bank.stack.combined(solution.weights).rows([len(self._rows)])[0]
-        return float(last @ solution.coef + solution.bias)
+        table = self._rows.join(row)
+        training = Training(as_bank(self.kernels), table, np.arange(len(table)), None, len(table))
+        learnt = self._solved(training, signs, self._start)
+        last = learnt.bank.stack.combined(learnt.solutions[0].weights).rows([len(self._rows)])[0]
+        return float(last @ learnt.coef[0] + learnt.bias[0])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags

@@ -1,0 +1,128 @@
+"""Kernel matrices in place of X: ``kernels="precomputed"``, as ``SVC`` has it.
+
+``fit`` takes one n × n matrix per kernel, ``predict`` one n_new × n matrix per kernel. Inside, the
+matrices are a bank on row numbers, so that normalization, centering and dropped kernels are the
+same as everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from kernelweave._core.checks import check_floats, shown
+from kernelweave._core.types import Array
+from kernelweave.banks.bank import KernelBank
+from kernelweave.banks.fitted import FittedBank
+from kernelweave.kernels.base import Kernel
+from kernelweave.kernels.precomputed import Precomputed
+from kernelweave.views.rows import Pair
+from kernelweave.views.table import Table
+
+ROW_NUMBERS = (
+    "Cross-validation and pipelines split rows, which a list of matrices does not have: there, use "
+    "kernels=[Precomputed(K1), Precomputed(K2)] with the matrices over all rows, and row numbers "
+    "as X, np.arange(n).reshape(-1, 1)."
+)
+
+
+def takes_matrices(bank: KernelBank) -> bool:
+    """Whether ``fit`` is given kernel matrices instead of rows."""
+    return isinstance(bank.kernels, str) and bank.kernels == "precomputed"
+
+
+def matrix_bank(bank: KernelBank, X: Any) -> tuple[KernelBank, Table]:
+    """A bank of the training matrices in X, and the row numbers to fit it on."""
+    if bank.normalize == "sphere":
+        raise ValueError(
+            "normalize='sphere' needs k(x, x) of the rows to predict, which kernels='precomputed' "
+            "does not give: divide each matrix by the roots of its diagonals yourself and set "
+            "normalize=None, or use Precomputed(K) with row numbers as X."
+        )
+    matrices = _matrices(X)
+    kernels = []
+    for name, K in matrices.items():
+        n_rows, n_columns = K.shape
+        if n_rows != n_columns:
+            raise ValueError(
+                f"X: {name} must be square in fit, rows to train on against themselves; found "
+                f"shape {K.shape}. {ROW_NUMBERS}"
+            )
+        try:
+            kernels.append((name, Precomputed(K)))
+        except ValueError as error:
+            error.add_note(f"The matrix was {name}.")
+            raise
+    made = KernelBank(kernels, normalize=bank.normalize, scale=None, dtype=bank.dtype)
+    return made, _numbers(len(kernels[0][1].K))
+
+
+def with_matrices(bank: FittedBank, X: Any, n: int) -> tuple[FittedBank, Table]:
+    """A fitted bank whose kernels are the matrices in X: new rows against all ``n`` of ``fit``."""
+    matrices = list(_matrices(X).values())
+    if len(matrices) != bank.m_all:
+        raise ValueError(
+            f"X must hold {bank.m_all} matrices, one per kernel as in fit; found {len(matrices)}."
+        )
+    if matrices[0].shape[1] != n:
+        raise ValueError(
+            f"X: each matrix must be (n_new, {n}), new rows against all rows given to fit; found "
+            f"{matrices[0].shape}. {ROW_NUMBERS}"
+        )
+    members = tuple(
+        replace(member, kernel=member.kernel and _Cross(K))
+        for member, K in zip(bank.members, matrices, strict=True)
+    )
+    return replace(bank, members=members), _numbers(len(matrices[0]))
+
+
+def without_matrices(bank: FittedBank) -> FittedBank:
+    """The fitted bank without its training matrices, which prediction does not need."""
+    nothing = _Cross(np.empty((0, 0)))
+    members = tuple(replace(member, kernel=member.kernel and nothing) for member in bank.members)
+    return replace(bank, members=members)
+
+
+class _Cross(Kernel):
+    """k(i, j) = K[i, j] of new rows i and training rows j."""
+
+    @property
+    def numeric(self) -> bool:
+        return False
+
+    def __init__(self, K: Array) -> None:
+        self.K = K
+
+    def fill(self, pair: Pair, out: Array) -> None:
+        a, b = (rows.raw[:, 0].astype(np.intp) for rows in (pair.a, pair.b))
+        np.copyto(out, self.K[np.ix_(a, b)])
+
+
+def _matrices(X: Any) -> dict[str, Array]:
+    """Matrices of one shape by name: of a mapping, a list, or an array (m, n, n)."""
+    if not isinstance(X, Mapping | list | tuple) and np.ndim(X) != 3:
+        raise ValueError(
+            f"kernels='precomputed' takes a list of matrices or an array (m, n, n) as X; found "
+            f"{shown(X)}. One matrix is [K]. {ROW_NUMBERS}"
+        )
+    given = X.items() if isinstance(X, Mapping) else ((f"kernel {k}", K) for k, K in enumerate(X))
+    found = {str(name): check_floats(f"X: {name}", K) for name, K in given}
+    if not found:
+        raise ValueError("X holds no matrix; give one per kernel.")
+    first = next(iter(found.values())).shape
+    for name, K in found.items():
+        if K.ndim != 2 or K.shape != first:
+            raise ValueError(
+                f"X: all matrices must be two-dimensional and of one shape; found {K.shape} for "
+                f"{name}, and {first} for the first. {ROW_NUMBERS}"
+            )
+        if not np.isfinite(K).all():
+            raise ValueError(f"X: {name} holds NaN or infinity; matrices must be finite.")
+    return found
+
+
+def _numbers(n: int) -> Table:
+    return Table.read(np.arange(n).reshape(-1, 1))

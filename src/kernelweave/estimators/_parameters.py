@@ -1,0 +1,64 @@
+"""Parameters that several estimators have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernelweave._core.checks import shown
+from kernelweave._core.warnings import warn
+from kernelweave.solution import Solution
+
+
+def check_choice(name: str, value: Any, known: tuple[str, ...]) -> None:
+    """Raise ValueError unless ``value`` is one of the ``known`` words."""
+    if not isinstance(value, str) or value not in known:
+        raise ValueError(f"{name} must be one of {list(known)}, found {shown(value)}")
+
+
+def check_shared(shared_weights: Any) -> None:
+    """Raise TypeError unless it is a truth value."""
+    if not isinstance(shared_weights, bool | np.bool_):
+        raise TypeError(f"shared_weights must be True or False, found {shown(shared_weights)}")
+
+
+def check_one_C(C: Any) -> None:
+    """Raise an error unless C is a number or "learn"; ``make_formulation`` checks its size."""
+    if np.ndim(C):
+        raise ValueError(f"C must be one number, found {shown(np.asarray(C))}")
+    if C != "learn" and np.asarray(C).dtype.kind not in "iuf":
+        raise TypeError(f"C must be a positive number or 'learn', found {C!r}")
+
+
+def check_fixed_C(C: Any) -> None:
+    """The same where C is not learned."""
+    check_one_C(C)
+    if isinstance(C, str):
+        raise ValueError(f"C must be a number, found {C!r}: it is learned for classes alone")
+
+
+def learnt_C(C: Any, solutions: tuple[Solution, ...]) -> Any:
+    """C as given; as learned, one for all machines or one per machine."""
+    if not isinstance(C, str):
+        return float(C)
+    learnt = [float(solution.C) for solution in solutions]
+    return learnt[0] if len(learnt) == 1 else np.array(learnt)
+
+
+def warn_of_learnt_C(C: Any, solutions: tuple[Solution, ...]) -> None:
+    """Say so if C = "learn" ended where it should not: without a kernel, or without a slack."""
+    if not isinstance(C, str):
+        return
+    if not all(solution.weights.any() for solution in solutions):
+        warn(
+            "No kernel has a weight: C='learn' gave all of it to the identity. No kernel helps "
+            "to tell the classes apart, and all rows are predicted as one class. Try other "
+            "kernels or columns, or set C yourself.",
+        )
+    elif any(np.isinf(solution.C) for solution in solutions):
+        warn(
+            "C='learn' gave the identity no weight: C_ is infinite, a hard margin. The kernels "
+            "separate the training rows perfectly, which may be overfitting; consider choosing "
+            "C by cross-validation.",
+        )

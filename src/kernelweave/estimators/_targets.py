@@ -1,0 +1,51 @@
+"""Targets of a regression: standardized for the machine, and returned in their own units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import assert_all_finite
+
+from kernelweave._core.checks import check_floats
+from kernelweave._core.types import Array
+from kernelweave.views import weighted
+
+
+def check_targets(y: Any) -> Array:
+    """Targets as finite floats, (n,) or (n, k)."""
+    if np.asarray(y).dtype.kind == "c":
+        raise ValueError("Complex data not supported: y must hold real numbers.")
+    try:
+        values = check_floats("y", y, "leave rows without a target out of X and y.")
+    except TypeError as error:
+        error.add_note("A regression predicts numbers; to predict classes, use MKLClassifier.")
+        raise
+    if values.ndim not in (1, 2) or 0 in values.shape:
+        raise ValueError(f"y must have shape (n,), or (n, k) for k targets; found {values.shape}.")
+    assert_all_finite(values, input_name="y")
+    return values
+
+
+@dataclass(frozen=True)
+class Units:
+    """Mean and standard deviation of each target; a constant target has deviation 1."""
+
+    mean: Array
+    scale: Array
+
+    @classmethod
+    def of(cls, values: Array, weights: Array | None) -> Units:
+        """Those of these values, (n, k), in which row i counts ``weights[i]`` times."""
+        mean = np.asarray(weighted.mean(values, weights))
+        with np.errstate(over="ignore"):
+            scale = np.asarray(weighted.deviation(values, weights))
+        if not (np.isfinite(mean).all() and np.isfinite(scale).all()):
+            raise ValueError("y: values too large to standardize (overflow); use other units.")
+        varies = (values.max(axis=0) > values.min(axis=0)) & (scale > 0.0)
+        return cls(np.where(varies, mean, values[0]), np.where(varies, scale, 1.0))
+
+    def standardized(self, values: Array) -> Array:
+        """Values at mean 0 and variance 1."""
+        return (values - self.mean) / self.scale

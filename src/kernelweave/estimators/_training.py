@@ -1,0 +1,102 @@
+"""Between X and the solvers: the rows to learn from, and what was learned on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelweave._core.checks import check_nonnegative, is_number
+from kernelweave._core.types import Array, Places
+from kernelweave.banks.bank import KernelBank
+from kernelweave.banks.fitted import FittedBank
+from kernelweave.problems.dual_qp import relative_gap
+from kernelweave.solution import Solution
+from kernelweave.views.table import Table
+
+
+@dataclass(frozen=True)
+class Training:
+    """Rows to learn from: all but those of weight 0.
+
+    ``places`` are their numbers among the ``n_given`` rows of X; ``weights`` say how often each
+    counts, None for once.
+    """
+
+    bank: KernelBank
+    table: Table
+    places: Places
+    weights: Array | None
+    n_given: int
+
+
+def used_rows(sample_weight: ArrayLike | None, n: int) -> tuple[Places, Array | None]:
+    """Numbers of the rows with a positive weight, and these weights."""
+    if sample_weight is None:
+        return np.arange(n), None
+    given = np.full(n, sample_weight) if is_number(sample_weight) else sample_weight
+    weights = check_nonnegative("sample_weight", given, n)
+    places = np.flatnonzero(weights)
+    if not places.size:
+        raise ValueError(
+            "sample_weight: all weights are zero, and no row is left to learn from; give some "
+            "rows a positive weight, or leave sample_weight out."
+        )
+    return places, weights[places]
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """Kernels and machines: one solution for all machines, or one per machine."""
+
+    bank: FittedBank
+    solutions: tuple[Solution, ...]
+    training: Training
+
+    def one_or_each(self, values: list[Any]) -> Any:
+        """The only value, or an array with one per solution."""
+        return values[0] if len(values) == 1 else np.array(values)
+
+    @property
+    def weights(self) -> Array:
+        """Weights of all kernels of the bank, (m,), or (n_machines, m) if each has its own."""
+        spread = [self.bank.spread(solution.weights) for solution in self.solutions]
+        return self.one_or_each(spread)  # type: ignore[no-any-return]
+
+    @property
+    def coef(self) -> Array:
+        """Coefficients of the training rows, (n_machines, n)."""
+        return np.vstack([solution.coef for solution in self.solutions])
+
+    @property
+    def bias(self) -> Array:
+        """The bias of each machine."""
+        return np.concatenate([np.atleast_1d(solution.bias) for solution in self.solutions])
+
+    @property
+    def gap(self) -> float:
+        """The relative gap of all machines together: of the sums of their bounds."""
+        if len(self.solutions) == 1:
+            return self.solutions[0].gap
+        primal, dual = (
+            sum(getattr(s, name) for s in self.solutions) for name in ("primal", "dual")
+        )
+        return relative_gap(primal, dual)
+
+    @property
+    def history(self) -> Any:
+        """By iteration, with weights of all kernels of the bank; one, or a tuple of them."""
+        found = tuple(
+            {
+                **solution.history,
+                "weights": np.array([self.bank.spread(w) for w in solution.history["weights"]]),
+            }
+            for solution in self.solutions
+        )
+        return found[0] if len(found) == 1 else found
+
+    def total(self, name: str) -> Any:
+        """A number of the solutions, summed."""
+        return sum(getattr(solution, name) for solution in self.solutions)

@@ -1,0 +1,137 @@
+"""One class: what most rows have in common, and which rows are unlike them."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import OutlierMixin
+
+from kernelweave._core.checks import is_number
+from kernelweave._core.types import Array
+from kernelweave.estimators._base import MKLEstimator
+from kernelweave.learners.base import Learner
+from kernelweave.problems.problem import make_formulation
+
+
+class MKLOneClass(OutlierMixin, MKLEstimator):
+    """One-class support vector machine on a combination of kernels [rakoto2007, §2.3].
+
+        min_{d ∈ D}  min_{f, ρ}  ½‖f‖² − ρ + 1/(νn) Σ_i (ρ − f(x_i))₊
+
+    f is from the space of the kernel Σ_m d_m k_m. A row is an outlier if f(x) < ρ; at most a
+    share ν of the training rows is.
+
+    The kernels have equal weights unless ``learner`` says otherwise. Without labels the objective
+    only asks how large f can be on all rows at a given norm, which is easiest for the kernel under
+    which all rows look alike: learning favors the widest Gaussian, whether or not it tells
+    outliers apart. Learn weights if kernels are comparable, such as one per view at the same
+    relative width; otherwise keep equal weights, or choose kernels by rows known to be outliers.
+
+    Parameters
+    ----------
+    kernels : KernelBank, kernel, list of kernels or "precomputed", default=None
+        As for ``MKLClassifier``.
+    nu : float, default=0.5
+        ν in (0, 1]: an upper bound on the share of training rows that are outliers, and a lower
+        bound on the share of support rows.
+    learner : str or learner object, default="uniform"
+        "uniform": equal weights. Others learn them, see above; some are for labels alone.
+    weight_norm, tol, max_iter, n_jobs, random_state, verbose, max_time
+        As for ``MKLClassifier``.
+
+    Attributes
+    ----------
+    offset_ : float
+        ρ: ``decision_function`` is ``score_samples`` minus this.
+    weights_, raw_weights_, kernel_names_, bank_, support_, dual_coef_, intercept_, duality_gap_, …
+        As for ``MKLClassifier`` with one machine; ``intercept_`` is −ρ.
+
+    Notes
+    -----
+    Coefficients sum to 1, whatever the number of rows; in ``OneClassSVM`` they sum to νn, and its
+    scores are as many times larger.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import MKLOneClass
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> model = MKLOneClass(nu=0.1).fit(X)
+    >>> model.predict([[0.0, 0.0], [6.0, 6.0]]).tolist()
+    [1, -1]
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        nu: float = 0.5,
+        learner: str | Learner = "uniform",
+        weight_norm: float | None = 1,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        max_time: float | None = None,
+    ) -> None:
+        super().__init__(
+            kernels,
+            learner,
+            weight_norm,
+            tol,
+            max_iter,
+            n_jobs,
+            random_state,
+            verbose,
+            max_time,
+        )
+        self.nu = nu
+
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn where most rows are.
+
+        Parameters
+        ----------
+        X : array, list of rows, data frame or sparse matrix (n, n_features)
+            Columns that the kernels read; kernel matrices if ``kernels="precomputed"``.
+        y : ignored
+        sample_weight : array-like (n,), optional
+            How often each row counts, ≥ 0; 1 for all by default.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_anew(X, sample_weight)
+
+    def _fit(self, X: Any, sample_weight: ArrayLike | None) -> None:
+        self._check_columns(X, None)
+        if not is_number(self.nu):
+            raise TypeError(f"nu must be a number above 0 and at most 1, found {self.nu!r}")
+        if not 0.0 < self.nu <= 1.0:
+            raise ValueError(
+                f"nu must be above 0 and at most 1, as a share of the rows, found {self.nu!r}"
+            )
+        training = self._training(X, None, sample_weight)
+        n = len(training.table)
+        C = 1.0 / (self.nu * (n if training.weights is None else training.weights.sum()))
+        learner = self._make_learner(C, "one_class", training.weights)
+        formulation = make_formulation(
+            np.zeros(n), C, "one_class", self.weight_norm, sample_weight=training.weights
+        )
+        self._keep(self._learn(training, learner, (formulation,)))
+        self.offset_ = -float(self.intercept_[0])
+
+    def score_samples(self, X: Any) -> Array:
+        """f(x) of every row of X, (n_new,): the larger, the more it is like the training rows."""
+        return self.decision_function(X) + self.offset_
+
+    def decision_function(self, X: Any) -> Array:
+        """f(x) − ρ of every row of X, (n_new,): negative for outliers."""
+        return self._values(X)[:, 0]
+
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """+1 for rows like those of ``fit``, −1 for outliers, (n_new,)."""
+        return np.where(self.decision_function(X) >= 0.0, 1, -1)

@@ -1,0 +1,178 @@
+"""Regression: numbers to predict, one machine per target."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from numpy.typing import ArrayLike
+from sklearn.base import MultiOutputMixin, RegressorMixin
+
+from kernelweave._core.types import Array
+from kernelweave.estimators._base import MKLEstimator
+from kernelweave.estimators._parameters import check_choice, check_fixed_C, check_shared
+from kernelweave.estimators._targets import Units, check_targets
+from kernelweave.learners.base import Learner
+from kernelweave.problems.problem import make_formulation
+
+LOSSES = ("epsilon_insensitive", "squared", "quantile")
+
+
+class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
+    """Regression on a learned combination of kernels.
+
+        min_{d ∈ D}  Σ_t  min_{f, b}  ½‖f‖² + C Σ_i ℓ(y_it − f(x_i) − b)
+
+    f is from the space of the kernel Σ_m d_m k_m, and y_t is target t at mean 0 and variance 1.
+    The kernel weights d_m ≥ 0, Σ_m d_m = 1 (or another norm), and the machines are learned
+    together; the duality gap certifies how close they are to the optimum.
+
+    Targets are standardized inside, so that C and epsilon mean the same in any units; predictions
+    are in the units of y.
+
+    Parameters
+    ----------
+    kernels : KernelBank, kernel, list of kernels or "precomputed", default=None
+        As for ``MKLClassifier``.
+    C : float, default=1.0
+        Cost of errors beside ‖f‖². With the bank's default normalization it has the same scale as
+        in ``SVR`` on standardized targets.
+    learner : str or learner object, default="auto"
+        How the weights are learned, as for ``MKLClassifier``; some are for classes alone.
+    loss : {"epsilon_insensitive", "squared", "quantile"}, default="epsilon_insensitive"
+        ℓ(h) = (|h| − epsilon)₊; h²/2, which is kernel ridge regression with a bias and ridge 1/C;
+        or max(qh, (q − 1)h) with q = ``quantile``, whose f is a quantile, not a mean.
+    epsilon : float, default=0.1
+        Errors up to this cost nothing, with "epsilon_insensitive". It is in standard deviations of
+        the target, not in units of y.
+    quantile : float, default=0.5
+        The share of targets that shall lie below the prediction, with "quantile"; 0.5 is the
+        median.
+    weight_norm : float or None, default=1
+        p ≥ 1, ``inf`` included: weights with Σ_m d_m^p ≤ 1. 1 makes most of them zero.
+    tol, max_iter, n_jobs, random_state, verbose, max_time
+        As for ``MKLClassifier``.
+    shared_weights : bool, default=True
+        With several targets: whether they share one set of kernel weights, or each learns its own.
+
+    Attributes
+    ----------
+    weights_, raw_weights_ : ndarray (n_kernels,)
+        As for ``MKLClassifier``; (n_targets, n_kernels) with ``shared_weights=False`` and more
+        than one target.
+    kernel_names_, bank_, n_iter_, n_svm_solves_, history_, n_features_in_, feature_names_in_
+        As for ``MKLClassifier``.
+    support_ : ndarray (n_SV,)
+        Numbers of the support rows in X, of any target; all rows under "squared".
+    dual_coef_ : ndarray (n_targets, n_SV)
+        Coefficients of the support rows, for predictions in the units of y.
+    intercept_ : ndarray (n_targets,)
+        The bias of each target, in the units of y.
+    target_mean_, target_scale_ : ndarray (n_targets,)
+        What the targets were standardized by; the scale of a constant target is 1.
+    duality_gap_, objective_ : float
+        The certificate and the primal value for standardized targets, summed over them.
+    solution_ : Solution
+        The result of ``kernelweave.learn`` for standardized targets; if targets learned their own
+        weights, a tuple with one per target.
+
+    Notes
+    -----
+    ``sample_weight`` is as for ``MKLClassifier``: rows of weight 0 are left out, and whole weights
+    are the same as repeated rows, in the mean and deviation of the targets too.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from kernelweave import MKLRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = MKLRegressor().fit(X[:300], y[:300])
+    >>> bool(model.score(X[300:], y[300:]) > 0.4)
+    True
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        C: float = 1.0,
+        learner: str | Learner = "auto",
+        loss: str = "epsilon_insensitive",
+        epsilon: float = 0.1,
+        quantile: float = 0.5,
+        weight_norm: float | None = 1,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        max_time: float | None = None,
+        shared_weights: bool = True,
+    ) -> None:
+        super().__init__(
+            kernels,
+            learner,
+            weight_norm,
+            tol,
+            max_iter,
+            n_jobs,
+            random_state,
+            verbose,
+            max_time,
+        )
+        self.C = C
+        self.loss = loss
+        self.epsilon = epsilon
+        self.quantile = quantile
+        self.shared_weights = shared_weights
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn kernel weights and machines.
+
+        Parameters
+        ----------
+        X : array, list of rows, data frame or sparse matrix (n, n_features)
+            Columns that the kernels read; kernel matrices if ``kernels="precomputed"``.
+        y : array-like (n,) or (n, n_targets)
+            Numbers to predict.
+        sample_weight : array-like (n,), optional
+            How often each row counts, ≥ 0; 1 for all by default.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_anew(X, y, sample_weight)
+
+    def _fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
+        self._check_columns(X, y)
+        values = check_targets(y)
+        training = self._training(X, len(values), sample_weight)
+        check_fixed_C(self.C)
+        check_shared(self.shared_weights)
+        check_choice("loss", self.loss, LOSSES)
+        learner = self._make_learner(self.C, self.loss, training.weights)
+        columns = values.reshape(len(values), -1)[training.places]
+        units = Units.of(columns, training.weights)
+        targets = units.standardized(columns)
+        together = self.shared_weights and targets.shape[1] > 1
+        formulations = tuple(
+            make_formulation(
+                part,
+                self.C,
+                self.loss,
+                self.weight_norm,
+                sample_weight=training.weights,
+                epsilon=self.epsilon,
+                quantile=self.quantile,
+            )
+            for part in ([targets] if together else targets.T)
+        )
+        self._keep(self._learn(training, learner, formulations))
+        self.target_mean_, self.target_scale_ = units.mean, units.scale
+        self.dual_coef_ = self.dual_coef_ * units.scale[:, None]
+        self.intercept_ = self.intercept_ * units.scale + units.mean
+        self._one_column = values.ndim == 1
+
+    def predict(self, X: Any) -> Array:
+        """Predictions in the units of y, shaped as y was: (n_new,) or (n_new, n_targets)."""
+        values = self._values(X)
+        return values[:, 0] if self._one_column else values
