@@ -23,10 +23,11 @@ from kernelweave import (
 )
 from kernelweave.learners.simple import Simple
 
-# It compares decisions to 1e-7, but tol=1e-3 leaves them open by more. scikit-learn declares the
+# They compare decisions to 1e-7, but tol=1e-3 leaves them open by more. scikit-learn declares the
 # same of its SVC. ``test_weights.py`` makes the comparison at tol=1e-10.
 EXPECTED = {
-    "check_sample_weight_equivalence_on_dense_data": "machines are solved to tol, not exactly"
+    f"check_sample_weight_equivalence_on_{kind}_data": "machines are solved to tol, not exactly"
+    for kind in ("dense", "sparse")
 }
 
 
@@ -67,7 +68,7 @@ def test_tags_are_truthful():
     assert tags.target_tags.required
     assert tags.classifier_tags.multi_class
     assert not tags.classifier_tags.poor_score
-    assert not tags.input_tags.sparse and not tags.input_tags.pairwise
+    assert tags.input_tags.sparse and not tags.input_tags.pairwise
     assert get_tags(MKLClassifier([cosine])).input_tags.string
     assert not get_tags(MKLClassifier("precomputed")).input_tags.string
     assert not get_tags(MKLClassifier(learner="skm")).classifier_tags.multi_class

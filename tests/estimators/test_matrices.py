@@ -38,6 +38,8 @@ ROWS, NEW_ROWS = np.arange(50).reshape(-1, 1), np.arange(50, 62).reshape(-1, 1)
 @pytest.mark.parametrize("rule", ["trace", "unit_trace", "center+trace", None])
 @pytest.mark.parametrize("estimator", [MKLClassifier(C=5.0), MKLRegressor(), MKLOneClass(nu=0.2)])
 def test_same_as_row_numbers(estimator, rule):
+    if isinstance(estimator, MKLOneClass) and rule == "center+trace":
+        pytest.skip("centered kernels are refused")
     by_matrix = clone(estimator).set_params(kernels=KernelBank("precomputed", normalize=rule))
     bank = KernelBank([Precomputed(k(ALL, ALL)) for k in KERNELS], normalize=rule)
     by_rows = clone(estimator).set_params(kernels=bank)

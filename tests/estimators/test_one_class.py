@@ -65,6 +65,15 @@ def test_bad_nu(nu, error):
         MKLOneClass(nu=nu).fit(X)
 
 
+def test_default_kernels_are_bounded_and_never_centered():
+    for bank in (None, KernelBank(views="each")):
+        model = MKLOneClass(bank, nu=0.1).fit(X)
+        assert all("Gaussian" in name for name in model.kernel_names_)
+        assert np.abs(model.score_samples(1e6 * FAR)).max() < 1e-6
+    with pytest.raises(ValueError, match="centers the kernels.*Use normalize='trace'"):
+        MKLOneClass(KernelBank(normalize="center+trace")).fit(X)
+
+
 def test_learners_for_labels_say_so():
     for learner in ("alignment", "radius"):
         with pytest.raises(ValueError, match="does not go with loss='one_class'"):

@@ -123,7 +123,7 @@ def test_diabetes_without_any_tuning():
     train, test = np.arange(442) % 2 == 0, np.arange(442) % 2 == 1
     for loss in ("epsilon_insensitive", "squared"):
         model = MKLRegressor(loss=loss).fit(A[train], y[train])
-        assert model.score(A[test], y[test]) > 0.42
+        assert model.score(A[test], y[test]) > 0.4
 
 
 def test_grid_search():

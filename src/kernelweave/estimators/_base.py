@@ -24,6 +24,7 @@ from kernelweave import __version__
 from kernelweave._core.checks import some
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
+from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.estimators._banks import as_bank, takes_sparse, takes_strings
 from kernelweave.estimators._matrices import (
@@ -88,11 +89,15 @@ class MKLEstimator(BaseEstimator):
         nested = {name.split("__")[1] for name in params if name.startswith("kernels__")}
         own = kernels.get_params() if hasattr(kernels, "get_params") else {}
         if not nested <= own.keys():
-            params["kernels"] = as_bank(kernels)
+            params["kernels"] = self._as_bank(kernels)
         learner = params.get("learner", self.learner)
         if isinstance(learner, str) and any(name.startswith("learner__") for name in params):
             params["learner"] = make_learner(learner)
         return super().set_params(**params)
+
+    def _as_bank(self, kernels: Any) -> KernelBank:
+        """The bank for the parameter ``kernels``."""
+        return as_bank(kernels)
 
     # ---- learning ------------------------------------------------------------------------------
 
@@ -110,7 +115,7 @@ class MKLEstimator(BaseEstimator):
         self, X: Any, n_targets: int | None = None, sample_weight: ArrayLike | None = None
     ) -> Training:
         """The rows of X to learn from; there must be one target for each row of X, if any."""
-        bank, advice = as_bank(self.kernels), ""
+        bank, advice = self._as_bank(self.kernels), ""
         if takes_matrices(bank):
             (bank, table), advice = matrix_bank(bank, X), f" {ROW_NUMBERS}"
         else:
@@ -231,7 +236,7 @@ class MKLEstimator(BaseEstimator):
 
     @property
     def _given_matrices(self) -> bool:
-        return takes_matrices(as_bank(self.kernels))
+        return takes_matrices(self._as_bank(self.kernels))
 
     def _read(self, X: Any, bank: FittedBank) -> tuple[FittedBank, Table]:
         """New rows and the kernels for them; the bank checks them."""
@@ -279,7 +284,7 @@ class MKLEstimator(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        bank = as_bank(self.kernels)
+        bank = self._as_bank(self.kernels)
         if not takes_matrices(bank):
             tags.input_tags.string = takes_strings(bank)
             tags.input_tags.allow_nan = bank.allows_gaps()

@@ -10,7 +10,11 @@ from sklearn.base import OutlierMixin
 
 from kernelweave._core.checks import is_number
 from kernelweave._core.types import Array
+from kernelweave.banks.bank import KernelBank
+from kernelweave.banks.default import WIDTHS
+from kernelweave.banks.normalize import RULES, check_rule
 from kernelweave.estimators._base import MKLEstimator
+from kernelweave.kernels.numeric import Gaussian
 from kernelweave.learners.base import Learner
 from kernelweave.problems.problem import make_formulation
 
@@ -32,7 +36,10 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
     Parameters
     ----------
     kernels : KernelBank, kernel, list of kernels or "precomputed", default=None
-        As for ``MKLClassifier``.
+        As for ``MKLClassifier``, but the default kernels are Gaussians alone, of ½, 1 and 2 times
+        the median distance: under a linear or polynomial kernel rows far away have large f(x), and
+        count as inliers. Centered kernels are refused: the mean of the rows is then the origin,
+        from which nothing is to be told apart.
     nu : float, default=0.5
         ν in (0, 1]: an upper bound on the share of training rows that are outliers, and a lower
         bound on the share of support rows.
@@ -115,14 +122,30 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
                 f"nu must be above 0 and at most 1, as a share of the rows, found {self.nu!r}"
             )
         training = self._training(X, None, sample_weight)
+        if RULES[check_rule(training.bank.normalize)][0]:
+            raise ValueError(
+                f"normalize={training.bank.normalize!r} centers the kernels, which puts the mean "
+                "of the rows at the origin: no machine tells them from it. Use normalize='trace'."
+            )
         n = len(training.table)
-        C = 1.0 / (self.nu * (n if training.weights is None else training.weights.sum()))
+        rows = n if training.weights is None else training.weights.sum()
+        rounding = n * np.finfo(np.float64).eps  # so that for ν = 1 the costs add up to 1
+        C = (1.0 + rounding) / (self.nu * rows)
         learner = self._make_learner(C, "one_class", training.weights)
         formulation = make_formulation(
             np.zeros(n), C, "one_class", self.weight_norm, sample_weight=training.weights
         )
         self._keep(self._learn(training, learner, (formulation,)))
         self.offset_ = -float(self.intercept_[0])
+
+    def _as_bank(self, kernels: Any) -> KernelBank:
+        """The bank for the parameter ``kernels``; Gaussians where it names none."""
+        bank = super()._as_bank(kernels)
+        if bank.kernels is not None:
+            return bank
+        scale = "standard" if bank.scale == "auto" else bank.scale
+        widths = [Gaussian(width, relative=True) for width in WIDTHS]
+        return KernelBank(**{**bank.get_params(deep=False), "kernels": widths, "scale": scale})
 
     def score_samples(self, X: Any) -> Array:
         """f(x) of every row of X, (n_new,): the larger, the more it is like the training rows."""
