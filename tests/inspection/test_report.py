@@ -102,7 +102,7 @@ def test_what_cannot_be_read(report):
     ids=str,
 )
 def test_foreign_models(report, foreign):
-    with pytest.raises(TypeError, match=r"must be a fitted MKLClassifier.*found "):
+    with pytest.raises(TypeError, match=r"must be a fitted estimator.*found "):
         report(foreign)
 
 
@@ -120,5 +120,5 @@ def test_searches(report):
 @pytest.mark.parametrize("report", [weights_by_kernel, weights_by_view])
 def test_a_solution_has_no_names(report):
     X = np.linspace(-1.0, 1.0, 20)
-    with pytest.raises(TypeError, match=r"must be a fitted MKLClassifier.*found Solution"):
+    with pytest.raises(TypeError, match=r"must be a fitted estimator.*found Solution"):
         report(learn(np.outer(X, X)[None], np.sign(X)))

@@ -40,7 +40,7 @@ def run(seed: int = 0, splits: int = 10) -> None:
     _say(f"Learning the weights of {len(model.weights_)} kernels: {_since(since)}")
     _say("\nWeight by kernel\n" + _indented(report.weights_by_kernel(model)))
     _say("\nWeight by view\n" + _indented(report.weights_by_view(model)))
-    _say("\nCertificate, computed from the data\n" + _indented(report.certificate(model.solution_)))
+    _say("\nCertificate, computed from the data\n" + _indented(report.certificate(model)))
 
     since = time.perf_counter()
     _say(f"\nAccuracy on a third of the rows, held out; mean of {splits} splits (standard error)")

@@ -168,7 +168,7 @@ class MKLEstimator(BaseEstimator):
             n, seconds = len(training.table), time.perf_counter() - began
             sys.stderr.write(f"[kernelweave] {bank.m_all} kernels on {n} rows, {seconds:.1f} s\n")
         stack = bank.stack if self.n_jobs is None else bank.stack.threaded(self.n_jobs)
-        first = start if np.size(start) == stack.m else None
+        first = start if start is not None and np.size(start) == stack.m else None
         solutions = []
         for formulation in formulations:
             problem = formulation.on_bank(bank.views, bank.kept).on(stack)

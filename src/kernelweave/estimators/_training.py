@@ -63,7 +63,7 @@ class Learnt:
     def weights(self) -> Array:
         """Weights of all kernels of the bank, (m,), or (n_machines, m) if each has its own."""
         spread = [self.bank.spread(solution.weights) for solution in self.solutions]
-        return self.one_or_each(spread)  # type: ignore[no-any-return]
+        return self.one_or_each(spread)
 
     @property
     def coef(self) -> Array:

@@ -2,18 +2,29 @@
 
 Every function draws on the given axes, or on those of a new figure, and returns them; no other
 state of matplotlib is touched. A fit is a ``Solution`` or a fitted estimator; an estimator also has
-the names of its kernels.
+the names of its kernels. If its machines have weights of their own, convergence is drawn for each
+of them, and weights by their mean.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._core.types import Array
+from kernelweave.inspection._fits import (
+    check_choice,
+    chosen_kernels,
+    history_of,
+    is_one,
+    kernel_labels,
+    named_fits,
+    told,
+    weights_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,11 +62,11 @@ def plot_convergence(
     -------
     matplotlib axes
     """
-    _check_choice("x", x, X_LABELS)
-    _check_choice("y", y, Y_LABELS)
+    check_choice("x", x, X_LABELS)
+    check_choice("y", y, Y_LABELS)
     curves = []
-    for name, fit in _named(solutions):
-        history = _history(fit)
+    for name, fit in named_fits(solutions):
+        history = history_of(fit)
         ys = np.asarray(history[y], dtype=float)
         xs = np.arange(1, ys.size + 1) if x == "iteration" else np.asarray(history[x], dtype=float)
         curves.append((name, xs, ys))
@@ -100,9 +111,9 @@ def plot_weights(
     -------
     matplotlib axes
     """
-    weights = _weights(fit)
-    labels = _labels(names, fit, weights.size)
-    shown = _chosen(top, np.abs(weights))
+    weights = weights_of(fit)
+    labels = kernel_labels(names, fit, weights.size)
+    shown = chosen_kernels(top, np.abs(weights))
     rest = np.setdiff1d(np.flatnonzero(weights), shown)
     signed = bool((weights < 0.0).any())
     ax = _axes(ax)
@@ -147,8 +158,8 @@ def plot_weight_path(
     -------
     matplotlib axes
     """
-    if not isinstance(solutions, Iterable) or _is_one(solutions):
-        raise TypeError(f"solutions must be a list of fits, found {_told(solutions)}")
+    if not isinstance(solutions, Iterable) or is_one(solutions):
+        raise TypeError(f"solutions must be a list of fits, found {told(solutions)}")
     fits = list(solutions)
     values = np.asarray(Cs, dtype=float)
     if not fits:
@@ -159,14 +170,14 @@ def plot_weight_path(
         )
     if not (np.isfinite(values) & (values > 0.0)).all():
         raise ValueError("Cs must be positive and finite: the axis is logarithmic")
-    rows = [_weights(fit) for fit in fits]
+    rows = [weights_of(fit) for fit in fits]
     sizes = sorted({row.size for row in rows})
     if len(sizes) > 1:
         raise ValueError(f"solutions must have the same number of kernels, found {sizes}")
-    labels = _labels(names, fits[0], sizes[0])
+    labels = kernel_labels(names, fits[0], sizes[0])
     order = np.argsort(values, kind="stable")
     weights = np.array(rows)[order]
-    named = _chosen(top, np.abs(weights).max(axis=0))
+    named = chosen_kernels(top, np.abs(weights).max(axis=0))
     ax = _axes(ax)
     _lines(ax, values[order], weights, named, labels)
     _log_axis(ax)
@@ -201,101 +212,20 @@ def plot_weight_history(
     -------
     matplotlib axes
     """
-    given = fit if isinstance(fit, np.ndarray | list | tuple) else _history(fit)["weights"]
+    given = fit if isinstance(fit, np.ndarray | list | tuple) else history_of(fit)["weights"]
     weights = np.asarray(given, dtype=float)
     if weights.ndim != 2 or weights.size == 0:
         raise ValueError(
             f"a history of weights has shape (iterations, kernels), found {weights.shape}"
         )
-    labels = _labels(names, fit, weights.shape[1])
-    named = _chosen(top, np.abs(weights[-1]))
+    labels = kernel_labels(names, fit, weights.shape[1])
+    named = chosen_kernels(top, np.abs(weights[-1]))
     ax = _axes(ax)
     _lines(ax, np.arange(1, len(weights) + 1), weights, named, labels)
     _whole_numbers(ax)
     _finish(ax, "iteration", "weight")
     _legend_beside(ax)
     return ax
-
-
-# ---- input --------------------------------------------------------------------------------------
-
-
-def _named(solutions: Any) -> list[tuple[str | None, Any]]:
-    """Pairs (name or None, fit)."""
-    if isinstance(solutions, Mapping):
-        found: list[tuple[str | None, Any]] = [(str(k), fit) for k, fit in solutions.items()]
-    elif isinstance(solutions, Iterable) and not _is_one(solutions):
-        found = [(None, fit) for fit in solutions]
-    else:
-        found = [(None, solutions)]
-    if not found:
-        raise ValueError("solutions is empty")
-    return found
-
-
-def _is_one(fit: Any) -> bool:
-    """Whether this is one model or a word, although it can be iterated over."""
-    return isinstance(fit, str) or hasattr(fit, "get_params")
-
-
-def _history(fit: Any) -> Mapping[str, Array]:
-    history = getattr(fit, "history_", getattr(fit, "history", None))
-    if not isinstance(history, Mapping) or not {"gap", "weights"} <= history.keys():
-        raise TypeError(f"expected a Solution or a fitted estimator, found {_told(fit)}")
-    if len(history["gap"]) == 0:
-        raise ValueError("the history of the fit is empty")
-    return history
-
-
-def _weights(fit: Any) -> Array:
-    given = getattr(fit, "weights_", getattr(fit, "weights", fit))
-    try:
-        weights = np.asarray(given, dtype=float)
-    except (TypeError, ValueError):
-        weights = np.empty(())
-    if weights.ndim == 0:
-        raise TypeError(
-            f"expected a Solution, a fitted estimator or an array of weights, found {_told(fit)}"
-        )
-    if weights.ndim != 1 or weights.size == 0:
-        raise ValueError(f"weights must have shape (m,), found {weights.shape}")
-    if not np.isfinite(weights).all():
-        raise ValueError("weights must be finite")
-    return weights
-
-
-def _told(fit: Any) -> str:
-    """What was found instead of a fit, with advice for a pipeline."""
-    if hasattr(fit, "steps"):
-        return f"a {type(fit).__name__}: pass its last step, pipeline[-1]"
-    return f"{fit!r:.80}"
-
-
-def _labels(names: Sequence[str] | None, fit: Any, m: int) -> list[str]:
-    given = getattr(fit, "kernel_names_", None) if names is None else names
-    labels = [f"kernel {k}" for k in range(m)] if given is None else [str(name) for name in given]
-    if len(labels) != m:
-        raise ValueError(f"names must hold one name for each of {m} kernels, found {len(labels)}")
-    return labels
-
-
-def _check_choice(name: str, value: object, known: Mapping[str, str]) -> None:
-    if value not in known:
-        raise ValueError(f"{name} must be one of {list(known)}, found {value!r}")
-
-
-def _chosen(top: int | Sequence[int], sizes: Array) -> NDArray[np.intp]:
-    """The ``top`` largest kernels, without those of size zero; or those that ``top`` lists."""
-    given = np.asarray(top)
-    if given.dtype.kind in "iu" and given.ndim == 0 and given > 0:
-        return np.argsort(-sizes, kind="stable")[: min(int(given), np.count_nonzero(sizes))]
-    if given.dtype.kind in "iu" and given.ndim == 1 and given.size:
-        if 0 <= given.min() and given.max() < sizes.size and np.unique(given).size == given.size:
-            return given.astype(np.intp)
-    raise ValueError(
-        f"top must be a positive number or a list of different kernels out of {sizes.size}, "
-        f"found {top!r}"
-    )
 
 
 # ---- drawing ------------------------------------------------------------------------------------

@@ -1,23 +1,29 @@
-"""Learned weights and their certificate as plain text."""
+"""Learned weights and their certificate as plain text.
+
+If the machines of a model have weights of their own, reports show the mean of these weights, and
+the certificate of all machines together.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kernelweave.estimators.classifier import MKLClassifier
+from kernelweave.estimators._base import MKLEstimator
+from kernelweave.inspection._fits import weights_of
 from kernelweave.inspection._models import check_readable
+from kernelweave.problems.dual_qp import relative_gap
 from kernelweave.solution import Solution
 
 WIDTH = 30  # characters of the longest bar
 SHOWN = 5e-4  # weights below this round to 0.000
 
 
-def weights_by_kernel(model: MKLClassifier) -> str:
+def weights_by_kernel(model: MKLEstimator) -> str:
     """One line with a bar per kernel with a weight, the heaviest first."""
     check_readable("model", model, ("weights_", "kernel_names_"))
     rows = [
         (str(name), float(weight))
-        for name, weight in zip(model.kernel_names_, model.weights_, strict=True)
+        for name, weight in zip(model.kernel_names_, weights_of(model), strict=True)
     ]
     heavy = [(name, weight) for name, weight in rows if abs(weight) >= SHOWN]
     rest = len(rows) - len(heavy)
@@ -27,11 +33,11 @@ def weights_by_kernel(model: MKLClassifier) -> str:
     return "\n".join(lines)
 
 
-def weights_by_view(model: MKLClassifier) -> str:
+def weights_by_view(model: MKLEstimator) -> str:
     """One line with a bar per view: the sum of its kernels' weights."""
     check_readable("model", model, ("weights_", "bank_"))
     sums: dict[str, float] = {}
-    for view, weight in zip(model.bank_.views, model.weights_, strict=True):
+    for view, weight in zip(model.bank_.views, weights_of(model), strict=True):
         sums[view] = sums.get(view, 0.0) + float(weight)
     return bars(sums.items())
 
@@ -52,17 +58,20 @@ def bars(rows: Iterable[tuple[str, float]]) -> str:
     )
 
 
-def certificate(fitted: MKLClassifier | Solution) -> str:
+def certificate(fitted: MKLEstimator | Solution) -> str:
     """The bounds of a model or a solution, and what they prove in words."""
     if isinstance(fitted, Solution):
-        solution = fitted
+        solutions: tuple[Solution, ...] = (fitted,)
     else:
         check_readable("fitted", fitted, ("solution_",), " or a Solution")
-        solution = fitted.solution_
-    given = solution.extras.get("given_weights", False)
+        found = fitted.solution_
+        solutions = found if isinstance(found, tuple) else (found,)
+    primal, dual = (sum(getattr(s, name) for s in solutions) for name in ("primal", "dual"))
+    gap = relative_gap(primal, dual)
+    given = solutions[0].extras.get("given_weights", False)
     return (
-        f"objective reached   {solution.primal:.6g}\n"
-        f"no solution below   {solution.dual:.6g}{' on these weights' if given else ''}\n"
-        f"duality gap         {solution.gap:.1e}: {'no machine on them' if given else 'nothing'} "
-        f"lowers the objective by more than {100.0 * solution.gap:.2g} %"
+        f"objective reached   {primal:.6g}\n"
+        f"no solution below   {dual:.6g}{' on these weights' if given else ''}\n"
+        f"duality gap         {gap:.1e}: {'no machine on them' if given else 'nothing'} "
+        f"lowers the objective by more than {100.0 * gap:.2g} %"
     )
