@@ -50,7 +50,7 @@ def several_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], Places]:
     return classes, numbers
 
 
-def two_classes(y: Any, advice: str) -> tuple[NDArray[Any], Array]:
+def two_classes(y: Any, advice: str = "MKLClassifier takes them.") -> tuple[NDArray[Any], Array]:
     """The two classes in ``y``, sorted, and −1 or +1 for each label.
 
     ``advice`` ends the error message if there are more classes.

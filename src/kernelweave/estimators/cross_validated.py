@@ -197,8 +197,7 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        single = MKLClassifier(learner=self.learner).__sklearn_tags__()
-        tags.classifier_tags.multi_class = single.classifier_tags.multi_class
+        tags.classifier_tags.multi_class = False
         return tags
 
 

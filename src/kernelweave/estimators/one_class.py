@@ -129,13 +129,14 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
             )
         n = len(training.table)
         rows = n if training.weights is None else training.weights.sum()
-        rounding = n * np.finfo(np.float64).eps  # so that for ν = 1 the costs add up to 1
-        C = (1.0 + rounding) / (self.nu * rows)
+        rounding = n * np.finfo(np.float64).eps
+        C = (1.0 + rounding) / (self.nu * rows)  # for ν = 1 the costs must add up to 1
         learner = self._make_learner(C, "one_class", training.weights)
         formulation = make_formulation(
             np.zeros(n), C, "one_class", self.weight_norm, sample_weight=training.weights
         )
         self._keep(self._learn(training, learner, (formulation,)))
+        self.intercept_ += rounding * np.abs(self.intercept_)  # rows with f(x) = ρ are inside
         self.offset_ = -float(self.intercept_[0])
 
     def _as_bank(self, kernels: Any) -> KernelBank:

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from kernelweave.estimators._base import MKLEstimator
 from kernelweave.inspection._fits import weights_of
 from kernelweave.inspection._models import check_readable
-from kernelweave.problems.dual_qp import relative_gap
 from kernelweave.solution import Solution
 
 WIDTH = 30  # characters of the longest bar
@@ -60,14 +59,14 @@ def bars(rows: Iterable[tuple[str, float]]) -> str:
 
 def certificate(fitted: MKLEstimator | Solution) -> str:
     """The bounds of a model or a solution, and what they prove in words."""
+    solutions: tuple[Solution, ...]
     if isinstance(fitted, Solution):
-        solutions: tuple[Solution, ...] = (fitted,)
+        solutions, gap = (fitted,), fitted.gap
     else:
-        check_readable("fitted", fitted, ("solution_",), " or a Solution")
-        found = fitted.solution_
+        check_readable("fitted", fitted, ("solution_", "duality_gap_"), " or a Solution")
+        found, gap = fitted.solution_, fitted.duality_gap_
         solutions = found if isinstance(found, tuple) else (found,)
     primal, dual = (sum(getattr(s, name) for s in solutions) for name in ("primal", "dual"))
-    gap = relative_gap(primal, dual)
     given = solutions[0].extras.get("given_weights", False)
     return (
         f"objective reached   {primal:.6g}\n"
