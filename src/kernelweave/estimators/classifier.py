@@ -117,7 +117,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     duality_gap_ : float
         |primal − dual| / max(|primal|, |dual|): no weights and no machine lower the objective by
         more than this share; under ``learner="uniform"``, ``"alignment"``, ``"alignf"`` and
-        ``"easy"``, no machine with their weights. Machines are judged together: primal and dual are sums over them.
+        ``"easy"``, no machine with their weights. Machines are judged together: primal and dual
+        are sums over them.
     objective_ : float
         The primal value, summed over machines.
     C_ : float

@@ -16,6 +16,7 @@ from kernelweave.banks.normalize import RULES, check_rule
 from kernelweave.estimators._base import MKLEstimator
 from kernelweave.kernels.numeric import Gaussian
 from kernelweave.learners.base import Learner
+from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.problem import make_formulation
 
 
@@ -75,7 +76,7 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         kernels: Any = None,
         nu: float = 0.5,
         learner: str | Learner = "uniform",
-        weight_norm: float | None = 1,
+        weight_norm: float | GroupNorm | None = 1,
         tol: float = 1e-3,
         max_iter: int = 1000,
         n_jobs: int | None = None,

@@ -12,6 +12,7 @@ from kernelweave.estimators._base import MKLEstimator
 from kernelweave.estimators._parameters import check_choice, check_fixed_C, check_shared
 from kernelweave.estimators._targets import Units, check_targets
 from kernelweave.learners.base import Learner
+from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.problem import make_formulation
 
 LOSSES = ("epsilon_insensitive", "squared", "quantile")
@@ -47,7 +48,7 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
     quantile : float, default=0.5
         The share of targets that shall lie below the prediction, with "quantile"; 0.5 is the
         median.
-    weight_norm : float or None, default=1
+    weight_norm : float, GroupNorm or None, default=1
         p ≥ 1, ``inf`` included: weights with Σ_m d_m^p ≤ 1. 1 makes most of them zero.
     tol, max_iter, n_jobs, random_state, verbose, max_time
         As for ``MKLClassifier``.
@@ -98,7 +99,7 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         loss: str = "epsilon_insensitive",
         epsilon: float = 0.1,
         quantile: float = 0.5,
-        weight_norm: float | None = 1,
+        weight_norm: float | GroupNorm | None = 1,
         tol: float = 1e-3,
         max_iter: int = 1000,
         n_jobs: int | None = None,

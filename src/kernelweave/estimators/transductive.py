@@ -28,6 +28,7 @@ from kernelweave.estimators._parameters import (
 from kernelweave.estimators._training import Learnt, Training
 from kernelweave.estimators.classifier import LOSSES
 from kernelweave.learners.base import Learner
+from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.problem import make_formulation
 from kernelweave.views.table import Table
 
@@ -115,7 +116,7 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
         C: float | str = 1.0,
         learner: str | Learner = "auto",
         loss: str = "hinge",
-        weight_norm: float | None = 1,
+        weight_norm: float | GroupNorm | None = 1,
         tol: float = 1e-3,
         max_iter: int = 1000,
         n_jobs: int | None = None,
