@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from kernelweave.certificate import duality_gap as duality_gap
     from kernelweave.estimators.classifier import MKLClassifier as MKLClassifier
     from kernelweave.estimators.cross_validated import MKLClassifierCV as MKLClassifierCV
+    from kernelweave.estimators.gp_kernel import MKLKernel as MKLKernel
+    from kernelweave.estimators.kernel_transformer import (
+        MKLKernelTransformer as MKLKernelTransformer,
+    )
     from kernelweave.estimators.one_class import MKLOneClass as MKLOneClass
     from kernelweave.estimators.regressor import MKLRegressor as MKLRegressor
     from kernelweave.estimators.transductive import (
@@ -62,6 +66,8 @@ _HOME = {
     "Linear": "kernels.numeric",
     "MKLClassifier": "estimators.classifier",
     "MKLClassifierCV": "estimators.cross_validated",
+    "MKLKernel": "estimators.gp_kernel",
+    "MKLKernelTransformer": "estimators.kernel_transformer",
     "MKLOneClass": "estimators.one_class",
     "MKLRegressor": "estimators.regressor",
     "Polynomial": "kernels.numeric",

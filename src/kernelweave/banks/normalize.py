@@ -123,7 +123,7 @@ class Normalizer:
             own = None if own is None else own - 2.0 * means
             norms = None if norms is None else norms[rows]
         if own is not None and norms is not None:
-            K *= np.multiply.outer(_inverse_root(own), norms)
+            K *= np.multiply.outer(inverse_root(own), norms)
         elif self.scale != 1.0:
             K *= self.scale
         return K
@@ -164,11 +164,12 @@ def learn_normalizer(
         trace = centered
     if scaling == "sphere":
         diagonal = diagonal if means is None else diagonal - 2.0 * means
-        return Normalizer(np.nan, means, _inverse_root(diagonal), weights if center else None)
+        return Normalizer(np.nan, means, inverse_root(diagonal), weights if center else None)
     target = {"trace": float(counts.sum()), "unit_trace": 1.0, None: trace}[scaling]
     return Normalizer(target / trace, means, weights=weights if center else None)
 
 
-def _inverse_root(diagonal: Array) -> Array:
+def inverse_root(diagonal: Array) -> Array:
+    """1/√k(x, x), and 0 where k(x, x) is."""
     root = np.sqrt(np.maximum(diagonal, 0.0))
     return np.divide(1.0, root, where=root > 0, out=np.zeros_like(root))

@@ -1,0 +1,105 @@
+"""The learned kernel for Gaussian processes.
+
+    k(x, z) = c Σ_m d_m k_m(x, z)
+
+The weights d were learned by another model; the amplitude c is left to the Gaussian process, which
+chooses it by marginal likelihood.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
+from sklearn.utils.validation import check_is_fitted
+
+from kernelweave._core.types import Array
+from kernelweave.banks.between import diagonal, kernel_between
+from kernelweave.banks.fitted import FittedBank
+from kernelweave.views.table import Table
+
+
+class MKLKernel(Kernel):
+    """The kernel that a fitted model has learned, as a kernel of Gaussian processes.
+
+    It holds for any rows, not only for those of the model: all it needs are the kernels with a
+    weight and their parameters, so that it can be pickled. Add ``WhiteKernel()`` for noise.
+
+    Parameters
+    ----------
+    model : fitted MKLClassifier or another estimator of this package
+        With ``bank_`` and one vector of ``weights_``.
+    amplitude : float
+        c, the hyperparameter that a Gaussian process optimizes.
+    amplitude_bounds : pair of floats or "fixed"
+        Where it is sought.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.gaussian_process import GaussianProcessClassifier
+    >>> from kernelweave import MKLClassifier, MKLKernel
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = MKLClassifier().fit(X[:100], y[:100])
+    >>> process = GaussianProcessClassifier(MKLKernel(model)).fit(X[:100], y[:100])
+    >>> bool(process.score(X[100:200], y[100:200]) > 0.85)
+    True
+    """
+
+    def __init__(
+        self, model: Any, amplitude: float = 1.0, amplitude_bounds: Any = (1e-5, 1e5)
+    ) -> None:
+        self.model = model
+        self.amplitude = amplitude
+        self.amplitude_bounds = amplitude_bounds
+
+    @property
+    def hyperparameter_amplitude(self) -> Hyperparameter:
+        """The one hyperparameter, on a logarithmic scale in ``theta``."""
+        return Hyperparameter("amplitude", "numeric", self.amplitude_bounds)
+
+    @property
+    def requires_vector_input(self) -> bool:
+        """Whether X must hold numbers only."""
+        return bool(self.model.bank_.table.numeric.all())
+
+    def __sklearn_clone__(self) -> MKLKernel:
+        """A copy with the same fitted model: what it learned is what the kernel is."""
+        return MKLKernel(self.model, self.amplitude, self.amplitude_bounds)
+
+    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+        """k(x, z) for x in X and z in Y (X itself), with the derivative in log c if asked for."""
+        A = self._read(X)
+        weights, bank = self.model.weights_, self.model.bank_
+        if Y is not None:
+            if eval_gradient:
+                raise ValueError("eval_gradient=True needs Y=None: it is for the training rows")
+            return self.amplitude * kernel_between(bank, weights, A, self._read(Y))
+        K = self.amplitude * kernel_between(bank, weights, A, A)
+        K = 0.5 * (K + K.T)
+        if not eval_gradient:
+            return K
+        free = not self.hyperparameter_amplitude.fixed
+        return K, K[:, :, None] if free else np.empty((*K.shape, 0))
+
+    def diag(self, X: Any) -> Array:
+        """k(x, x) for x in X."""
+        return self.amplitude * diagonal(self.model.bank_, self.model.weights_, self._read(X))
+
+    def is_stationary(self) -> bool:
+        """Kernels of any kind may have a weight: no."""
+        return False
+
+    def _read(self, X: Any) -> Table:
+        check_is_fitted(self.model, ("bank_", "weights_"))
+        if np.ndim(self.model.weights_) != 1:
+            raise ValueError(
+                f"model has {len(self.model.weights_)} learned kernels, one per machine; fit it "
+                "with shared weights to have one"
+            )
+        bank: FittedBank = self.model.bank_
+        return bank.read(X)
+
+    def __repr__(self) -> str:
+        return f"MKLKernel({self.model!r}, amplitude={self.amplitude:.3g})"
