@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from _helpers.references import (
@@ -11,11 +12,13 @@ from _helpers.references import (
     coarse,
     dense,
     duplicate,
+    factor,
     group_optimum,
     nearly_identical,
     primal_optimum,
     rank_one,
     separable,
+    solve,
     wide,
     with_zero,
 )
@@ -107,6 +110,29 @@ def test_squared_hinge_whoever_is_asked(learner: str) -> None:
     found = learn(problem.K, problem.y, 3.0, learner=learner, weight_norm=norm, **options)
     best = group_optimum(problem.K, problem.y, 3.0, [0, 0, 1, 1, 2, 2], 2, "squared_hinge")
     assert found.gap <= 1e-6 and found.primal == pytest.approx(best, rel=1e-5)
+
+
+def test_several_machines_add_up() -> None:
+    problem = rank_one(5, m=6)
+    norm = GroupNorm([0, 0, 1, 1, 2, 2])
+    one = learn(problem.K, problem.y, weight_norm=norm, tol=1e-8)
+    both = learn(problem.K, np.column_stack([problem.y] * 2), weight_norm=norm, tol=1e-8)
+    assert both.gap <= 1e-8 and both.primal == pytest.approx(2 * one.primal, rel=2e-8)
+
+
+def test_regression() -> None:
+    problem, groups = dense(8, m=6), [0, 0, 1, 1, 2, 2]
+    target = np.random.default_rng(0).standard_normal(problem.y.size)
+    norm = GroupNorm(groups)
+    found = learn(problem.K, target, 2.0, loss="squared", weight_norm=norm, tol=1e-7)
+    factors = [factor(matrix) for matrix in problem.K]
+    w = [cp.Variable(F.shape[1]) for F in factors]
+    d, b = cp.Variable(6, nonneg=True), cp.Variable()
+    h = target - sum(F @ part for F, part in zip(factors, w, strict=True)) - b
+    energy = sum(cp.quad_over_lin(part, d[k]) for k, part in enumerate(w))
+    sizes = sum(cp.norm(d[2 * g : 2 * g + 2], 2) for g in range(3))
+    best = solve(cp.Problem(cp.Minimize(0.5 * energy + cp.sum_squares(h)), [sizes <= 1]))
+    assert found.gap <= 1e-7 and found.primal == pytest.approx(best, rel=1e-6)
 
 
 def test_hard_margin() -> None:
