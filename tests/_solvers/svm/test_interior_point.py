@@ -79,7 +79,7 @@ def test_rows_that_do_not_matter_are_no_support_vectors(loss: str) -> None:
 
 
 def test_a_ridge_of_the_kernel() -> None:
-    F, y, t = data(3, "plain")
+    F, y, _ = data(3, "plain")
     qp, K = losses.hinge(y, 5.0), F @ F.T + 0.3 * np.eye(N)
     assert gap_of(qp, K, interior_point.solve(F, 0.3, qp, 1e-8)[0].v)[2] <= 1e-8
 
