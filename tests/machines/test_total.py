@@ -23,7 +23,7 @@ from kernelweave.problems.weight_sets import WeightSet
 
 N, CLASSES = 45, 3
 SUMMING = ["newton", "simple", "silp", "alternate", "uniform"]
-SUMMING_TOO = ["alignment", "alignf", "easy", "grouped", "sdp"]  # objectives or weights of their own
+SUMMING_TOO = ["alignment", "alignf", "easy", "grouped", "sdp"]  # in ways of their own
 LOSSES = {"hinge": hinge, "squared_hinge": squared_hinge}
 
 
