@@ -395,11 +395,53 @@ def test_a_learner_that_gives_up_says_so() -> None:
     assert found.status == "stopped" and found.gap > 1e-6
 
 
-def test_small_change_stops_as_in_the_paper() -> None:
-    problem = dense(0)
-    with pytest.warns(ConvergenceWarning, match="'stopped'"):
-        found = learn(problem.K, problem.y, learner=Simple(min_change=0.5), tol=1e-9)
-    assert found.n_iter <= 3
+@pytest.mark.parametrize("cls", [Simple, Silp])
+def test_small_change_stops_as_in_the_paper(cls: Any) -> None:
+    """The rule is met by the last two weights, by no earlier ones, and the last are returned."""
+    problem = dense(3, n=60, m=8)
+    found = learn(problem.K, problem.y, C=10.0, learner=cls(stop="change"), tol=1e-9)
+    assert found.status == "rule_met" and found.gap > 1e-9
+    moved = np.abs(np.diff(found.history["weights"], axis=0)).max(axis=1)
+    assert moved[-1] < 0.01 <= moved[:-1].min()
+    assert (found.weights == found.history["weights"][-1]).all()
+    with pytest.raises(ValueError, match="stop must be 'gap' or 'change', found 'never'"):
+        learn(problem.K, problem.y, learner=cls(stop="never"))
+
+
+@pytest.mark.parametrize("drop", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_simplemkl_alone_gets_there_where_j_is_smooth(seed: int, drop: bool) -> None:
+    """Nothing but the steps of the paper; kernels of full rank have no kinks."""
+    problem = dense(seed, n=40, m=12)
+    K = problem.K + 0.1 * np.eye(40)
+    best = qcqp_optimum(K, problem.y, 10.0)
+    learner = Simple(drop=drop, finish=False)
+    found = learn(K, problem.y, C=10.0, learner=learner, tol=1e-4, max_iter=3000)
+    check(problem, found, best, 1e-4)
+    assert set(found.history["by"]) == {"simple"}
+    assert (np.diff(found.history["objective"]) <= 1e-4 * best).all()  # J falls
+
+
+def test_simplemkl_takes_the_step_of_the_paper() -> None:
+    """e goes along the reduced gradient to where J is least, which a fine grid confirms."""
+    problem = dense(4, n=40, m=5)
+    learner = Simple(finish=False)
+    with pytest.warns(ConvergenceWarning):
+        found = learn(problem.K, problem.y, C=10.0, learner=learner, tol=1e-8, max_iter=2)
+    e, after = found.history["weights"]
+
+    def value(weights: np.ndarray) -> Solution:
+        return learn(problem.K, problem.y, C=10.0, learner="uniform", start=weights, tol=1e-8)
+
+    v = value(e).coef
+    gradient = -0.5 * np.array([v @ K @ v for K in problem.K])
+    direction = gradient[0] - gradient  # of five equal weights the first counts as the largest
+    direction[0] = -direction.sum()
+    step = (after - e) @ direction / (direction @ direction)
+    assert after == pytest.approx(e + step * direction, abs=1e-5)
+    longest = (-e / direction)[direction < 0.0].min()
+    grid = [value(e + t * direction).primal for t in np.linspace(0.0, longest, 50)]
+    assert value(after).primal <= min(grid) * (1 + 1e-4)
 
 
 def test_float32_cannot_reach_every_tolerance() -> None:
@@ -488,10 +530,10 @@ def test_silp_from_simple() -> None:
     problem = rank_one(1, m=12)
     found = learn(problem.K, problem.y, learner=Silp(warm_start=True), tol=1e-4)
     check(problem, found, qcqp_optimum(problem.K, problem.y, 1.0), 1e-4)
-    # the first iterations are those of SimpleMKL
-    with pytest.warns(ConvergenceWarning):
-        simple = learn(problem.K, problem.y, learner=Simple(finish=False), tol=1e-2, max_iter=4)
-    assert (found.history["weights"][:4] == simple.history["weights"]).all()
+    by = list(found.history["by"])
+    first = by.index("silp")
+    assert first > 0 and set(by[first:]) == {"silp"}
+    assert found.history["gap"][first - 1] <= 0.1 < found.history["gap"][first - 2]
 
 
 # --- repeatable ---------------------------------------------------------------------------------
@@ -547,7 +589,7 @@ def test_under_joblib(backend: str) -> None:
 
 OBJECTS = [
     Uniform(),
-    Simple(small=1e-3, min_change=0.01, finish=False),
+    Simple(small=1e-3, stop="change", drop=True, finish=False),
     Silp(warm_start=True),
     Alternate(floor=1e-4),
     Newton(warm_up=2),

@@ -35,8 +35,8 @@ class Step:
         "running": the duality gap decides whether this is the end. "rule_met" and "rule_unmet": the
         learner's own stopping rule decides, whatever the gap.
     settled : pair of a point and a bound, or None
-        What replaces the best so far where weights are given, or where the objective is the
-        learner's own.
+        What replaces the best so far where weights are given, where the objective is the
+        learner's own, or where the last point counts.
     stationarity : float
         Must not exceed the tolerance either.
     extras : mapping
@@ -84,8 +84,6 @@ class Learner(Params):
         from a start that needs no more work.
     standard_units : bool
         Whether the problem is solved with kernels of about unit size.
-    patience : int
-        The number of iterations without a smaller gap after which it is stopped.
     """
 
     objective: ClassVar[str] = "margin"
@@ -99,7 +97,11 @@ class Learner(Params):
     needs_dense: bool = False
     reports: ClassVar[bool] = False
     standard_units: ClassVar[bool] = True
-    patience: ClassVar[int] = 200
+
+    @property
+    def patience(self) -> int:
+        """How many iterations may pass without a smaller gap."""
+        return 200
 
     def iterate(
         self, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float

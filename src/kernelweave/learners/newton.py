@@ -87,7 +87,7 @@ class Newton(Learner):
 
     def _first_step(self, evaluator: Evaluator, center: _Seen, close: float) -> Point:
         if self.mixed:
-            return descent_step(evaluator, center.point, center.look.q, close)
+            return descent_step(evaluator, center.point, center.look.q, close, drop=True)
         e = center.point.e * center.look.q
         e[e < 1e-2 * e.mean()] = 0.0
         return evaluator.solve(e / e.sum(), close)
