@@ -391,7 +391,7 @@ def test_a_learner_that_gives_up_says_so() -> None:
     """Without the bundle the reduced gradient stalls at a kink."""
     problem = coarse(1)
     with pytest.warns(ConvergenceWarning, match="'stopped'"):
-        found = learn(problem.K, problem.y, learner=Simple(finish=False), tol=1e-6)
+        found = learn(problem.K, problem.y, C=10.0, learner=Simple(finish=False), tol=1e-6)
     assert found.status == "stopped" and found.gap > 1e-6
 
 
@@ -431,7 +431,8 @@ def test_simplemkl_takes_the_step_of_the_paper() -> None:
     e, after = found.history["weights"]
 
     def value(weights: np.ndarray) -> Solution:
-        return learn(problem.K, problem.y, C=10.0, learner="uniform", start=weights, tol=1e-8)
+        K = np.tensordot(weights, problem.K, 1)
+        return learn(K[None], problem.y, C=10.0, learner="uniform", tol=1e-8)
 
     v = value(e).coef
     gradient = -0.5 * np.array([v @ K @ v for K in problem.K])
@@ -645,7 +646,7 @@ def test_learners_keep_nothing_of_a_fit() -> None:
 
 def test_small_weights_are_cut() -> None:
     problem = rank_one(1, m=12)
-    found = learn(problem.K, problem.y, learner=Simple(small=0.05), tol=0.3)
+    found = learn(problem.K, problem.y, learner=Simple(small=0.05, stop="change"))
     weights = found.weights[found.weights > 0.0]
     assert weights.min() >= 0.05
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kernelweave.learners.alternate import Alternate as Alternate
     from kernelweave.learners.easy import EasyMKL as EasyMKL
     from kernelweave.learners.grouped import Grouped as Grouped
+    from kernelweave.learners.hessian import Hessian as Hessian
     from kernelweave.learners.newton import Newton as Newton
     from kernelweave.learners.qcqp import Qcqp as Qcqp
     from kernelweave.learners.radius import Radius as Radius
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from kernelweave.learners.silp import Silp as Silp
     from kernelweave.learners.simple import Simple as Simple
     from kernelweave.learners.skm import Skm as Skm
+    from kernelweave.learners.skm_published import SkmPublished as SkmPublished
     from kernelweave.learners.uniform import Uniform as Uniform
 
 _BY_NAME = {
@@ -32,7 +34,9 @@ _BY_NAME = {
     "silp": "silp.Silp",
     "alternate": "alternate.Alternate",
     "newton": "newton.Newton",
+    "hessian": "hessian.Hessian",
     "skm": "skm.Skm",
+    "skm_published": "skm_published.SkmPublished",
     "sdp": "sdp.Sdp",
     "qcqp": "qcqp.Qcqp",
     "alignment": "alignment.Alignment",

@@ -36,8 +36,8 @@ class Simple(Learner):
     """Reduced gradient with a line search, finished by cuts where J has kinks.
 
     ``Solution.history["by"]`` says who made each step: "simple", or "bundle" once the reduced
-    gradient has stalled. Under a weight norm p > 1 there is no simplex to walk on: a closed form takes
-    its place.
+    gradient has stalled. Under a weight norm p > 1 there is no simplex to walk on: a closed form
+    takes its place.
 
     Parameters
     ----------
@@ -158,8 +158,7 @@ def descent_step(
     direction[(point.e <= 0.0) & (direction < 0.0)] = 0.0
     direction[largest] = -direction.sum()
     end = point
-    while float(direction @ gradient) < 0.0:
-        falling = np.flatnonzero(direction < 0.0)
+    while float(direction @ gradient) < 0.0 and (falling := np.flatnonzero(direction < 0.0)).size:
         reach = -end.e[falling] / direction[falling]
         first = falling[int(np.argmin(reach))]
         e = end.e + reach.min() * direction

@@ -25,7 +25,7 @@ from kernelweave._core.types import Array, Places
 from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
 from kernelweave._solvers.skm import smo as skm_smo
 from kernelweave._solvers.skm.moreau_yosida import regularise
-from kernelweave._solvers.skm.optimality import attained
+from kernelweave._solvers.skm.optimality import report
 from kernelweave._solvers.skm.pairs import Target
 from kernelweave.learners.base import Learner, Step, first_point
 from kernelweave.machines.evaluator import Evaluator
@@ -147,7 +147,7 @@ class _Path:
             point = first_point(evaluator, e, close)
         self._keep(point.v, point.q)
         f = point.K @ self.qp.fold(point.v)
-        self._report(point.v, f, point.e, 1.0)
+        self.pair = report(evaluator, point.v, f, self.sizes**2, point.e, 1.0)
 
     def follow(self, kappa: float, close: float, kkt_tol: float) -> None:
         """The machine at κ, and the SVM at its weights; ``pair`` is what the two attain.
@@ -175,17 +175,8 @@ class _Path:
         e[kernels] = inner.parts.eta_tilde
         self.used = [*self.used[-1:], np.flatnonzero(e)]
         self.evaluator.solve(e / e.sum(), close, start=inner.v)
-        self._report(inner.v, inner.parts.eta_tilde @ inner.products, e, kappa)
-
-    def _report(self, v: Array, f: Array, e: Array, kappa: float) -> None:
-        """The pair (v, η), with f = K(η)v, and what it attains, in the user's units."""
-        qp, unit = self.qp, self.evaluator.problem.unit
-        eps1, eps2 = attained(qp, v, f, 0.5 * self.sizes**2, e > 0.0)
-        eta = unit * self.evaluator.weight_set.scale * e
-        self.pair = {
-            "alpha": qp.alpha(v) / unit, "eta": eta, "eps1": eps1 / unit / qp.n, "eps2": eps2,
-            "kappa": kappa,
-        }  # fmt: skip
+        f = inner.parts.eta_tilde @ inner.products
+        self.pair = report(self.evaluator, inner.v, f, self.sizes**2, e, kappa)
 
     def _extrapolate(self, kappa: float) -> Array:
         """Where to start the machine at κ: v is nearly linear in a² along the path."""

@@ -12,11 +12,16 @@ the sum in (OPT_3) is of η_j d_j² ∂J_j.)
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._core.types import Array
 from kernelweave.problems.dual_qp import DualQP
+
+if TYPE_CHECKING:
+    from kernelweave.machines.evaluator import Evaluator
 
 
 def extremes(qp: DualQP, v: Array, gradient: Array) -> tuple[float, float]:
@@ -37,6 +42,22 @@ def attained(
     least = float(levels[used].min(initial=np.inf))  # no weight at all: nothing is attained
     eps1 = float(levels.max()) - least if used.any() else np.inf
     return eps1, max(0.5 * (top - bottom), 0.0)
+
+
+def report(
+    evaluator: Evaluator, v: Array, f: Array, q: Array, e: Array, kappa: float
+) -> dict[str, Any]:
+    """The pair (v, η) of unit weights ``e``, and what it attains, in the user's units.
+
+    ``f`` is K(η)v, ``q`` are all s_j vᵀK_j v; ε₁ is per row.
+    """
+    qp, unit = evaluator.problem.qp, evaluator.problem.unit
+    eps1, eps2 = attained(qp, v, f, 0.5 * q, e > 0.0)
+    eta = unit * evaluator.weight_set.scale * e
+    return {
+        "alpha": qp.alpha(v) / unit, "eta": eta, "eps1": eps1 / unit / qp.n, "eps2": eps2,
+        "kappa": kappa,
+    }  # fmt: skip
 
 
 def best_weights(qp: DualQP, v: Array, products: Array, d: Array) -> tuple[Array, float]:

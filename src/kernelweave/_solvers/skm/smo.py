@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 from scipy.linalg.lapack import dsysv, dsysv_lwork
@@ -99,11 +100,12 @@ def solve(
     gap_tol: float = 1e-3,
     kkt_tol: float = 0.0,
     tick: Callable[[], None] | None = None,
+    newton: bool = True,
 ) -> Inner:
     """Minimize G over the feasible v, with some kernels of the stack behind ``rows``.
 
     It ends at relative duality gap ``gap_tol``, where (OPT_6) holds up to 2ε = ``kkt_tol``, or
-    where rounding ends it.
+    where rounding ends it. Without ``newton`` there are pair steps only, as many as it takes.
     """
     if qp.is_hard:
         kkt_tol = max(kkt_tol, 0.25 * gap_tol)
@@ -116,14 +118,14 @@ def solve(
         )  # fmt: skip
         if whole.gap <= gap_tol or whole.violation <= max(kkt_tol, whole.rounding):
             return found
-        if whole.value >= least or crawls or steps > 10_000 * max(qp.n, 200):
+        if whole.value >= least or crawls or (newton and steps > 10_000 * max(qp.n, 200)):
             return found
         least = whole.value - TIGHTEST * abs(whole.value)
         ranked, needed = whole.in_play()
         rows.hold(target.kernels, ranked, needed)
         part = _Part(rows, target, qp, whole)
         share = 0.5 * min(1.0, rows.points.size / max(needed, 1))
-        if not part.descend(share * gap_tol, 0.5 * kkt_tol, tick):
+        if not part.descend(share * gap_tol, 0.5 * kkt_tol, tick, newton):
             return replace(found, bounded=False)
         steps, crawls = steps + part.steps, part.crawls
         v = v.copy()
@@ -200,12 +202,14 @@ class _Part:
         self.gamma = whole.parts.gamma
         self.rounding, self.hard, self.steps, self.crawls = whole.rounding, qp.is_hard, 0, True
 
-    def descend(self, gap_tol: float, kkt_tol: float, tick: Callable[[], None] | None) -> bool:
+    def descend(
+        self, gap_tol: float, kkt_tol: float, tick: Callable[[], None] | None, newton: bool
+    ) -> bool:
         """Bring v to the tolerance, unless it ``crawls``; whether G is bounded."""
         m, p = self.x.products.shape
         budget = max(200, p)
         kkt_tol, value = max(kkt_tol, self.rounding), np.inf
-        for _ in range(_ROUNDS):
+        for _ in range(_ROUNDS) if newton else count():
             taken, why, self.gamma = skm_pairs.iterate(
                 self.block, self.target, self.x, self.gamma, budget, gap_tol, kkt_tol
             )
@@ -218,7 +222,8 @@ class _Part:
             if why != skm_pairs.BUDGET or before - value <= TIGHTEST * abs(value):
                 self.crawls = False
                 return True
-            self._newton_steps(budget * m * p * _PAIR + 30 * _NEWTON)
+            if newton:
+                self._newton_steps(budget * m * p * _PAIR + 30 * _NEWTON)
         return True
 
     def _on_ray(self) -> bool:

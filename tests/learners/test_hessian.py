@@ -1,0 +1,70 @@
+"""HessianMKL as published: its step, its descent, and what it says on a kink."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from _helpers.references import coarse, dense, qcqp_optimum
+from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
+
+from kernelweave import Solution, learn
+from kernelweave.learners import Hessian
+
+
+def at(K: np.ndarray, y: np.ndarray, e: np.ndarray) -> Solution:
+    return learn(np.tensordot(e, K, 1)[None], y, C=10.0, learner="uniform", tol=1e-12)
+
+
+def smooth(seed: int, m: int) -> tuple[np.ndarray, np.ndarray]:
+    problem = dense(seed, n=30, m=m)
+    return problem.K + 0.2 * np.eye(30), problem.y
+
+
+def test_a_step_is_the_constrained_newton_step() -> None:
+    """g and H by differences, the quadratic program by a general solver [chapelle2008, (4)]."""
+    K, y = smooth(2, m=4)
+    with pytest.warns(ConvergenceWarning):
+        found = learn(K, y, C=10.0, learner=Hessian(), tol=1e-8, max_iter=2)
+    e, after = found.history["weights"]
+    h = 1e-4
+
+    def gradient(weights: np.ndarray) -> np.ndarray:
+        v = at(K, y, weights).coef
+        return -0.5 * np.array([v @ k @ v for k in K])
+
+    g = gradient(e)
+    along = np.eye(4) - 0.25  # directions that keep the sum of the weights
+    H = np.array([(gradient(e + h * u) - gradient(e - h * u)) / (2 * h) for u in along])
+    H = H @ along  # on these; off them the step does not go
+    best = minimize(
+        lambda s: 0.5 * s @ H @ s + g @ s,
+        np.zeros(4),
+        jac=lambda s: H @ s + g,
+        bounds=[(-x, None) for x in e],
+        constraints={"type": "eq", "fun": np.sum},
+        method="SLSQP",
+        options={"ftol": 1e-12},
+    )
+    assert after == pytest.approx(e + best.x, abs=2e-3 * np.abs(best.x).max())
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_it_gets_there_where_j_is_smooth(seed: int, mixed: bool) -> None:
+    K, y = smooth(seed, m=10)
+    found = learn(K, y, C=10.0, learner=Hessian(mixed=mixed), tol=1e-6)
+    best = qcqp_optimum(K, y, 10.0)
+    assert found.status == "optimal" and found.primal == pytest.approx(best, rel=4e-6)
+    assert found.n_iter <= 15  # of the order of the paper's ten steps
+    made = {"hessian", "simple"} if mixed else {"hessian"}
+    assert set(found.history["by"]) == made
+
+
+def test_it_says_where_a_kink_stops_it() -> None:
+    problem = coarse(1)
+    with pytest.warns(ConvergenceWarning, match="'stopped'"):
+        found = learn(problem.K, problem.y, C=10.0, learner="hessian", tol=1e-6)
+    assert found.status == "stopped" and found.gap > 1e-6
+    best = qcqp_optimum(problem.K, problem.y, 10.0)
+    assert found.dual <= best * (1 + 1e-6) and found.primal >= best * (1 - 1e-6)
