@@ -92,7 +92,7 @@ def rival_gap(
     taken where it is better than that of v.
     """
     machine = Hinge(y, C)
-    f = stack.combine(weights) @ coef
+    f = stack.combined(weights) @ coef
     dual = kw.duality_gap(
         stack, y, weights, coef, machine.best_bias(f), C=C, dual_alpha=dual_alpha
     ).dual

@@ -116,7 +116,7 @@ def rakoto_bank(X: np.ndarray, normalize: str = "unit_trace") -> kw.FittedBank:
 
 def matrices(stack: kw.KernelStack) -> np.ndarray:
     """A copy of the kernels as one array (m, n, n), for rivals."""
-    return np.stack([stack.combine(e) for e in np.eye(stack.m)])
+    return np.stack([stack.combined(e).dense() for e in np.eye(stack.m)])
 
 
 # ---- kernels on rows ---------------------------------------------------------------------------

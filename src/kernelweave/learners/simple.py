@@ -24,6 +24,7 @@ from kernelweave.learners.base import Learner, Step, first_point
 from kernelweave.learners.grouped import learner_of_norms
 from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Incumbent
+from kernelweave.stacks.combined import between
 
 _TELL = 1e-2  # SVMs are solved to this share of the last fall of J
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
@@ -165,7 +166,7 @@ def descent_step(
         e[first] = 0.0
         trial = evaluator.solve(_on_simplex(e, 0.0), tol)
         if not (drop and trial.value < end.value):
-            end = _line_search(evaluator, end, direction, float(reach.min()), trial, tol)
+            end = _line_search(evaluator, end, trial, tol)
             break
         end = trial
         direction[largest] += direction[first]
@@ -174,18 +175,16 @@ def descent_step(
     return end if (e > 0.0).sum() == (end.e > 0.0).sum() else evaluator.solve(e, tol)
 
 
-def _line_search(
-    evaluator: Evaluator, point: Point, direction: Array, longest: float, end: Point, tol: float
-) -> Point:
+def _line_search(evaluator: Evaluator, point: Point, end: Point, tol: float) -> Point:
     """Where J is least on the line from ``point`` to ``end``, by golden section."""
 
-    def at(step: float) -> Point:
-        return evaluator.solve(_on_simplex(point.e + step * direction, 0.0), tol)
+    def at(share: float) -> Point:
+        e = (1.0 - share) * point.e + share * end.e
+        return evaluator.solve(e, tol, K=between(point.K, end.K, share))
 
-    low, high = 0.0, longest
-    left, right = (1.0 - _GOLDEN) * longest, _GOLDEN * longest
+    low, high, left, right = 0.0, 1.0, 1.0 - _GOLDEN, _GOLDEN
     one, other = at(left), at(right)
-    looks = [(0.0, point), (longest, end), (left, one), (right, other)]
+    looks = [(0.0, point), (1.0, end), (left, one), (right, other)]
     for _ in range(_SECTIONS):
         best, found = min(looks, key=lambda look: look[1].value)
         if high - low <= _BRACKET * best:
@@ -200,7 +199,10 @@ def _line_search(
             right = low + _GOLDEN * (high - low)
             other = at(right)
             looks = [(best, found), (right, other)]
-    return min(looks, key=lambda look: look[1].value)[1]
+    share, found = min(looks, key=lambda look: look[1].value)
+    if share in (0.0, 1.0):
+        return found
+    return evaluator.solve(found.e, tol, found.v)  # under its own kernel, without rounding of two
 
 
 def _on_simplex(e: Array, small: float) -> Array:

@@ -246,3 +246,12 @@ class Changed:
         if found is None or self.times < 0.0:
             return None
         return np.sqrt(self.times) * found[0], self.times * found[1] + self.ridge
+
+
+def between(one: CombinedKernel, other: CombinedKernel, share: float) -> CombinedKernel | None:
+    """(1 − share)·one + share·other where both are arrays, with no pass over the kernels."""
+    if not (one.is_dense and other.is_dense):
+        return None
+    K = (1.0 - share) * one.dense() + share * other.dense()
+    K.flags.writeable = False
+    return DenseCombined(K)
