@@ -93,7 +93,7 @@ def main():
         for normalize in NORMALIZE
     ]
     results = common.Results("rakoto_simplemkl", args)
-    results.fill([(key, measure, args.data, *key) for key in plan])
+    results.fill([(key, measure, args.data, *key) for key in plan], processes=2)
     report(results, names, splits)
     bars(results, names, splits)
 
