@@ -27,6 +27,8 @@ if TYPE_CHECKING:
         TransductiveMKLClassifier as TransductiveMKLClassifier,
     )
     from kernelweave.inspection.alignment import alignment as alignment
+    from kernelweave.io.model_file import ModelFileError as ModelFileError
+    from kernelweave.io.model_file import load as load
     from kernelweave.kernels.differentiable import GaussianWidths as GaussianWidths
     from kernelweave.kernels.graphs import Diffusion as Diffusion
     from kernelweave.kernels.graphs import Graph as Graph
@@ -64,6 +66,7 @@ _HOME = {
     "Laplacian": "kernels.numeric",
     "LatentConcepts": "kernels.text",
     "Linear": "kernels.numeric",
+    "ModelFileError": "io.model_file",
     "MKLClassifier": "estimators.classifier",
     "MKLClassifierCV": "estimators.cross_validated",
     "MKLKernel": "estimators.gp_kernel",
@@ -81,6 +84,7 @@ _HOME = {
     "enclosing_ball": "_solvers.radius.enclosing_ball",
     "learn": "learning",
     "learn_parameters": "parameters",
+    "load": "io.model_file",
     "regularization_path": "path",
 }
 

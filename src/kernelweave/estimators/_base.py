@@ -34,6 +34,7 @@ from kernelweave.estimators._matrices import (
     with_matrices,
     without_matrices,
 )
+from kernelweave.estimators._saving import Saved
 from kernelweave.estimators._training import Learnt, Training, used_rows
 from kernelweave.learners import make_learner
 from kernelweave.learners.base import Learner
@@ -46,7 +47,7 @@ from kernelweave.solving import solve
 from kernelweave.views.table import Table
 
 
-class MKLEstimator(BaseEstimator):
+class MKLEstimator(Saved, BaseEstimator):
     """The base class of estimators; not for use by itself."""
 
     bank_: FittedBank

@@ -1,0 +1,124 @@
+"""JSON and arrays as objects again: the reverse of ``_encode``, for files that may be anything.
+
+Only classes of the registry are made, and only with attributes of the types that they declare.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave.io._conform import check_state
+from kernelweave.io._registry import class_of
+
+
+class Decoder:
+    """Objects from JSON; ``room`` is how many bytes may still be allocated."""
+
+    def __init__(self, arrays: list[NDArray[Any]], room: int) -> None:
+        self.objects: list[Any] = []
+        self._arrays, self._room = arrays, room
+
+    def add(self, found: dict[str, Any]) -> None:
+        """One more object, which may refer to those before it."""
+        name, state = found["class"], found["state"]
+        state = {str(key): self.decode(part) for key, part in state.items()}
+        cls = class_of(name)
+        check_state(name, cls, state)
+        if issubclass(cls, tuple):
+            made = cls(**state)
+        else:
+            made = object.__new__(cls)
+            made.__dict__.update(state)
+        if hasattr(cls, "validate"):
+            made.validate()
+        self.objects.append(made)
+
+    def decode(self, found: Any) -> Any:
+        """What stands there in JSON."""
+        if isinstance(found, list):
+            return [self.decode(item) for item in found]
+        if not isinstance(found, dict):
+            return found
+        what = next(iter(found))
+        return _MADE[what](self, found[what], found)
+
+    def _object(self, place: int, found: Any) -> Any:
+        return self.objects[_index(place)]
+
+    def _array(self, place: int, found: Any) -> Any:
+        return self._arrays[_index(place)]
+
+    def _tuple(self, items: list[Any], found: Any) -> Any:
+        return tuple(self.decode(item) for item in items)
+
+    def _dict(self, pairs: list[Any], found: Any) -> Any:
+        return {self.decode(key): self.decode(item) for key, item in pairs}
+
+    def _slice(self, parts: list[Any], found: Any) -> Any:
+        return slice(*parts)
+
+    def _range(self, parts: list[Any], found: Any) -> Any:
+        return range(*parts)
+
+    def _float(self, text: str, found: Any) -> Any:
+        return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[text]
+
+    def _dtype(self, text: str, found: Any) -> Any:
+        return np.dtype(str(text)).type
+
+    def _strings(self, items: list[str], found: Any) -> Any:
+        width = _index(found["width"])
+        self._claim(4 * width * len(items))
+        return self._filled(items, found["shape"], f"<U{max(width, 1)}")
+
+    def _objects(self, items: list[Any], found: Any) -> Any:
+        return self._filled([self.decode(item) for item in items], found["shape"], object)
+
+    def _csr(self, parts: list[Any], found: Any) -> Any:
+        from scipy import sparse
+
+        kind = {"csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}[found["kind"]]
+        shape = tuple(_index(size) for size in found["shape"])
+        made = kind(tuple(self.decode(part) for part in parts), shape=shape)
+        made.check_format(full_check=True)
+        made.sum_duplicates()
+        return made
+
+    def _filled(self, items: list[Any], shape: list[int], dtype: Any) -> NDArray[Any]:
+        if math.prod(_index(size) for size in shape) != len(items):
+            raise ValueError("an array does not have the size that its shape says")
+        flat = np.empty(len(items), dtype=dtype)
+        flat[:] = items
+        return flat.reshape(shape)
+
+    def _claim(self, size: int) -> None:
+        self._room -= size
+        if self._room < 0:
+            raise MemoryError("it needs more memory than max_bytes allows")
+
+
+_MADE: dict[str, Callable[[Decoder, Any, Any], Any]] = {
+    "array": Decoder._array,
+    "csr": Decoder._csr,
+    "dict": Decoder._dict,
+    "dtype": Decoder._dtype,
+    "float": Decoder._float,
+    "object": Decoder._object,
+    "objects": Decoder._objects,
+    "range": Decoder._range,
+    "slice": Decoder._slice,
+    "strings": Decoder._strings,
+    "tuple": Decoder._tuple,
+}
+
+
+def _index(value: Any) -> int:
+    """``value``, if it is an integer ≥ 0."""
+    if type(value) is not int or value < 0:
+        raise ValueError(f"expected a number ≥ 0, found {value!r}")
+    return value

@@ -1,0 +1,123 @@
+"""The classes that a model file may name. Whatever is not here is never made from a file.
+
+Names are part of the file format: a class that moves or is renamed keeps its name here.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+ESTIMATORS = {
+    "MKLClassifier": "kernelweave.estimators.classifier.MKLClassifier",
+    "MKLClassifierCV": "kernelweave.estimators.cross_validated.MKLClassifierCV",
+    "MKLOneClass": "kernelweave.estimators.one_class.MKLOneClass",
+    "MKLRegressor": "kernelweave.estimators.regressor.MKLRegressor",
+    "TransductiveMKLClassifier": "kernelweave.estimators.transductive.TransductiveMKLClassifier",
+}
+
+_KERNELS = {
+    "BagOfWords": "text.BagOfWords",
+    "BagOfWords.words": "text._Words",
+    "Diffusion": "graphs.Diffusion",
+    "Diffusion.graph": "graphs.Graph",
+    "EigenvectorKernels": "eigen.EigenvectorKernels",
+    "EigenvectorKernels.basis": "eigen._Basis",
+    "EigenvectorKernels.fitted": "eigen._Eigenvector",
+    "EmpiricalKernelMap": "similarity_maps.EmpiricalKernelMap",
+    "EmpiricalKernelMap.features": "similarity_maps._Similarities",
+    "FeatureKernel": "features.FeatureKernel",
+    "Gaussian": "numeric.Gaussian",
+    "Hamming": "categorical.Hamming",
+    "Hamming.codes": "categorical._Codes",
+    "Hamming.fitted": "categorical._FittedHamming",
+    "Laplacian": "numeric.Laplacian",
+    "LatentConcepts": "text.LatentConcepts",
+    "LatentConcepts.features": "text._Concepts",
+    "LatentConcepts.model": "_plsa.ConceptModel",
+    "Linear": "numeric.Linear",
+    "Polynomial": "numeric.Polynomial",
+    "Precomputed": "precomputed.Precomputed",
+    "SmithWaterman": "sequences.SmithWaterman",
+    "Spectrum": "spectrum.Spectrum",
+    "Spectrum.features": "spectrum._Features",
+    "Spectrum.fitted": "spectrum._WordKernel",
+    "Spectrum.words": "spectrum._Words",
+    "sklearn.kernel": "adapters.GaussianProcessKernel",
+    "sklearn.pairwise": "adapters.PairwiseKernel",
+}
+
+_LEARNERS = {
+    "Alignment": "alignment",
+    "Alternate": "alternate",
+    "EasyMKL": "easy",
+    "Grouped": "grouped",
+    "Newton": "newton",
+    "Qcqp": "qcqp",
+    "Radius": "radius",
+    "RadiusBound": "radius_bound",
+    "Sdp": "sdp",
+    "Silp": "silp",
+    "Simple": "simple",
+    "Skm": "skm",
+    "Uniform": "uniform",
+}
+
+_SKLEARN = {
+    "feature_extraction.text": ("CountVectorizer", "TfidfTransformer", "TfidfVectorizer"),
+    "gaussian_process.kernels": (
+        "CompoundKernel",
+        "ConstantKernel",
+        "DotProduct",
+        "ExpSineSquared",
+        "Exponentiation",
+        "Matern",
+        "PairwiseKernel",
+        "Product",
+        "RBF",
+        "RationalQuadratic",
+        "Sum",
+        "WhiteKernel",
+    ),
+}
+
+CLASSES = {
+    **ESTIMATORS,
+    **{f"kernels.{name}": f"kernelweave.kernels.{path}" for name, path in _KERNELS.items()},
+    **{
+        f"learners.{name}": f"kernelweave.learners.{module}.{name}"
+        for name, module in _LEARNERS.items()
+    },
+    **{
+        f"sklearn.{name}": f"sklearn.{module}.{name}"
+        for module, names in _SKLEARN.items()
+        for name in names
+    },
+    "FittedBank": "kernelweave.banks.fitted.FittedBank",
+    "GroupNorm": "kernelweave.problems.groups.GroupNorm",
+    "KernelBank": "kernelweave.banks.bank.KernelBank",
+    "Member": "kernelweave.banks.member.Member",
+    "Normalizer": "kernelweave.banks.normalize.Normalizer",
+    "Rows": "kernelweave.views.rows.Rows",
+    "Solution": "kernelweave.solution.Solution",
+    "SparseTable": "kernelweave.views.sparse_table.SparseTable",
+    "Table": "kernelweave.views.table.Table",
+    "Units": "kernelweave.estimators._targets.Units",
+    "View": "kernelweave.views.columns.View",
+    "matrix of predict": "kernelweave.estimators._matrices._Cross",
+}
+
+_NAMES = {path: name for name, path in CLASSES.items()}
+
+
+def name_of(cls: type) -> str | None:
+    """The name of a class in model files; None if they may not hold it."""
+    return _NAMES.get(f"{cls.__module__}.{cls.__qualname__}")
+
+
+@cache
+def class_of(name: str) -> Any:
+    """The class of that name; raises KeyError if there is none."""
+    module, _, cls = CLASSES[name].rpartition(".")
+    return getattr(import_module(module), cls)

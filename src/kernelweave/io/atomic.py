@@ -1,0 +1,45 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+
+@contextmanager
+def written(path: str | os.PathLike[str], mode: str = "wb", **options: Any) -> Iterator[IO[Any]]:
+    """A file to write; it takes the place of ``path`` at the end, unless there was an error.
+
+    ``mode`` is "wb" or "w"; ``options`` are those of ``open``. What is no regular file, such as a
+    pipe, is written directly.
+    """
+    goal = Path(path)
+    if goal.is_dir():
+        raise IsADirectoryError(21, "Is a directory", str(goal))
+    if goal.exists() and not goal.is_file():
+        with open(goal, mode, **options) as file:
+            yield file
+        return
+    draft = goal.with_name(f".{goal.name[:100]}.{secrets.token_hex(4)}.part")
+    try:
+        with _opened(draft, goal, mode, options) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, goal)
+    finally:
+        with suppress(OSError):
+            draft.unlink()
+
+
+def _opened(draft: Path, goal: Path, mode: str, options: dict[str, Any]) -> IO[Any]:
+    """A new file; an error names the file that the caller asked for."""
+    try:
+        return open(draft, mode.replace("w", "x"), **options)
+    except OSError as error:
+        error.filename = str(goal)
+        raise

@@ -1,0 +1,162 @@
+"""300 corruptions of a model file: each is an error or changes no prediction; memory is bounded."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+
+import kernelweave
+from kernelweave import Gaussian, KernelBank, Linear, MKLClassifier, ModelFileError
+
+rng = np.random.default_rng(11)
+X = rng.normal(size=(12, 2))
+Y = np.where(X[:, 0] > 0.0, 1, 0)
+LIMIT = 8 * 2**20  # bytes that a load may take at most; the file has some 10,000
+
+
+@pytest.fixture(scope="module")
+def model():
+    bank = KernelBank([Gaussian(1.0), Linear()], {"a": [0], "b": [0, 1]}, scale="standard")
+    return MKLClassifier(bank).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def content(model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "m"
+    model.save(path)
+    return path.read_bytes()
+
+
+def members(content):
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {info.filename: archive.read(info) for info in archive.infolist()}
+
+
+def packed(parts, **options):
+    """A zip archive of (name, bytes) pairs."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", **options) as archive:
+        for name, part in parts:
+            archive.writestr(name, part)
+    return out.getvalue()
+
+
+def with_manifest(content, change):
+    """The file with another manifest and the right digest: made on purpose, not damaged."""
+    parts = members(content)
+    manifest = json.loads(parts["manifest.json"])
+    manifest = change(manifest) or manifest
+    text = json.dumps(manifest).encode()
+    parts |= {"manifest.json": text, "manifest.sha256": hashlib.sha256(text).hexdigest().encode()}
+    return packed(parts.items())
+
+
+def flips(content):
+    for place in rng.integers(8 * len(content), size=100):
+        damaged = bytearray(content)
+        damaged[place // 8] ^= 1 << (place % 8)
+        yield bytes(damaged)
+
+
+def truncations(content):
+    for size in rng.integers(len(content), size=50):
+        yield content[:size]
+
+
+def shifts(content):
+    for place in rng.integers(len(content), size=20):
+        yield content[:place] + content[place + 1 :]
+        yield content[:place] + b"\0" + content[place:]
+
+
+def sizes(content):
+    """Arrays that claim to be larger than they are, in the manifest or in the directory."""
+    count = len(json.loads(members(content)["manifest.json"])["arrays"])
+    for place in range(20):
+        shape = [[2**40], [10**9, 10**9], [-1], [0, 2**62], [2**63], [1.5], "x", None][place % 8]
+
+        def claim(manifest, place=place, shape=shape):
+            manifest["arrays"][place % count]["shape"] = shape
+
+        yield with_manifest(content, claim)
+    for place in range(10):
+        directory = content.rfind(b"PK\x01\x02", 0, len(content) - 100 * place)
+        claimed = (2**31 + place).to_bytes(4, "little")
+        yield content[: directory + 20] + 2 * claimed + content[directory + 28 :]
+
+
+def nodes(value, path=()):
+    """Paths to all parts of JSON."""
+    yield path
+    inner = dict(enumerate(value)) if isinstance(value, list) else value
+    for key, part in inner.items() if isinstance(inner, dict) else ():
+        yield from nodes(part, (*path, key))
+
+
+def types(content):
+    """Parts of the wrong type, which no digest reveals."""
+    manifest = json.loads(members(content)["manifest.json"])
+    paths = [path for path in nodes(manifest) if path[:1] in (("objects",), ("model",))]
+    for number, place in enumerate(rng.permutation(len(paths))[:50]):
+        strange = ["x", {"no such": 1}, {"object": 10**6}, {"array": "x"}, {"dict": 3}][number % 5]
+
+        def change(manifest, path=paths[place], strange=strange):
+            part = manifest
+            for key in path[:-1]:
+                part = part[key]
+            part[path[-1]] = strange
+
+        yield with_manifest(content, change)
+    for wrong in ("O", "f2", "U9", "V8", "<f8", "M8", 3, None):
+        yield with_manifest(content, lambda m, wrong=wrong: m["arrays"][0].update(dtype=wrong))
+    for wrong in ([], "x", None, {"format": "x"}, {**manifest, "objects": None}):
+        yield with_manifest(content, lambda m, wrong=wrong: wrong or [])
+    yield packed([("manifest.json", b"[" * 100_000)])
+
+
+def archives(content):
+    parts = [*members(content).items()]
+    for name in ("../evil", "/etc/evil", "a/b.bin", "..\\evil", "C:evil", "a\0b", "?", "0.bin/"):
+        yield packed([*parts, (name, b"evil")])
+        yield packed([(name if old == "0.bin" else old, part) for old, part in parts])
+    with pytest.warns(UserWarning, match="Duplicate name"):
+        for copied in range(5):
+            yield packed([*parts, parts[copied]])
+            yield packed([parts[copied], *parts])
+    for left_out in range(5):
+        yield packed(parts[:left_out] + parts[left_out + 1 :])
+    yield packed(parts, compression=zipfile.ZIP_DEFLATED)
+    yield packed([*parts, ("99.bin", bytes(10**6))], compression=zipfile.ZIP_DEFLATED)
+
+
+def test_no_corruption_changes_a_prediction(model, content, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    truth, path = model.decision_function(X), tmp_path / "m"
+    path.write_bytes(content)
+    assert np.array_equal(kernelweave.load(path).decision_function(X), truth)
+    kinds = (flips, truncations, shifts, sizes, types, archives)
+    corrupted = [(kind.__name__, one) for kind in kinds for one in kind(content)]
+    assert len(corrupted) >= 300
+    survivors = []
+    tracemalloc.start()
+    for kind, damaged in corrupted:
+        path.write_bytes(damaged)
+        tracemalloc.reset_peak()
+        try:
+            survivor = kernelweave.load(path)
+        except ModelFileError as error:
+            assert str(path) in str(error)
+        else:
+            survivors.append(kind)
+            assert np.array_equal(survivor.decision_function(X), truth), kind
+        assert tracemalloc.get_traced_memory()[1] < LIMIT + 20 * len(damaged), kind
+    tracemalloc.stop()
+    assert [*tmp_path.rglob("*")] == [path]
+    harmless = {kind: survivors.count(kind) for kind in set(survivors)}
+    assert len(survivors) < 60, harmless  # most are errors
