@@ -9,8 +9,8 @@ formed. Two such M:
     M = L⁻¹                                  where A = LLᵀ is an array
     M = (I − Z VgVᵀ Zᵀ)D^−½, Z = D^−½F       where A = D + FFᵀ, D diagonal, and F has R columns
 
-In the second, ZᵀZ = V diag(s) Vᵀ is of the order R, and g = 1/(1 + s + √(1 + s)) makes M the inverse
-root of I + ZZᵀ, times D^−½.
+In the second, ZᵀZ = V diag(s) Vᵀ is of the order R, and g = 1/(1 + s + √(1 + s)) makes M the
+inverse root of I + ZZᵀ, times D^−½.
 """
 
 from __future__ import annotations
