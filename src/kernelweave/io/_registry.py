@@ -9,6 +9,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from kernelweave.learners import CLASSES as LEARNERS
+
 ESTIMATORS = {
     "MKLClassifier": "kernelweave.estimators.classifier.MKLClassifier",
     "MKLClassifierCV": "kernelweave.estimators.cross_validated.MKLClassifierCV",
@@ -48,22 +50,6 @@ _KERNELS = {
     "sklearn.pairwise": "adapters.PairwiseKernel",
 }
 
-_LEARNERS = {
-    "Alignment": "alignment",
-    "Alternate": "alternate",
-    "EasyMKL": "easy",
-    "Grouped": "grouped",
-    "Newton": "newton",
-    "Qcqp": "qcqp",
-    "Radius": "radius",
-    "RadiusBound": "radius_bound",
-    "Sdp": "sdp",
-    "Silp": "silp",
-    "Simple": "simple",
-    "Skm": "skm",
-    "Uniform": "uniform",
-}
-
 _SKLEARN = {
     "feature_extraction.text": ("CountVectorizer", "TfidfTransformer", "TfidfVectorizer"),
     "gaussian_process.kernels": (
@@ -85,10 +71,7 @@ _SKLEARN = {
 CLASSES = {
     **ESTIMATORS,
     **{f"kernels.{name}": f"kernelweave.kernels.{path}" for name, path in _KERNELS.items()},
-    **{
-        f"learners.{name}": f"kernelweave.learners.{module}.{name}"
-        for name, module in _LEARNERS.items()
-    },
+    **{f"learners.{name}": f"kernelweave.learners.{path}" for name, path in LEARNERS.items()},
     **{
         f"sklearn.{name}": f"sklearn.{module}.{name}"
         for module, names in _SKLEARN.items()

@@ -48,9 +48,9 @@ _BY_NAME = {
 }
 AUTO = "newton"
 NAMES = ("auto", *_BY_NAME)
-_CLASSES = {path.partition(".")[2]: path for path in _BY_NAME.values()}
+CLASSES = {path.partition(".")[2]: path for path in _BY_NAME.values()}  # by their own names
 
-__all__ = ["AUTO", "NAMES", "Learner", "make_learner", *_CLASSES]
+__all__ = ["AUTO", "NAMES", "Learner", "make_learner", *CLASSES]
 
 
 def make_learner(learner: str | Learner) -> Learner:
@@ -77,10 +77,10 @@ def _load(path: str) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _CLASSES:
-        return _load(_CLASSES[name])
+    if name in CLASSES:
+        return _load(CLASSES[name])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_CLASSES})
+    return sorted({*globals(), *CLASSES})
