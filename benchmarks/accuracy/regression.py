@@ -1,0 +1,131 @@
+"""Regression: MKLRegressor against SVR and KernelRidge, all tuned alike, and himalaya.
+
+Five data sets, 10 random splits: two thirds of the rows to train, at most 600; the others test, at
+most 3,000. All methods see columns and targets at mean 0 and variance 1. C (for KernelRidge its
+inverse, the ridge) is one of {0.01, 0.1, 1, 10, 100}. SVR and KernelRidge also choose the width of
+their Gaussian, γ = {0.1, 0.3, 1, 3}/columns, and MKLRegressor the norm of its weights, 1 or 2: its
+widths are in the default bank (per view where there are several), whose weights it learns. All
+choose by the same 5-fold cross-validation on the training rows. himalaya (MultipleKernelRidgeCV)
+gets the same kernels and is left at its defaults. Seconds are the processor's, tuning included.
+"""
+
+import time
+import warnings
+
+import numpy as np
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
+
+import kernelweave as kw
+from benchmarks.harness import common, regression_sets
+
+SPLITS, FOLDS = 10, 5
+COSTS = (0.01, 0.1, 1.0, 10.0, 100.0)
+GAMMAS = (0.1, 0.3, 1.0, 3.0)
+NORMS = (1, 2)
+OURS = {"MKL ε": "epsilon_insensitive", "MKL squared": "squared"}
+TUNED = ("SVR", "KernelRidge")
+METHODS = (*OURS, *TUNED, "himalaya")
+
+
+def measure(data, name, method, seed):
+    """R² of one method on one split, and its processor seconds."""
+    X, y, X_test, y_test = regression_sets.split(name, data, seed)
+    views = regression_sets.load(name, data)[2]
+    began = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # constant columns of a split
+        if method == "himalaya":
+            values, told = himalaya(X, y, X_test, views), {}
+        else:
+            search = tuned(method, views, X.shape[1], seed).fit(X, y)
+            values = search.predict(X_test)
+            told = {key: str(value) for key, value in search.best_params_.items()}
+            if method in OURS:
+                told["gap"] = float(search.best_estimator_.duality_gap_)
+    seconds = time.process_time() - began
+    return {"r2": float(r2_score(y_test, values)), "seconds": seconds, **told}
+
+
+def tuned(method, views, columns, seed):
+    """The method with its hyperparameters chosen by cross-validation."""
+    if method in OURS:
+        model = kw.MKLRegressor(bank(views), loss=OURS[method])
+        grid = {"C": COSTS, "weight_norm": NORMS}
+    else:
+        inner = SVR() if method == "SVR" else KernelRidge(kernel="rbf")
+        scaled = make_pipeline(StandardScaler(), inner)
+        model = TransformedTargetRegressor(scaled, transformer=StandardScaler())
+        prefix = f"regressor__{type(inner).__name__.lower()}__"
+        grid = {f"{prefix}gamma": [g / columns for g in GAMMAS]}
+        if method == "SVR":
+            grid[f"{prefix}C"] = COSTS
+        else:
+            grid[f"{prefix}alpha"] = [1.0 / C for C in COSTS]
+    return GridSearchCV(model, grid, cv=KFold(FOLDS, shuffle=True, random_state=seed))
+
+
+def bank(views):
+    return kw.KernelBank() if views is None else kw.KernelBank(views=views)
+
+
+def himalaya(X, y, X_test, views):
+    """Predictions of multiple-kernel ridge regression as it comes, on our kernels."""
+    common.need("himalaya")
+    from himalaya.kernel_ridge import MultipleKernelRidgeCV
+
+    fitted = bank(views).fit(X)
+    search = {"progress_bar": False}
+    model = MultipleKernelRidgeCV(kernels="precomputed", solver_params=search, random_state=0)
+    model.fit(common.matrices(fitted.stack), (y - y.mean()) / y.std())
+    return model.predict(fitted.cross_stack(X_test)) * y.std() + y.mean()
+
+
+def main():
+    args = common.arguments(__doc__)
+    names = ["diabetes", "bupa"] if args.quick else list(regression_sets.ABOUT)
+    splits = 2 if args.quick else SPLITS
+    results = common.Results("regression", args)
+    plan = [(n, m, seed) for n in names for seed in range(splits) for m in METHODS]
+    results.fill([(key, measure, args.data, *key) for key in plan])
+    rows, seconds, behind = [], [], {}
+    for name in names:
+        cells = {m: [results.get(name, m, seed) for seed in range(splits)] for m in METHODS}
+        found = {m: c for m, c in cells.items() if all(c)}
+        if not {*OURS, *TUNED} <= found.keys():
+            continue
+        r2 = {m: np.array([cell["r2"] for cell in c]) for m, c in found.items()}
+        rows.append([name, *(told(r2.get(m)) for m in METHODS)])
+        seconds.append([name, *(common.mean(found.get(m, []), "seconds") for m in METHODS)])
+        best = max(TUNED, key=lambda m: r2[m].mean())
+        for method in OURS:
+            difference = r2[method] - r2[best]
+            behind[name, method] = difference.mean(), common.standard_error(difference), best
+    common.table(["R² ± standard error over splits", *METHODS], rows)
+    common.table(["seconds of the processor, tuning included", *METHODS], seconds)
+    header = ["", "difference of R²", "± (splits)", "against"]
+    common.table(header, [[f"{n}, {m}", *of] for (n, m), of in behind.items()])
+    for n in names:
+        print(f"- {n}: {regression_sets.ABOUT[n]}.")
+    print()
+    for method in OURS:
+        good = [n for (n, m), (d, se, _) in behind.items() if m == method and d >= -se]
+        of = sum(m == method for _, m in behind)
+        text = f"{method}: R² within one SE of the better of SVR and KernelRidge, or above"
+        met = len(good) == of if of == len(regression_sets.ABOUT) else None
+        results.bar(text, f"{len(good)} of {of} sets", met)
+
+
+def told(values):
+    if values is None:
+        return None
+    return f"{values.mean():.3f} ± {common.standard_error(values):.3f}"
+
+
+if __name__ == "__main__":
+    main()
