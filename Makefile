@@ -40,7 +40,7 @@ $(BIN)/python:
 
 # The order-only dependency matters: the interpreter's own date says nothing about what is installed.
 $(VENV)/.core: pyproject.toml | $(BIN)/python
-	@$(PIP) -e .
+	@$(PIP) -e ".[cli]"
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python

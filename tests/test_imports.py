@@ -66,6 +66,7 @@ def test_who_may_use_scikit_learn(file):
         "inspection/_models.py",
         "io/datasets.py",
         "_cli/demo.py",
+        "_cli/models.py",
         "_core/warnings.py",
     }  # the last: its warning class
     adapters = file in named or file.startswith(("kernels/", "estimators/"))

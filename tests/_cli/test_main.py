@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -19,25 +20,16 @@ from kernelweave.io.datasets import breast_cancer
 
 
 def test_version(capsys):
-    with pytest.raises(SystemExit) as done:
-        cli.main(["--version"])
-    assert done.value.code == 0
+    assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out == f"kernelweave {kernelweave.__version__}\n"
 
 
 def test_help_names_the_commands(capsys):
-    with pytest.raises(SystemExit) as done:
-        cli.main(["--help"])
-    assert done.value.code == 0
-    assert re.search(r"^\s+demo\s+\w+", capsys.readouterr().out, re.MULTILINE)
-
-
-@pytest.mark.parametrize("argv", [[], ["dance"], ["demo", "--sed", "x"], ["demo", "--seed", "x"]])
-def test_bad_arguments(argv, capsys):
-    with pytest.raises(SystemExit) as done:
-        cli.main(argv)
-    assert done.value.code == 2
-    assert "usage: kernelweave" in capsys.readouterr().err
+    assert cli.main(["--help"]) == 0
+    out = capsys.readouterr().out
+    for command in ("demo", "evaluate", "fit", "info", "path", "predict"):
+        assert re.search(rf"^\s+{command}\s+\w+", out, re.MULTILINE)
+        assert cli.main([command, "--help"]) == 0
 
 
 def test_demo(capsys):
@@ -118,39 +110,70 @@ def test_as_a_module():
 
 @pytest.mark.parametrize("seed", ["-1", "x", "1.5", ""])
 def test_seeds_are_whole_numbers(seed, capsys):
+    assert cli.main(["demo", "--seed", seed]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("kernelweave: Invalid value for '--seed'")
+
+
+def test_what_is_not_installed_is_named(monkeypatch, capsys):
+    monkeypatch.delitem(sys.modules, "kernelweave._cli.commands", raising=False)
+    monkeypatch.setitem(sys.modules, "click", None)
+    assert cli.main(["demo"]) == 2
+    told = "kernelweave: this command needs the package click: pip install 'kernelweave[cli]'\n"
+    assert capsys.readouterr().err == told
+
+
+def test_warnings_are_one_line(monkeypatch, capsys):
+    monkeypatch.setattr(demo, "run", lambda seed: warnings.warn("two\nlines", stacklevel=1))
+    assert cli.main(["demo"]) == 0
+    assert capsys.readouterr().err == "kernelweave: note: two lines\n"
+
+
+def test_completion(monkeypatch, capsys):
+    monkeypatch.setenv("_KERNELWEAVE_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "kernelweave pre")
+    monkeypatch.setenv("COMP_CWORD", "1")
     with pytest.raises(SystemExit) as done:
-        cli.main(["demo", "--seed", seed])
-    assert done.value.code == 2
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last.endswith(f"argument --seed: must be a whole number ≥ 0, found {seed!r}")
+        cli.main([])
+    assert done.value.code == 0
+    assert capsys.readouterr().out == "plain,predict\n"
 
 
-def shell(command):
-    """Exit code and standard error of a command line, with a short demo."""
+def shell(redirection):
+    """Exit code and standard error of a command that prints, and imports no solver."""
     code = (
-        "import sys; from kernelweave._cli import demo, main;"
-        "demo.run = lambda seed: [demo._say('line') for _ in range(9)];"
-        "sys.exit(main.main(sys.argv[1:]))"
+        "import sys, types; demo = types.ModuleType('demo'); "
+        "demo.run = lambda seed: [print('line', flush=True) for _ in range(9)]; "
+        "import kernelweave._cli as cli; cli.demo = sys.modules['kernelweave._cli.demo'] = demo; "
+        "from kernelweave._cli.main import main; sys.exit(main(['demo']))"
     )
-    words = ["bash", "-c", f'"$1" -c "$2" {command}', "bash", sys.executable, code]
+    words = ["bash", "-c", f'"$1" -c "$2" {redirection}', "bash", sys.executable, code]
     env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     done = subprocess.run(words, capture_output=True, text=True, env=env)
     return done.returncode, done.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
-@pytest.mark.parametrize("command", ["demo", "--version", "--help", "demo --help"])
-def test_standard_output_that_is_full_or_closed(command):
-    code, told = shell(f"{command} > /dev/full")
-    assert (code, told) == (1, "kernelweave: standard output: No space left on device\n")
-    code, told = shell(f"{command} >&-")
-    assert (code, told) == (1, "kernelweave: standard output is closed\n")
-    assert shell(f"{command} >&- 2>&-") == (1, "")
+def test_standard_output_that_is_full_or_closed():
+    full = (1, "kernelweave: standard output: No space left on device\n")
+    assert shell("> /dev/full") == full
+    assert shell(">&-") == (1, "kernelweave: standard output is closed\n")
+    assert shell(">&- 2>&-") == (1, "")
+
+
+@pytest.mark.parametrize("command", [["--version"], ["--help"], ["demo", "--help"]])
+def test_help_on_a_full_disk(command, monkeypatch, capsys):
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert cli.main(command) == 1
+        monkeypatch.undo()
+    told = "kernelweave: standard output: No space left on device\n"
+    assert capsys.readouterr().err == told
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="bash")
 def test_a_reader_that_is_gone():
-    code, told = shell("demo | (exec 0<&-; sleep 1); exit ${PIPESTATUS[0]}")
+    code, told = shell("| (exec 0<&-; sleep 0.2); exit ${PIPESTATUS[0]}")
     assert (code, told) == (1, "")
 
 
@@ -159,5 +182,5 @@ def test_errors_of_files_name_them(monkeypatch, capsys):
         open("/nowhere/data.csv")
 
     monkeypatch.setattr(demo, "run", missing)
-    assert cli.main(["demo"]) == 1
+    assert cli.main(["demo"]) == 2
     assert capsys.readouterr().err == "kernelweave: /nowhere/data.csv: No such file or directory\n"

@@ -1,80 +1,72 @@
-"""The command line. A command is a function that adds itself to the parser."""
+"""The entry of the command line: runs a command, and turns what goes wrong into one line."""
 
 from __future__ import annotations
 
-import argparse
 import io
 import os
 import sys
+import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kernelweave import __version__
-
-if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+_EXTRAS = {"click": "cli", "pandas": "cli", "pyarrow": "parquet"}
+_BAD_INPUT = 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code."""
+    """Run a command; returns the exit code: 2 for bad input, 1 if the output cannot be written."""
     if sys.stdout is None:
         _tell("standard output is closed")
         return 1
-    try:
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn
         try:
-            _run(argv)
-        finally:  # also after --help, which exits
-            sys.stdout.flush()
-    except OSError as error:
-        if error.filename is None:  # the reader, such as head, has gone, or the disk is full
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):
-            _tell(f"{error.filename or 'standard output'}: {error.strerror or error}")
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
+            try:
+                return _run(argv)
+            finally:  # also after --help
+                sys.stdout.flush()
+        except OSError as error:
+            return _lost(error)
+        except KeyboardInterrupt:
+            return 130
 
 
-def _run(argv: Sequence[str] | None) -> None:
-    args = _parser().parse_args(argv)
+def _run(argv: Sequence[str] | None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # names of kernels are not all ASCII
-    args.run(args)
+    try:
+        from kernelweave._cli.commands import run
+
+        return run(argv)
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRAS:
+            raise
+        extra = f"pip install 'kernelweave[{_EXTRAS[error.name]}]'"
+        _tell(f"this command needs the package {error.name}: {extra}")
+    except (ValueError, TypeError, MemoryError) as error:
+        if "KERNELWEAVE_TRACEBACK" in os.environ:
+            raise
+        _tell(str(error) or type(error).__name__)
+    return _BAD_INPUT
+
+
+def _lost(error: OSError) -> int:
+    """The exit code for a file that cannot be used, or an output that takes no more."""
+    if error.filename is not None:
+        _tell(f"{error.filename}: {error.strerror or error}")
+        return _BAD_INPUT
+    # the reader, such as head, has gone, or the disk is full
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if not isinstance(error, BrokenPipeError):
+        _tell(f"standard output: {error.strerror or error}")
+    return 1
+
+
+def _warn(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    _tell(f"note: {message}")
 
 
 def _tell(message: str) -> None:
+    """One line on standard error."""
     if sys.stderr is not None:
-        print(f"kernelweave: {message}", file=sys.stderr)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="kernelweave",
-        description="Learn which kernels and views matter, with a certificate of optimality.",
-    )
-    parser.add_argument("--version", action="version", version=f"kernelweave {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="command", required=True)
-    _add_demo(commands)
-    return parser
-
-
-def _add_demo(commands: Commands) -> None:
-    told = "learn on two views of scikit-learn's breast cancer data and show the result"
-    parser = commands.add_parser("demo", help=told, description=f"{told.capitalize()}.")
-    parser.add_argument(
-        "--seed", type=_seed, default=0, help="random seed of the splits (default: 0)"
-    )
-    parser.set_defaults(run=_demo)
-
-
-def _seed(text: str) -> int:
-    if not text.strip().isdecimal():
-        raise argparse.ArgumentTypeError(f"must be a whole number ≥ 0, found {text!r}")
-    return int(text)
-
-
-def _demo(args: Any) -> None:
-    from kernelweave._cli.demo import run
-
-    run(seed=args.seed)
+        print(f"kernelweave: {' '.join(message.split())}", file=sys.stderr)

@@ -26,20 +26,15 @@ def written(path: str | os.PathLike[str], mode: str = "wb", **options: Any) -> I
         return
     draft = goal.with_name(f".{goal.name[:100]}.{secrets.token_hex(4)}.part")
     try:
-        with _opened(draft, goal, mode, options) as file:
+        with open(draft, mode.replace("w", "x"), **options) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, goal)
+    except OSError as error:
+        if error.filename in (None, str(draft)):  # as on a full disk
+            error.filename, error.filename2 = str(goal), None
+        raise
     finally:
         with suppress(OSError):
             draft.unlink()
-
-
-def _opened(draft: Path, goal: Path, mode: str, options: dict[str, Any]) -> IO[Any]:
-    """A new file; an error names the file that the caller asked for."""
-    try:
-        return open(draft, mode.replace("w", "x"), **options)
-    except OSError as error:
-        error.filename = str(goal)
-        raise

@@ -1,0 +1,248 @@
+"""The commands: what may be said, and who does it.
+
+Whatever takes time to import is imported by the command that needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kernelweave import __version__
+
+_COMPLETION = (
+    'Completion: eval "$(_KERNELWEAVE_COMPLETE=bash_source kernelweave)" in bash; the same with '
+    "zsh_source or fish_source in other shells."
+)
+_DATA = (
+    click.argument("table", type=click.Path()),
+    click.option("--target", required=True, help="Column to predict."),
+    click.option("--id", "key", help="Column of row ids; other tables are joined on it."),
+    click.option(
+        "--view",
+        "views",
+        multiple=True,
+        metavar="NAME=COLUMNS|FILE",
+        help="Columns that belong together (age,bp,chol*), a table of their own (genes.csv), or a "
+        "kernel matrix (K.npy); once for each view.",
+    ),
+    click.option("--delimiter", help="What separates the columns of a CSV file."),
+)
+_LEARNING = (
+    click.option(
+        "--task",
+        type=click.Choice(["auto", "classification", "regression"]),
+        default="auto",
+        show_default=True,
+        help="What the target is.",
+    ),
+    click.option("--learner", default="auto", show_default=True, help="How weights are learned."),
+    click.option(
+        "--norm",
+        type=click.FloatRange(1.0),
+        default=1.0,
+        show_default=True,
+        help="Norm of the weights: 1 makes most zero, more makes them even.",
+    ),
+    click.option(
+        "--seed",
+        type=click.IntRange(0),
+        default=0,
+        show_default=True,
+        help="Random seed of the folds.",
+    ),
+    click.option("--jobs", type=int, help="Number of threads; -1 for one per core."),
+)
+_COST = click.option(
+    "-C",
+    "C",
+    type=click.FloatRange(0.0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Cost of errors in training.",
+)
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def run(argv: Sequence[str] | None) -> int:
+    """Run the command line; returns the exit code. Bad input raises ValueError."""
+    try:
+        words = None if argv is None else list(argv)
+        code = program.main(words, prog_name="kernelweave", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message())
+        return 2
+    except click.ClickException as error:
+        raise ValueError(error.format_message()) from error
+    except click.exceptions.Abort:
+        return 130
+    return int(code or 0)
+
+
+def _with(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def decorate(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+@click.group(epilog=_COMPLETION, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="kernelweave %(version)s")
+def program() -> None:
+    """Learn which kernels and views matter, with a certificate of optimality."""
+
+
+@program.command()
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Random seed of the splits.",
+)
+def demo(seed: int) -> None:
+    """Learn on two views of scikit-learn's breast cancer data and show the result."""
+    from kernelweave._cli import demo as demonstration
+
+    demonstration.run(seed=seed)
+
+
+@program.command()
+@_with(*_DATA, *_LEARNING, _COST, _JSON)
+@click.option("-o", "--output", type=click.Path(), help="Model file to write.")
+@click.option("--cv", type=int, help="Also score on held-out rows, in so many folds.")
+def fit(output: str | None, cv: int | None, as_json: bool, C: float, **said: Any) -> None:
+    """Learn a model from TABLE, show which views matter, and save it."""
+    from kernelweave._cli import models
+    from kernelweave._cli.output import say, show_json, show_model, summary
+
+    _check_output(output)
+    data, task, options = _learning(said, C)
+    scored = None if cv is None else models.held_out(data, task, options, cv)
+    model = models.fitted(data, task, options)
+    if output is not None:
+        model.save(output)
+    if as_json:
+        found = {"task": task, "rows": len(data), **summary(model)}
+        show_json(found | {"held_out": scored, "model": output})
+        return
+    show_model(model)
+    if scored is not None:
+        print(f"\nHeld-out {scored['metric']}, mean of {cv} folds: {scored['mean']:.3f}")
+    if output is not None:
+        say(f"model written to {output}")
+
+
+@program.command()
+@click.argument("model", type=click.Path())
+@click.argument("table", type=click.Path())
+@_with(*_DATA[2:])
+@click.option("-o", "--output", type=click.Path(), help="CSV file to write; default: the screen.")
+@click.option("--decision", is_flag=True, help="Add the decision values.")
+def predict(model: str, table: str, output: str | None, decision: bool, **said: Any) -> None:
+    """Predict every row of TABLE with MODEL, some rows at a time, as CSV."""
+    from kernelweave._cli.predicting import predict_table
+
+    _check_output(output)
+    predict_table(model, _source(said, table), output, decision)
+
+
+@program.command()
+@click.argument("model", type=click.Path())
+@_with(*_DATA, _JSON)
+def evaluate(model: str, as_json: bool, **said: Any) -> None:
+    """Score the predictions of MODEL for the rows of TABLE, whose targets are known."""
+    from kernelweave._cli.models import scores
+    from kernelweave._cli.output import show_json, show_table
+    from kernelweave._cli.predicting import labelled_rows
+
+    found = scores(*labelled_rows(model, _source(said)))
+    if as_json:
+        show_json(found)
+    else:
+        show_table([("measure", "value"), *found.items()])
+
+
+@program.command()
+@_with(*_DATA, *_LEARNING, _JSON)
+@click.option(
+    "--Cs",
+    "costs",
+    default="0.01,0.1,1,10,100",
+    show_default=True,
+    help="Values of C, separated by commas.",
+)
+def path(costs: str, as_json: bool, **said: Any) -> None:
+    """Show the weights of the views of TABLE for several C."""
+    from kernelweave._cli.models import along_path
+    from kernelweave._cli.output import show_json, show_table
+
+    Cs = _numbers("--Cs", costs)
+    found = along_path(*_learning(said, 1.0), Cs)
+    if as_json:
+        show_json(found)
+        return
+    views = found["views"]
+    rows = zip(found["C"], *views.values(), found["gap"], strict=True)
+    show_table([("C", *views, "duality gap"), *rows])
+
+
+@program.command()
+@click.argument("model", type=click.Path())
+@_with(_JSON)
+def info(model: str, as_json: bool) -> None:
+    """Show what a model file holds: weights, kernels, certificate, columns."""
+    from kernelweave._cli.output import show_json, show_model, summary
+    from kernelweave.io.model_file import load
+
+    loaded = load(model)
+    columns = [str(name) for name in getattr(loaded, "feature_names_in_", ())]
+    if as_json:
+        show_json({**summary(loaded), "columns": columns})
+        return
+    print(repr(loaded))
+    if columns:
+        print(f"{len(columns)} columns: {', '.join(columns[:20])}{', …' * (len(columns) > 20)}")
+    print()
+    show_model(loaded)
+
+
+def _source(said: dict[str, Any], table: str | None = None) -> Any:
+    from kernelweave._cli.data import Source, parse_view
+
+    views = tuple(parse_view(text) for text in said["views"])
+    where = said["table"] if table is None else table
+    return Source(where, said.get("target"), said["key"], views, said["delimiter"])
+
+
+def _learning(said: dict[str, Any], C: float) -> tuple[Any, str, Any]:
+    """Data, task and options of a command that learns; tells what was found."""
+    from kernelweave._cli import models
+    from kernelweave._cli.data import read_data
+    from kernelweave._cli.output import say
+    from kernelweave._core.checks import some
+
+    data = read_data(_source(said))
+    task = models.task_of(data.target, said["task"])
+    say(models.told(data.target, task))
+    if data.unused:
+        say(f"columns in no view are left out: {some(data.unused)}")
+    return data, task, models.Options(C, said["learner"], said["norm"], said["seed"], said["jobs"])
+
+
+def _numbers(name: str, text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"{name} must be numbers separated by commas, found {text!r}") from None
+
+
+def _check_output(output: str | None) -> None:
+    """Complain before the work, if the file cannot be written after it."""
+    if output is not None and not Path(output).parent.is_dir():
+        raise FileNotFoundError(2, "No such directory", str(Path(output).parent))

@@ -1,0 +1,170 @@
+"""What a command line says about its data: one table or several, a target, and views."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernelweave._cli.tables import MATRIX, column, is_file, read_matrix, read_table
+from kernelweave._core.checks import some
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the data are: the table, its columns with a special role, and the views."""
+
+    table: str | None
+    target: str | None = None
+    key: str | None = None
+    views: tuple[tuple[str, str], ...] = ()  # name, and columns or file
+    delimiter: str | None = None
+
+    @property
+    def matrices(self) -> dict[str, str]:
+        """Views that are kernel matrices: name and file."""
+        return {name: what for name, what in self.views if what.lower().endswith(MATRIX)}
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Views that are tables of their own: name and file."""
+        return {
+            name: what
+            for name, what in self.views
+            if is_file(what) and not what.lower().endswith(MATRIX)
+        }
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows as read: columns by view, or a kernel matrix by view; targets and ids if asked for."""
+
+    frame: Any
+    views: dict[str, list[str]]
+    matrices: dict[str, Any] = field(default_factory=dict)
+    target: Any = None
+    ids: Any = None
+    unused: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+
+def parse_view(text: str) -> tuple[str, str]:
+    """``name=columns`` or ``name=file``."""
+    name, equals, what = text.partition("=")
+    if not (equals and name.strip() and what.strip()):
+        raise ValueError(
+            f"--view must be name=columns or name=file, such as clinical=age,chol*; found {text!r}"
+        )
+    return name.strip(), what.strip()
+
+
+def read_data(source: Source) -> Data:
+    """Read and join all files, and find the columns of each view."""
+    names = [name for name, _ in source.views]
+    if len(set(names)) < len(names):
+        raise ValueError(f"--view: {max(names, key=names.count)!r} is named twice")
+    if source.table is None:
+        raise ValueError("a table is needed, which holds the target")
+    frame = read_table(source.table, source.delimiter)
+    target = None if source.target is None else column(frame, source.target, source.table)
+    _check_target(target, source)
+    ids = None if source.key is None else _ids(frame, source.key, source.table)
+    if source.matrices:
+        return Data(frame, {}, _matrices(source, len(frame)), target, ids)
+    views, unused = _views(source, [str(name) for name in _features(frame, source).columns])
+    joined = join(frame, ids, source)
+    for view, path in source.files.items():
+        views[view] = [name for name in joined.columns if str(name).startswith(f"{view}.")]
+        if not views[view]:
+            raise ValueError(f"{path} has no columns beside {source.key!r}")
+    used = [name for names in views.values() for name in names]
+    for name in used:
+        if joined[name].isna().all():
+            raise ValueError(f"column {name!r} is empty: leave it out with --view")
+    return Data(joined[list(dict.fromkeys(used))], views, {}, target, ids, unused)
+
+
+def join(frame: Any, ids: Any, source: Source) -> Any:
+    """The table with the columns of the other files, each named ``view.column``, by id.
+
+    Rows that a file lacks are empty in its columns: the model treats them as lacking the view.
+    """
+    import pandas as pd
+
+    parts = [frame]
+    for view, path in source.files.items():
+        if ids is None or source.key is None:
+            raise ValueError(f"--view {view}={path}: tables are joined on ids; name them with --id")
+        other = read_table(path, source.delimiter)
+        keys = _ids(other, source.key, path)
+        found = pd.Index(keys).get_indexer(pd.Index(ids))
+        if (found < 0).all():
+            raise ValueError(f"{path} has none of the ids of {source.table}, such as {ids.iloc[0]}")
+        rest = other.drop(columns=[source.key])
+        rest = rest.drop(columns=[source.target]) if source.target in rest.columns else rest
+        taken = rest.take(np.maximum(found, 0)).reset_index(drop=True)
+        taken = taken.mask(pd.Series(found < 0), axis=0)
+        parts.append(taken.add_prefix(f"{view}."))
+    return pd.concat(parts, axis=1) if len(parts) > 1 else frame
+
+
+def _check_target(target: Any, source: Source) -> None:
+    if target is not None and target.isna().any():
+        row = int(np.argmax(target.isna().to_numpy()))
+        raise ValueError(
+            f"{source.table}: {int(target.isna().sum())} rows have no {source.target!r}, the first "
+            f"is row {row}; leave them out"
+        )
+
+
+def _ids(frame: Any, key: str, path: str) -> Any:
+    ids = column(frame, key, path)
+    twice = ids[ids.duplicated()]
+    if len(twice):
+        raise ValueError(f"{path}: id {twice.iloc[0]} occurs twice in column {key!r}")
+    return ids
+
+
+def _features(frame: Any, source: Source) -> Any:
+    special = [name for name in (source.target, source.key) if name in frame.columns]
+    return frame.drop(columns=special)
+
+
+def _views(source: Source, names: list[str]) -> tuple[dict[str, list[str]], tuple[str, ...]]:
+    """Columns by view, and those in none; without any view of columns, all are one."""
+    views: dict[str, list[str]] = {}
+    for view, what in source.views:
+        if is_file(what):
+            continue
+        views[view] = []
+        for pattern in (part.strip() for part in what.split(",")):
+            found = [name for name in names if name == pattern or fnmatchcase(name, pattern)]
+            if not found:
+                raise ValueError(
+                    f"--view {view}: {source.table} has no column {pattern!r}; it has {some(names)}"
+                )
+            views[view] += [name for name in found if name not in views[view]]
+    if not views and names:
+        views[Path(str(source.table)).name.split(".")[0]] = names
+    if not views and not source.files:
+        raise ValueError(f"{source.table} has no column beside the target")
+    used = {name for columns in views.values() for name in columns}
+    return views, tuple(name for name in names if name not in used)
+
+
+def _matrices(source: Source, rows: int) -> dict[str, Any]:
+    if len(source.matrices) < len(source.views):
+        raise ValueError("--view: kernel matrices (.npy) and columns cannot be mixed")
+    found = {name: read_matrix(path) for name, path in source.matrices.items()}
+    for name, matrix in found.items():
+        if matrix.shape != (rows, rows):
+            raise ValueError(
+                f"--view {name}: the matrix must be {rows} × {rows}, a row and a column for each "
+                f"row of {source.table}; found {matrix.shape[0]} × {matrix.shape[1]}"
+            )
+    return found

@@ -1,0 +1,188 @@
+"""From data to a model: the task, the bank of kernels, the estimator and its scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._cli.data import Data
+from kernelweave._core.checks import some
+from kernelweave.banks.bank import KernelBank
+from kernelweave.banks.default import default_kernels
+from kernelweave.estimators.classifier import MKLClassifier
+from kernelweave.estimators.regressor import MKLRegressor
+from kernelweave.kernels.categorical import Hamming
+from kernelweave.kernels.precomputed import Precomputed
+
+_FEW = 20  # as many different whole numbers are classes, more are values
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user says about learning."""
+
+    C: float = 1.0
+    learner: str = "auto"
+    norm: float = 1.0
+    seed: int = 0
+    jobs: int | None = None
+
+
+def task_of(target: Any, asked: str = "auto") -> str:
+    """Whether to classify or to regress."""
+    values = target.to_numpy()
+    number = values.dtype.kind in "iuf"
+    if asked == "regression" and not number:
+        raise ValueError(f"regression needs numbers in {target.name!r}, found {values[0]!r}")
+    if asked != "auto":
+        return asked
+    whole = number and np.array_equal(values, np.round(values))
+    return "classification" if not number or (whole and few(values)) else "regression"
+
+
+def few(values: NDArray[Any]) -> bool:
+    """Whether there are so few different values that they are rather classes."""
+    return len(np.unique(values)) <= _FEW
+
+
+def told(target: Any, task: str) -> str:
+    """What was found, in words."""
+    if task == "regression":
+        return f"{target.name!r} is a number: regression"
+    classes = sorted({str(label) for label in target})
+    return f"{target.name!r} has {len(classes)} classes ({some(classes)}): classification"
+
+
+def labels(target: Any, task: str) -> NDArray[Any]:
+    """The target as a model takes it."""
+    values = target.to_numpy()
+    if task == "regression":
+        return values.astype(np.float64)
+    return values.astype(str) if values.dtype.kind not in "biuf" else values
+
+
+def bank_of(data: Data) -> KernelBank:
+    """The default kernels on the numbers of each view, levels compared for what is not a number."""
+    if data.matrices:
+        return KernelBank([(name, Precomputed(K)) for name, K in data.matrices.items()])
+    numbers: dict[str, list[str]] = {}
+    levels = []
+    for view, names in data.views.items():
+        words = [name for name in names if data.frame[name].dtype.kind not in "biuf"]
+        if words:
+            own = view if len(words) == len(names) else f"{view} (levels)"
+            levels.append((own, Hamming(), words))
+        if len(words) < len(names):
+            numbers[view] = [name for name in names if name not in words]
+    if not numbers:
+        return KernelBank(levels)
+    return KernelBank([*default_kernels(), *levels], numbers, scale="standard")
+
+
+def rows_of(data: Data) -> Any:
+    """X of the bank: columns, or row numbers if there are matrices."""
+    return np.arange(len(data)).reshape(-1, 1) if data.matrices else data.frame
+
+
+def estimator(kernels: Any, task: str, options: Options) -> MKLClassifier | MKLRegressor:
+    """An estimator that is not fitted."""
+    kind = MKLRegressor if task == "regression" else MKLClassifier
+    return kind(
+        kernels,
+        C=options.C,
+        learner=options.learner,
+        weight_norm=options.norm,
+        n_jobs=options.jobs,
+        random_state=options.seed,
+    )
+
+
+def fitted(data: Data, task: str, options: Options) -> Any:
+    """A model of all rows; of matrices, one that predicts from matrices."""
+    y = labels(data.target, task)
+    if data.matrices:
+        return estimator("precomputed", task, options).fit(data.matrices, y)
+    return estimator(bank_of(data), task, options).fit(data.frame, y)
+
+
+def held_out(data: Data, task: str, options: Options, folds: int) -> dict[str, Any]:
+    """Scores on held-out rows, by cross-validation."""
+    from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score
+
+    y = labels(data.target, task)
+    smallest = len(y) if task == "regression" else int(np.unique(y, return_counts=True)[1].min())
+    if not 2 <= folds <= smallest:
+        raise ValueError(f"--cv must lie between 2 and {smallest} on these rows, found {folds}")
+    kind = KFold if task == "regression" else StratifiedKFold
+    splits = kind(folds, shuffle=True, random_state=options.seed)
+    model = estimator(bank_of(data), task, options)
+    scores = cross_val_score(model, rows_of(data), y, cv=splits, error_score="raise")
+    return {
+        "metric": "R²" if task == "regression" else "accuracy",
+        "mean": float(np.mean(scores)),
+        "scores": [float(score) for score in scores],
+    }
+
+
+def scores(model: Any, X: Any, y: NDArray[Any]) -> dict[str, float]:
+    """How good predictions are, by several measures."""
+    from sklearn import metrics
+
+    predicted = model.predict(X)
+    if not hasattr(model, "classes_"):
+        return {
+            "R²": float(metrics.r2_score(y, predicted)),
+            "root mean squared error": float(metrics.root_mean_squared_error(y, predicted)),
+            "mean absolute error": float(metrics.mean_absolute_error(y, predicted)),
+        }
+    strange = sorted({str(label) for label in y} - {str(label) for label in model.classes_})
+    if strange:
+        raise ValueError(f"the model does not know class {some(map(repr, strange))}")
+    found = {
+        "accuracy": float(metrics.accuracy_score(y, predicted)),
+        "balanced accuracy": float(metrics.balanced_accuracy_score(y, predicted)),
+    }
+    if len(model.classes_) == 2 and len(np.unique(y)) == 2:
+        values = model.decision_function(X)
+        found["area under ROC"] = float(metrics.roc_auc_score(y == model.classes_[1], values))
+    return found
+
+
+def along_path(data: Data, task: str, options: Options, Cs: list[float]) -> dict[str, Any]:
+    """Weights by view for each C, and how certain each solution is."""
+    from kernelweave.path import regularization_path
+
+    bank = bank_of(data).fit(rows_of(data), n_jobs=options.jobs)
+    y = labels(data.target, task)
+    if task == "regression":
+        signs = (y - y.mean()) / (y.std() or 1.0)
+    else:
+        classes, numbers = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"the target has one class, {classes[0]!r}; two are needed")
+        signs = np.where(numbers[:, None] == np.arange(len(classes)), 1.0, -1.0)
+        signs = signs[:, 1] if len(classes) == 2 else signs
+    solutions = regularization_path(
+        bank.stack,
+        signs,
+        Cs,
+        loss="epsilon_insensitive" if task == "regression" else "hinge",
+        weight_norm=options.norm,
+        learner=options.learner,
+    )
+    return {
+        "C": Cs,
+        "gap": [float(solution.gap) for solution in solutions],
+        "views": by_view(bank.views, np.array([bank.spread(one.weights) for one in solutions])),
+    }
+
+
+def by_view(views: tuple[str, ...], weights: NDArray[Any]) -> dict[str, Any]:
+    """The weights (…, m) of all kernels of a view, added up."""
+    names = np.array(views)
+    return {
+        view: weights[..., names == view].sum(axis=-1).tolist() for view in dict.fromkeys(views)
+    }

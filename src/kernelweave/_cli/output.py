@@ -1,0 +1,77 @@
+"""What commands print: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from kernelweave._cli.models import by_view
+from kernelweave.inspection import report
+
+
+def say(text: str) -> None:
+    """A line for people beside the result, on standard error."""
+    print(f"kernelweave: {text}", file=sys.stderr)
+
+
+def show_json(found: Any) -> None:
+    """The result for programs; numbers that are not finite are null."""
+    print(json.dumps(_plain(found), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def show_table(rows: Iterable[tuple[Any, ...]]) -> None:
+    """Aligned columns; the first row is the header."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        print("  ".join(padded).rstrip())
+
+
+def summary(model: Any) -> dict[str, Any]:
+    """What a fitted model knows of itself."""
+    weights = np.atleast_2d(model.weights_).mean(axis=0)
+    kernels = [
+        {"name": str(name), "view": view, "weight": float(weight)}
+        for name, view, weight in zip(model.kernel_names_, model.bank_.views, weights, strict=True)
+    ]
+    found: dict[str, Any] = {
+        "estimator": type(model).__name__,
+        "features": int(model.n_features_in_),
+        "support_rows": len(model.support_),
+        "views": by_view(model.bank_.views, weights),
+        "kernels": kernels,
+        "objective": float(np.sum(model.objective_)),
+        "duality_gap": float(np.max(model.duality_gap_)),
+    }
+    if hasattr(model, "classes_"):
+        found["classes"] = model.classes_.tolist()
+    return found
+
+
+def show_model(model: Any) -> None:
+    """Weights by view and by kernel, and the certificate."""
+    print("Weight by view\n" + _indented(report.weights_by_view(model)))
+    print("\nWeight by kernel\n" + _indented(report.weights_by_kernel(model)))
+    print("\nCertificate, computed from the data\n" + _indented(report.certificate(model)))
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else " ".join(str(value).split())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

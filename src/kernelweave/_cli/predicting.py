@@ -1,0 +1,108 @@
+"""Predictions for tables, some rows at a time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from kernelweave._cli.data import Source, join
+from kernelweave._cli.models import labels
+from kernelweave._cli.tables import column, pieces, read_matrix, read_table
+from kernelweave._core.checks import some
+from kernelweave.io.atomic import written
+from kernelweave.io.model_file import load
+
+
+def predict_table(path: str, source: Source, output: str | None, decision: bool) -> None:
+    """Write ids, predictions and, if asked for, decision values, as CSV."""
+    model = load(path)
+    if decision and not hasattr(model, "decision_function"):
+        raise ValueError("--decision: a regression has no decision values beside its predictions")
+    with _opened(output) as file:
+        for number, (ids, X) in enumerate(_rows(model, source)):
+            frame = _predicted(model, X, ids, decision)
+            frame.to_csv(file, index=False, header=number == 0, lineterminator="\n")
+
+
+def labelled_rows(path: str, source: Source) -> tuple[Any, Any, Any]:
+    """A model, the rows of a table, and their targets."""
+    model = load(path)
+    task = "classification" if hasattr(model, "classes_") else "regression"
+    ((_, X),) = _whole(model, source)
+    assert source.table is not None
+    target = column(read_table(source.table, source.delimiter), str(source.target), source.table)
+    if target.isna().any():
+        raise ValueError(f"{source.table}: rows lack {source.target!r}; leave them out")
+    y = labels(target, task)
+    known = getattr(model, "classes_", None)
+    return model, X, y if known is None else y.astype(known.dtype)
+
+
+def _rows(model: Any, source: Source) -> Iterator[tuple[Any, Any]]:
+    """Ids and X, in pieces where there is a single table."""
+    if source.files or source.matrices:
+        yield from _whole(model, source)
+        return
+    assert source.table is not None
+    names = _names(model)
+    numeric = model.bank_.table.numeric
+    texts = tuple(name for name, number in zip(names, numeric, strict=True) if not number)
+    for frame in pieces(source.table, source.delimiter, texts=texts):
+        yield _ids(frame, source), _chosen(frame, names, source.table)
+
+
+def _whole(model: Any, source: Source) -> Iterator[tuple[Any, Any]]:
+    """Ids and X, all rows at once."""
+    assert source.table is not None
+    frame = read_table(source.table, source.delimiter)
+    ids = _ids(frame, source)
+    if source.matrices:
+        yield ids, {name: read_matrix(path) for name, path in source.matrices.items()}
+        return
+    joined = join(frame, ids, replace(source, target=None))
+    yield ids, _chosen(joined, _names(model), source.table)
+
+
+def _names(model: Any) -> list[str]:
+    if not hasattr(model, "feature_names_in_"):
+        raise ValueError("the model was fitted without column names; predict in Python instead")
+    return [str(name) for name in model.feature_names_in_]
+
+
+def _chosen(frame: Any, names: list[str], path: str) -> Any:
+    lacking = [name for name in names if name not in frame.columns]
+    if lacking:
+        raise ValueError(f"{path} lacks columns of the model: {some(map(repr, lacking))}")
+    return frame[names]
+
+
+def _ids(frame: Any, source: Source) -> Any:
+    return None if source.key is None else column(frame, source.key, str(source.table))
+
+
+def _predicted(model: Any, X: Any, ids: Any, decision: bool) -> Any:
+    import pandas as pd
+
+    columns = {} if ids is None else {str(ids.name): ids.to_numpy()}
+    columns["prediction"] = model.predict(X)
+    if decision:
+        values = np.asarray(model.decision_function(X))
+        if values.ndim == 1:
+            columns["decision"] = values
+        else:
+            names = model.classes_ if values.shape[1] == len(model.classes_) else range(10**6)
+            columns |= {
+                f"decision {name}": part for name, part in zip(names, values.T, strict=False)
+            }
+    return pd.DataFrame(columns)
+
+
+def _opened(output: str | None) -> AbstractContextManager[Any]:
+    if output is None or output == "-":
+        return nullcontext(sys.stdout)
+    return written(output, "w", encoding="utf-8", newline="")

@@ -1,0 +1,142 @@
+"""Tables in files: CSV, Parquet and NPZ, whole or in pieces; kernel matrices in ``.npy``."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernelweave._core.checks import did_you_mean, some
+
+TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".parquet", ".npz")
+MATRIX = ".npy"
+_PIECE = 20_000  # rows read at a time
+
+
+def is_file(text: str) -> bool:
+    """Whether this names a file rather than columns."""
+    return text.lower().endswith((*TABLES, MATRIX))
+
+
+def read_table(path: str, delimiter: str | None = None) -> Any:
+    """All rows of a file as a data frame."""
+    return next(pieces(path, delimiter, whole=True))
+
+
+def pieces(
+    path: str,
+    delimiter: str | None = None,
+    *,
+    texts: tuple[str, ...] = (),
+    whole: bool = False,
+) -> Iterator[Any]:
+    """The rows of a file, some at a time, as data frames; columns ``texts`` are read as text."""
+    name = path.lower()
+    if not name.endswith(TABLES):
+        raise ValueError(f"{path}: a table is one of {', '.join(TABLES)}")
+    if not Path(path).is_file():
+        raise FileNotFoundError(2, "No such file", path)
+    try:
+        if name.endswith(".parquet"):
+            yield from _parquet(path, whole)
+        elif name.endswith(".npz"):
+            yield _npz(path)
+        else:
+            yield from _csv(path, delimiter, texts, whole)
+    except (UnicodeDecodeError, zipfile.BadZipFile, EOFError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+
+
+def read_matrix(path: str) -> Any:
+    """A kernel matrix from a ``.npy`` file."""
+    try:
+        matrix = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path} is no .npy file of numbers: {error}") from error
+    if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{path} must hold a matrix of numbers, found {matrix.dtype} {matrix.shape}"
+        )
+    return matrix
+
+
+def column(frame: Any, name: str, path: str) -> Any:
+    """One column; the error says which there are."""
+    if name not in frame.columns:
+        raise ValueError(f"{path} has no column {name!r}; {did_you_mean(name, frame.columns)}")
+    return frame[name]
+
+
+def _csv(path: str, delimiter: str | None, texts: tuple[str, ...], whole: bool) -> Iterator[Any]:
+    import pandas as pd
+
+    separator = delimiter or ("\t" if ".tsv" in path.lower() else ",")
+    options: dict[str, Any] = {"sep": separator, "low_memory": False}
+    options |= {"dtype": dict.fromkeys(texts, "str")} if texts else {}
+    try:
+        if whole:
+            found = iter([pd.read_csv(path, **options)])
+        else:
+            found = iter(pd.read_csv(path, chunksize=_PIECE, **options))
+        for number, frame in enumerate(found):
+            if number == 0:
+                _check_header(frame, separator, path)
+            yield frame
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+
+
+def _check_header(frame: Any, separator: str, path: str) -> None:
+    names = [str(name) for name in frame.columns]
+    if len(names) == 1:
+        for other in (",", ";", "\t", "|"):
+            if other != separator and other in names[0]:
+                raise ValueError(
+                    f"{path} has one column, {names[0]!r}; is it separated by {other!r}? "
+                    f"Say so: --delimiter {other!r}"
+                )
+    if len(frame) == 0:
+        raise ValueError(f"{path} has no rows")
+    twice = [name for name in names if name.endswith(".1") and name[:-2] in names]
+    if twice:
+        raise ValueError(f"{path} has two columns named {twice[0][:-2]!r}")
+
+
+def _parquet(path: str, whole: bool) -> Iterator[Any]:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        file = parquet.ParquetFile(path)
+        if whole:
+            yield file.read().to_pandas()
+            return
+        for batch in file.iter_batches(_PIECE):
+            yield batch.to_pandas()
+    except pyarrow.ArrowException as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+
+
+def _npz(path: str) -> Any:
+    """One column for each array of one dimension, several (a.0, a.1, …) for a matrix a."""
+    import pandas as pd
+
+    if not zipfile.is_zipfile(path):
+        raise ValueError(f"{path} cannot be read: it is no archive of arrays")
+    columns: dict[str, Any] = {}
+    with np.load(path, allow_pickle=False) as file:
+        for name in file.files:
+            array = file[name]
+            if array.ndim == 1:
+                columns[name] = array
+            elif array.ndim == 2:
+                columns |= {f"{name}.{j}": array[:, j] for j in range(array.shape[1])}
+            else:
+                raise ValueError(f"{path}: {name!r} has {array.ndim} dimensions, not 1 or 2")
+    lengths = {len(values) for values in columns.values()}
+    if len(lengths) != 1:
+        raise ValueError(f"{path}: its arrays have {some(sorted(lengths))} rows, not the same")
+    return pd.DataFrame(columns)

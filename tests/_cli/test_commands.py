@@ -1,0 +1,291 @@
+"""The commands on files: from tables to a model, predictions and scores; bad input is one line."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import kernelweave
+from kernelweave._cli.main import main
+
+rng = np.random.default_rng(2)
+N = 40
+AGE = rng.normal(50, 9, size=N)
+GENES = rng.normal(size=(N, 3))
+STATUS = np.where(AGE - 50 + 9 * GENES[:, 0] > 0, "ill", "well")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A clinical table with the target, a table of genes in another order, and kernels."""
+    folder = tmp_path_factory.mktemp("files")
+    clinical = pd.DataFrame(
+        {
+            "patient": [f"P{i}" for i in range(N)],
+            "age": AGE,
+            "chol_a": rng.normal(size=N),
+            "chol_b": rng.normal(size=N),
+            "sex": rng.choice(["f", "m"], size=N),
+            "status": STATUS,
+            "days": AGE * 2 + GENES[:, 0],
+            "stage": np.digitize(AGE, [45, 55]),
+        }
+    )
+    genes = pd.DataFrame(GENES, columns=["g1", "g2", "g3"])
+    genes.insert(0, "patient", clinical["patient"])
+    clinical.to_csv(folder / "clinical.csv", index=False)
+    clinical.to_csv(folder / "semicolon.csv", index=False, sep=";")
+    clinical.to_parquet(folder / "clinical.parquet")
+    genes.sample(frac=1, random_state=1).to_csv(folder / "genes.csv", index=False)
+    genes[5:].to_csv(folder / "some_genes.csv", index=False)
+    np.savez(folder / "all.npz", genes=GENES, age=AGE, status=STATUS)
+    np.save(folder / "K.npy", GENES @ GENES.T)
+    np.save(folder / "small.npy", np.eye(3))
+    np.save(folder / "words.npy", np.array([["a"]]))
+    return folder
+
+
+@pytest.fixture
+def run(folder, monkeypatch, capsys):
+    """Runs a command in the folder: exit code, output, messages."""
+    monkeypatch.chdir(folder)
+
+    def run(line, *more):
+        code = main([*line.split(), *more])
+        found = capsys.readouterr()
+        return code, found.out, found.err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    path = str(folder / "model.kweave")
+    words = "fit clinical.csv --target status --id patient --view genes=genes.csv"
+    words += " --view clinical=age,chol* -o"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main([*words.split(), path]) == 0
+    return path
+
+
+def test_two_tables_to_a_model_to_predictions(run, model, folder):
+    code, out, err = run(f"predict {model} clinical.csv --id patient --view genes=genes.csv")
+    assert (code, err) == (0, "")
+    lines = [line.split(",") for line in out.splitlines()]
+    assert lines[0] == ["patient", "prediction"]
+    assert [line[0] for line in lines[1:]] == [f"P{i}" for i in range(N)]
+    assert np.mean([line[1] == truth for line, truth in zip(lines[1:], STATUS, strict=True)]) > 0.9
+    loaded = kernelweave.load(model)
+    assert set(loaded.bank_.views) == {"clinical", "genes"}
+    assert [*loaded.feature_names_in_] == [
+        "age", "chol_a", "chol_b", "genes.g1", "genes.g2", "genes.g3",
+    ]  # fmt: skip
+
+
+def test_what_was_found_is_told(run):
+    code, out, err = run("fit clinical.csv --target status --id patient --view a=age,sex --cv 3")
+    assert code == 0
+    assert "'status' has 2 classes (ill, well): classification" in err
+    assert "left out: chol_a, chol_b, days" in err
+    assert "Weight by view" in out
+    assert "a (levels)" in out
+    assert "Held-out accuracy, mean of 3 folds: 0." in out
+
+
+@pytest.mark.parametrize(("target", "task"), [("days", "regression"), ("stage", "classification")])
+def test_tasks_and_json(run, target, task, tmp_path):
+    path = str(tmp_path / "m.kweave")
+    code, out, _ = run(
+        f"fit clinical.parquet --target {target} --view a=age --json --cv 2 -o", path
+    )
+    found = json.loads(out)
+    assert (code, found["task"], found["rows"]) == (0, task, N)
+    assert found["views"].keys() == {"a"}
+    assert sum(kernel["weight"] for kernel in found["kernels"]) == pytest.approx(1.0)
+    assert len(found["held_out"]["scores"]) == 2
+    assert found["duality_gap"] <= 1e-3
+    code, out, _ = run(f"evaluate {path} clinical.csv --target {target} --json")
+    assert code == 0
+    assert json.loads(out)["R²" if task == "regression" else "accuracy"] > 0.8
+
+
+def test_evaluate_and_info(run, model):
+    code, out, _ = run(
+        f"evaluate {model} clinical.csv --target status --id patient --view genes=genes.csv"
+    )
+    assert code == 0
+    measures = dict(line.rsplit(None, 1) for line in out.splitlines()[1:])
+    assert float(measures["accuracy"]) > 0.9
+    assert float(measures["area under ROC"]) > 0.9
+    code, out, _ = run(f"info {model}")
+    assert code == 0
+    assert "6 columns: age, chol_a" in out
+    assert "no solution below" in out
+    assert json.loads(run(f"info {model} --json")[1])["classes"] == ["ill", "well"]
+
+
+def test_path(run):
+    words = "path clinical.csv --target status --id patient --view genes=genes.csv --Cs 0.1,1"
+    code, out, _ = run(words + " --view a=age --json")
+    found = json.loads(out)
+    assert (code, found["C"]) == (0, [0.1, 1.0])
+    assert np.sum([*found["views"].values()], axis=0) == pytest.approx(1.0)
+    assert max(found["gap"]) <= 1e-3
+    code, out, _ = run("path clinical.csv --target stage --view a=age --Cs 1")
+    assert (code, out.split()[:4]) == (0, ["C", "a", "duality", "gap"])
+    assert run("path clinical.csv --target days --view a=age --Cs 1")[0] == 0
+
+
+def test_rows_that_a_table_lacks(run, tmp_path):
+    path = str(tmp_path / "m")
+    words = "clinical.csv --id patient --view genes=some_genes.csv"
+    code, _, err = run(f"fit {words} --target status --view a=age -o", path)
+    assert code == 0
+    assert "note: Rows lack a view (of 40): 'genes' (5)" in err
+    code, out, _ = run(f"predict {path} {words} --decision")
+    assert (code, len(out.splitlines())) == (0, N + 1)
+    assert out.startswith("patient,prediction,decision\n")
+
+
+def test_archives_and_kernel_matrices(run, tmp_path):
+    path = str(tmp_path / "m")
+    assert run("fit all.npz --target status --view g=genes.* --view a=age -o", path)[0] == 0
+    code, out, _ = run(f"predict {path} all.npz")
+    assert (code, len(out.splitlines())) == (0, N + 1)
+    assert run("fit clinical.csv --target status --view k=K.npy --cv 2 -o", path)[0] == 0
+    code, out, _ = run(f"predict {path} clinical.csv --view k=K.npy --id patient")
+    assert (code, out.splitlines()[0]) == (0, "patient,prediction")
+
+
+def test_predictions_in_pieces_are_those_of_the_whole(run, model, monkeypatch, tmp_path):
+    words = "fit clinical.csv --target stage --view a=age,sex -o"
+    path, out = str(tmp_path / "m"), tmp_path / "out.csv"
+    assert run(words, path)[0] == 0
+    monkeypatch.setattr("kernelweave._cli.tables._PIECE", 7)
+    assert run(f"predict {path} clinical.csv --decision -o", str(out))[:2] == (0, "")
+    found, loaded = pd.read_csv(out), kernelweave.load(path)
+    rows = pd.read_csv("clinical.csv")[["age", "sex"]]
+    assert np.array_equal(found["prediction"], loaded.predict(rows))
+    assert found.columns.tolist() == ["prediction", "decision 0", "decision 1", "decision 2"]
+    assert np.allclose(found.iloc[:, 1:], loaded.decision_function(rows), rtol=1e-9)
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "m", out]
+
+
+def test_hostile_names_and_cells(run, tmp_path):
+    names = ['<script>alert("x")</script>', "=1+1", "a'b,c", "späße 🚀", "-o", "x\ny"]
+    frame = pd.DataFrame(rng.normal(size=(20, 6)), columns=names)
+    frame["y"] = np.where(frame.iloc[:, 0] > 0, "=cmd|' /C calc'!A0", "<b>")
+    frame["id"] = [f'"<i>{i}' for i in range(20)]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    path = str(tmp_path / "m")
+    assert run("fit --target y --id id", str(tmp_path / "t.csv"), "-o", path)[0] == 0
+    code, out, _ = run("predict --id id", path, str(tmp_path / "t.csv"))
+    (tmp_path / "out.csv").write_text(out)
+    found = pd.read_csv(tmp_path / "out.csv")
+    assert (code, found["id"].tolist()) == (0, frame["id"].tolist())
+    assert set(found["prediction"]) <= set(frame["y"])
+    code, out, _ = run(f"info {path} --json")
+    assert (code, json.loads(out)["columns"]) == (0, names)
+
+
+FIT = "fit clinical.csv --target status "
+BAD = {
+    "no command": ("dance", "No such command 'dance'"),
+    "no option": (FIT + "--sed 1", "No such option"),
+    "no table": ("fit --target status", "Missing argument 'TABLE'"),
+    "no target": ("fit clinical.csv", "Missing option '--target'"),
+    "missing file": ("fit nothing.csv --target y", "nothing.csv: No such file"),
+    "a folder": ("fit . --target y", "a table is one of .csv"),
+    "missing column": ("fit clinical.csv --target statsu", "did you mean 'status'"),
+    "missing id": (FIT + "--id patients", "did you mean 'patient'"),
+    "missing view column": (FIT + "--view a=weight", "has no column 'weight'"),
+    "empty view": (FIT + "--view a=", "must be name=columns or name=file"),
+    "view without name": (FIT + "--view age", "must be name=columns or name=file"),
+    "same view twice": (FIT + "--view a=age --view a=sex", "'a' is named twice"),
+    "join without id": (FIT + "--view g=genes.csv", "name them with --id"),
+    "no common id": (FIT + "--id patient --view g=other.csv", "none of the ids"),
+    "duplicate ids": ("fit twice.csv --target y --id id", "id 1 occurs twice"),
+    "one class": ("fit one.csv --target y", "only one class"),
+    "missing targets": ("fit gaps.csv --target y", "2 rows have no 'y'"),
+    "empty column": ("fit hollow.csv --target y", "column 'b' is empty"),
+    "NaN": ("fit holes.csv --target y", "contains NaN"),
+    "wrong delimiter": ("fit semicolon.csv --target status", "--delimiter ';'"),
+    "ragged": ("fit ragged.csv --target y", "ragged.csv cannot be read"),
+    "empty file": ("fit empty.csv --target y", "empty.csv cannot be read"),
+    "no rows": ("fit header.csv --target y", "header.csv has no rows"),
+    "bytes": ("fit bytes.csv --target y", "bytes.csv cannot be read"),
+    "parquet that is none": ("fit fake.parquet --target y", "fake.parquet cannot be read"),
+    "archive that is none": ("fit fake.npz --target y", "fake.npz cannot be read"),
+    "learner": (FIT + "--learner magic", "learner must be one of"),
+    "C": (FIT + "-C 0", "Invalid value for '-C'"),
+    "C is no number": (FIT + "-C x", "Invalid value for '-C'"),
+    "norm": (FIT + "--norm 0.5", "Invalid value for '--norm'"),
+    "folds": (FIT + "--view a=age --cv 1000", "--cv must lie between 2 and"),
+    "regression of words": (FIT + "--task regression", "regression needs numbers"),
+    "unwritable output": (FIT + "-o nowhere/m.kweave", "nowhere: No such directory"),
+    "output is a folder": (FIT + "--view a=age -o .", "Is a directory"),
+    "small matrix": (FIT + "--view k=small.npy", "must be 40 × 40"),
+    "matrix of words": (FIT + "--view k=words.npy", "must hold a matrix of numbers"),
+    "mixed matrix": (FIT + "--view k=K.npy --view a=age", "cannot be mixed"),
+    "corrupt model": ("predict corrupt.kweave clinical.csv", "corrupt.kweave cannot be loaded"),
+    "foreign model": ("info all.npz", "no model file"),
+    "no model": ("info none.kweave", "none.kweave: No such file"),
+    "lacks columns": ("predict model.kweave clinical.csv", "lacks columns of the model"),
+    "Cs": ("path clinical.csv --target status --Cs a,b", "--Cs must be numbers"),
+    "unknown class": ("evaluate age.kweave clinical.csv --target sex", "does not know class"),
+}
+
+
+@pytest.fixture(scope="module")
+def bad_files(folder, model):
+    files = {
+        "other.csv": "patient,g\nX1,1\nX2,2\n",
+        "twice.csv": "id,a,y\n1,1,u\n1,2,v\n",
+        "one.csv": "a,y\n1,u\n2,u\n3,u\n",
+        "gaps.csv": "a,y\n1,u\n2,\n3,v\n4,\n",
+        "hollow.csv": "a,b,y\n1,,u\n2,,v\n",
+        "holes.csv": "a,b,y\n1,2,u\n,3,v\n4,5,u\n",
+        "ragged.csv": "a,y\n1,u\n2,v,3,4\n",
+        "empty.csv": "",
+        "header.csv": "a,y\n",
+        "fake.parquet": "no",
+        "fake.npz": "PK no",
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    (folder / "bytes.csv").write_bytes(b"a,y\n\xff\xfe\x00,1\n")
+    content = bytearray((folder / "model.kweave").read_bytes())
+    content[len(content) // 2] ^= 255
+    (folder / "corrupt.kweave").write_bytes(content)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main("fit clinical.csv --target status --view a=age -o age.kweave".split()) == 0
+    return sorted(folder.iterdir())
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_command_lines_are_one_line(name, run, folder, bad_files):
+    line, told = BAD[name]
+    code, out, err = run(line)
+    *notes, last = err.splitlines()
+    assert (code, out) == (2, ""), err
+    assert last.startswith("kernelweave: ")
+    assert told in last
+    assert all(note.startswith("kernelweave: ") for note in notes)
+    assert not any("Traceback" in note for note in notes)
+    assert sorted(folder.iterdir()) == bad_files
+
+
+def test_a_full_disk_leaves_no_file(run, model, folder, monkeypatch, tmp_path):
+    def full(*args, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", full)
+    out = tmp_path / "out.csv"
+    words = f"predict {model} clinical.csv --id patient --view genes=genes.csv -o"
+    assert run(words, str(out)) == (2, "", f"kernelweave: {out}: No space left on device\n")
+    assert [*tmp_path.iterdir()] == []
