@@ -1,14 +1,18 @@
 """Primal, dual and gap of a solution in exact arithmetic, apart from the library that it judges.
 
-    P = ½ coefᵀK(d)coef + Σ ℓ(1 − y(f + b)),     f = K(d)coef,     ℓ(h) = max_{0≤u≤C} hu − ½ρu²
-    D = Σ yv − ½ρ‖v‖² − ½σ(q),                   q_m = vᵀK_m v,    gap = (P − D)/max(|P|, |D|)
+    P = ½ coefᵀK(d)coef + Σ ℓ(c − f − b) + rb,   f = K(d)coef,    ℓ(h) = max_{lo≤u≤hi} hu − ½ρu²
+    D = cᵀv − ½Σρv² − ½σ(q),                     q_m = vᵀK_m v,   gap = (P − D)/max(|P|, |D|)
+
+both added up over machines, where y has columns. c, lo, hi, ρ and r say what the loss is.
 
 Every float is an integer over a power of two. So sums and products are those of Python's integers,
 and quotients are fractions. Only ℓp norms with 1 < p < ∞ are rounded, to 60 digits.
 
 What misses its constraints is repaired exactly. Weights are divided by their norm, or with
 ``trace`` scaled to Σ d_m tr K_m = trace. v = y∘dual_alpha is clipped to the box; then the entries
-of the heavier sign shrink until Σv = 0. The squared hinge has ρ = ridge + 1/C, a fraction.
+of the heavier sign shrink until Σv = 0, and with one class all that may grow or shrink do until
+Σv = 1. Squared losses have ρ = ridge + 1/C, a fraction. C times the weight of a row, C times a
+quantile and y ± ε are those numbers in double precision. Rows of weight 0 are left out.
 Dividing the weights moves f by a share of 1e-16, which C times the diagonal of K may make large.
 ``same_f`` multiplies coef by the same norm instead, so that f stays what it was.
 
@@ -48,13 +52,24 @@ class Exact(NamedTuple):
     slack: Fraction
 
 
+class Machine(NamedTuple):
+    """c, lo, hi and ρ of each variable, and r; the labels, where there are some."""
+
+    linear: Any
+    lower: Any
+    upper: Any
+    ridge: Any
+    total: int = 0
+    sides: Any = None
+
+
 def exact_gap(
     K: Any,
     y: Any,
     C: Any,
     weights: Any,
     coef: Any,
-    bias: float,
+    bias: Any,
     dual_alpha: Any,
     *,
     loss: str = "hinge",
@@ -65,24 +80,36 @@ def exact_gap(
     center: Any = None,
     learned: float = math.inf,
     same_f: bool = False,
+    sample_weight: Any = None,
+    epsilon: float = 0.1,
+    quantile: float = 0.5,
 ) -> Exact:
     """Judge the numbers of a solution of the problem that ``kernelweave.learn`` documents."""
-    K = np.asarray(K)
-    n, learns, sides = K.shape[1], isinstance(C, str), np.asarray(y).astype(int).astype(object)
+    K, learns = np.asarray(K), isinstance(C, str)
+    every = np.ones(K.shape[1]) if sample_weight is None else np.asarray(sample_weight, float)
+    rows = np.flatnonzero(every)
+    K, n = K[:, rows][:, :, rows], rows.size
+    costs = np.broadcast_to(math.inf if learns else C, every.size)[rows] * every[rows]
+    columns = np.zeros((1, n)) if y is None else np.atleast_2d(np.asarray(y, float)[rows].T)
+    knobs = {"epsilon": epsilon, "quantile": quantile}
+    machines = [lowered(side, costs, loss, ridge, **knobs) for side in columns]
+    alphas, coefs = np.atleast_2d(dual_alpha)[:, rows], np.atleast_2d(coef)[:, rows]
     matrices, unit = integers(K)
-    traces = unit * np.trace(matrices, axis1=1, axis2=2)
-    costs = np.broadcast_to(math.inf if learns or loss == "squared_hinge" else C, n).tolist()
+    traces = unit * np.array([np.diagonal(A) @ fractions(every[rows]) for A in matrices])
     d, tau = fractions(weights), Fraction(0) if math.isinf(learned) else 1 / Fraction(learned)
-    rho, size = Fraction(ridge), Fraction(1)
-    if loss == "squared_hinge" and not learns and C < math.inf:
-        rho += 1 / Fraction(float(C))
+    size = Fraction(1)
 
-    v, v_unit = integers(feasible(dual_alpha, sides, costs))
-    q = unit * v_unit**2 * np.array([v @ A @ v for A in matrices])
-    norm2 = v_unit**2 * (v @ v)
+    linear, q, norm2, v = Fraction(0), np.zeros(len(K), object), Fraction(0), None
+    for machine, alpha in zip(machines, alphas, strict=True):
+        point = feasible(alpha, machine)
+        linear += point @ machine.linear - (machine.ridge * point) @ point / 2
+        v, v_unit = integers(point.reshape(-1, n).sum(axis=0))
+        q = q + unit * v_unit**2 * np.array([v @ A @ v for A in matrices])
+        norm2 += v_unit**2 * (v @ v)
     if criterion == "radius":
         means = unit * matrices.sum(axis=(1, 2)) * Fraction(1, n)
-        seen = traces - means > 1000 * Fraction(float(np.finfo(K.dtype).eps)) * traces
+        plain = unit * np.trace(matrices, axis1=1, axis2=2)
+        seen = plain - means > 1000 * Fraction(float(np.finfo(K.dtype).eps)) * plain
         pairs = zip(q[seen], unit * slopes_of(matrices[seen], center), strict=True)
         most = max(x / c if c > 0 else math.inf for x, c in pairs) if v.any() else 0
     elif criterion != "margin":
@@ -95,22 +122,48 @@ def exact_gap(
     else:
         most, size = norm(np.maximum(q, 0), conjugate(weight_norm)), norm(d, weight_norm)
     d, tau = d / size, tau / size
-    dual = v_unit * (v @ sides) - rho * norm2 / 2 - max(most, 0) / 2
+    dual = linear - max(most, 0) / 2
 
-    (parts, d_unit), (w, w_unit) = integers(d), integers(coef)
-    w_unit *= size if same_f else 1
+    parts, d_unit = integers(d)
     combined, unit = np.tensordot(parts, matrices, 1), unit * d_unit
-    f = unit * w_unit * (combined @ w)
-    quad = unit * w_unit**2 * (w @ combined @ w)
-    if criterion == "radius":
-        quad *= unit * radius2(combined)
-    slacks = 1 - sides * (f + Fraction(bias))
-    pairs = zip(slacks, costs, strict=True)
-    primal = quad / 2 + sum(loss_of(h, cost, rho + tau) for h, cost in pairs)
+    larger = unit * radius2(combined) if criterion == "radius" else 1
+    primal, slack = Fraction(0), Fraction(0)
+    for machine, w, b in zip(machines, coefs, np.atleast_1d(bias), strict=True):
+        numbers, w_unit = integers(w)
+        w_unit *= size if same_f else 1
+        f = unit * w_unit * (combined @ numbers)
+        quad = unit * w_unit**2 * (numbers @ combined @ numbers)
+        h = machine.linear - np.tile(f, len(machine.linear) // n) - Fraction(float(b))
+        losses = map(loss_of, h, machine.lower, machine.upper, machine.ridge + tau)
+        primal += larger * quad / 2 + sum(losses) + machine.total * Fraction(float(b))
+        slack = max(slack, *(h if machine.sides is None else machine.sides * h))
     gap = 0 if primal == dual else math.inf
     if abs(primal) < math.inf and primal != dual and abs(dual) < math.inf:
         gap = (primal - dual) / max(abs(primal), abs(dual))
-    return Exact(primal, dual, gap, max(slacks))
+    return Exact(primal, dual, gap, slack)
+
+
+def lowered(
+    y: Any, costs: Any, loss: str, ridge: float, epsilon: float, quantile: float
+) -> Machine:
+    """The machine of one column of y, as ``kernelweave.problems.losses`` writes it down."""
+    none, free = np.zeros(len(y)), np.full(len(y), math.inf)
+    rho = np.full(len(y), Fraction(ridge))
+    if loss in ("squared", "squared_hinge"):
+        rho = rho + np.array([0 if math.isinf(c) else 1 / Fraction(c) for c in costs.tolist()])
+    if loss in ("hinge", "squared_hinge"):
+        top = free if loss == "squared_hinge" else costs
+        lower, upper = np.where(y < 0, -top, 0.0), np.where(y > 0, top, 0.0)
+        return Machine(fractions(y), lower, upper, rho, sides=y.astype(int).astype(object))
+    if loss == "epsilon_insensitive":
+        linear = np.concatenate([y - epsilon, y + epsilon])
+        lower, upper = np.concatenate([none, -costs]), np.concatenate([costs, none])
+        return Machine(fractions(linear), lower, upper, np.tile(rho, 2))
+    if loss == "squared":
+        return Machine(fractions(y), -free, free, rho)
+    if loss == "quantile":
+        return Machine(fractions(y), (quantile - 1.0) * costs, quantile * costs, rho)
+    return Machine(fractions(none), none, costs, rho, total=1)
 
 
 def integers(values: Any) -> tuple[Any, Fraction]:
@@ -125,12 +178,18 @@ def fractions(values: Any) -> Any:
     return np.array([Fraction(x) for x in np.ravel(values).tolist()])
 
 
-def feasible(alpha: Any, sides: Any, costs: list[float]) -> Any:
-    """v = y∘α in the box with Σv = 0: the heavier sign shrinks."""
-    clipped = [min(max(x, 0.0), c) for x, c in zip(np.ravel(alpha).tolist(), costs, strict=True)]
-    v = sides * fractions(clipped)
-    up, down = v[v > 0].sum(), -v[v < 0].sum()
-    return v * np.where(v > 0, min(up, down) / (up or 1), min(up, down) / (down or 1))
+def feasible(alpha: Any, machine: Machine) -> Any:
+    """v from α, in the box and with Σv = r."""
+    whole = alpha if machine.sides is None else machine.sides.astype(float) * alpha
+    whole = np.tile(whole, len(machine.linear) // len(alpha))
+    v = fractions(np.clip(whole, machine.lower, machine.upper))
+    if machine.total == 0:  # the heavier sign shrinks
+        up, down = v[v > 0].sum(), -v[v < 0].sum()
+        return v * np.where(v > 0, min(up, down) / (up or 1), min(up, down) / (down or 1))
+    if (missing := machine.total - v.sum()) < 0:
+        return v * (machine.total / v.sum())
+    room = fractions(machine.upper) - v
+    return v + room * missing / room.sum() if missing else v
 
 
 def norm(x: Any, p: Any) -> Any:
@@ -151,11 +210,14 @@ def decimal(x: Fraction) -> Decimal:
     return Decimal(x.numerator) / Decimal(x.denominator)
 
 
-def loss_of(h: Fraction, cost: float, rho: Fraction) -> Any:
-    """max_{0≤u≤cost} hu − ½ρu²."""
-    if h <= 0 or (rho == 0 and cost == math.inf):
-        return 0 if h <= 0 else math.inf
-    u = Fraction(cost) if rho == 0 or h / rho > cost else h / rho
+def loss_of(h: Fraction, lower: float, upper: float, rho: Fraction) -> Any:
+    """max_{lower≤u≤upper} hu − ½ρu²."""
+    end = upper if h > 0 else lower
+    if h == 0 or end == 0:
+        return 0
+    if rho == 0:
+        return h * Fraction(float(end)) if abs(end) < math.inf else math.inf
+    u = h / rho if abs(h / rho) < abs(end) else Fraction(float(end))
     return h * u - rho * u * u / 2
 
 
@@ -204,7 +266,9 @@ def of_solution(K: Any, y: Any, solution: Any, C: Any = 1.0, **problem: Any) -> 
     """The exact gap of what ``learn(K, y, C, **problem)`` returned."""
     s = solution
     numbers = s.weights, s.coef, s.bias, s.dual_alpha
-    problem["center"] = s.extras.get("center", np.ones(len(y)))  # none: v = 0, and any will do
+    rows = np.flatnonzero(problem.get("sample_weight", np.ones(np.shape(K)[1])))
+    center = s.extras.get("center", np.ones(np.shape(K)[1]))  # none: v = 0, and any will do
+    problem["center"] = center if len(center) == rows.size else center[rows]
     problem["learned"] = s.C if isinstance(C, str) else math.inf
     return exact_gap(K, y, C, *numbers, criterion=s.criterion, **problem)
 

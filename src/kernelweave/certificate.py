@@ -206,7 +206,7 @@ def _primal(problem: Problem, qp: DualQP, d: Array, w: Array, bias: float) -> fl
         rounding = float(error.max()) + 8.0 * EPS * float(np.abs(f).max())
         return qp.primal_value(f.astype(float), bias, quad, rounding)
     primal = qp.primal_bound(f, error, bias, quad)
-    return primal + LAST * abs(primal)
+    return primal + LAST * qp.primal_size(primal, bias)
 
 
 def _signed_support(problem: Problem, q: Array, d: Array) -> float:

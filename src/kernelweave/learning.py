@@ -71,7 +71,8 @@ def learn(
         For labels "hinge", C Σξ, or "squared_hinge", (C/2) Σξ². For numbers, with h = y − f − b,
         "squared", (C/2) Σh²; "epsilon_insensitive", C Σ(|h| − ε)₊; "quantile",
         C Σ max(qh, (q − 1)h). Without a target "one_class", C Σ(−f − b)₊ + b, where C = 1/(νn)
-        leaves at most a share ν of the rows outside [rakoto2007, §2.3].
+        leaves at most a share ν of the rows outside [rakoto2007, §2.3]; with linear kernels alone
+        its optimum is often 0, of which no relative gap can be told.
     weight_norm : float, GroupNorm or None
         p ≥ 1 (``inf`` too): weights in the unit ℓp ball; 1 is the simplex, and sparse. A
         ``GroupNorm`` of labels, one per kernel, lets groups compete and their kernels share.

@@ -328,58 +328,6 @@ def primal_optimum(
     return solve(cp.Problem(cp.Minimize(0.5 * energy + cost), limits))
 
 
-def loss_optimum(
-    K: np.ndarray,
-    y: np.ndarray,
-    C: float | np.ndarray,
-    loss: str,
-    epsilon: float = 0.1,
-    quantile: float = 0.5,
-    weights: np.ndarray | None = None,
-) -> float:
-    """min ½(Σ_m ‖W_m‖)² + Σ_c Σ_i C_i ℓ(y_ic, f_c(x_i) + b_c), the primal as a textbook has it.
-
-    W_m holds the part of kernel m of all machines, a column each: with d_m ∝ ‖W_m‖ on the simplex
-    it is min_d Σ_c J_c(d). A label 0 says that the row takes no part. With ``weights`` given, these
-    are the d. Posed in units of the targets and of C that the conic solver manages.
-    """
-    y = np.zeros((K.shape[1], 1)) if y is None else y.reshape(len(y), -1)
-    costs = np.broadcast_to(np.asarray(C, float), len(y))[:, None]
-    matrices = K if weights is None else np.tensordot(weights, K, 1)[None]
-    factors = [factor(matrix) for matrix in matrices if matrix.any()]
-    parts = [cp.Variable((F.shape[1], y.shape[1])) for F in factors]
-    b, u = cp.Variable((1, y.shape[1])), cp.Variable(nonneg=True)
-    # each factor in units of its own size: W_m is then of the size of f
-    sizes = [np.sqrt((F * F).sum() / len(F)) for F in factors]
-    f = sum(F / size @ W for F, size, W in zip(factors, sizes, parts, strict=True))
-    f = f + np.ones((len(y), 1)) @ b
-    over = cp.Variable(y.shape, nonneg=True)
-    if loss in ("hinge", "squared_hinge"):
-        limits = [cp.multiply(y, f) >= np.abs(y) - over]
-        paid = cp.multiply(costs * np.abs(y), over)
-    elif loss == "one_class":
-        limits, paid = [f >= -over], cp.multiply(costs, over)
-    elif loss == "quantile":
-        limits = [over >= quantile * (y - f), over >= (quantile - 1.0) * (y - f)]
-        paid = cp.multiply(costs, over)
-    else:
-        epsilon = epsilon if loss == "epsilon_insensitive" else 0.0
-        limits = [over >= y - f - epsilon, over >= f - y - epsilon]
-        paid = cp.multiply(costs, over)
-    if loss in ("squared", "squared_hinge"):
-        mask = costs * (np.abs(y) if loss == "squared_hinge" else 1.0)
-        paid = 0.5 * cp.multiply(mask, cp.square(over))
-    norms = sum(cp.norm(W, "fro") / size for W, size in zip(parts, sizes, strict=True))
-    limits.append(norms <= u)
-    value = 0.5 * cp.square(u) + cp.sum(paid) + (cp.sum(b) if loss == "one_class" else 0.0)
-    for unit in (1.0, 0.1, 10.0, 0.01, 100.0):
-        try:
-            return unit * solve(cp.Problem(cp.Minimize(value / unit), limits))
-        except cp.SolverError:
-            continue
-    raise AssertionError("the conic solver fails on this problem")
-
-
 def sdp_optimum(
     K: np.ndarray,
     y: np.ndarray,

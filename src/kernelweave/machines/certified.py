@@ -87,7 +87,7 @@ def _tried(
     else:
         bias = answer.bias if t == answer.scale else qp.best_bias(f.astype(float))
         primal = qp.primal_bound(f, values.error, bias, quad)
-    return replace(answer, scale=t, bias=bias, primal=primal + LAST * abs(primal))
+    return replace(answer, scale=t, bias=bias, primal=primal + LAST * qp.primal_size(primal, bias))
 
 
 def quad_bound(coef: Array, values: Values) -> float:
@@ -111,13 +111,11 @@ def certified_bound(evaluator: Evaluator, bound: Bound, fine: bool) -> Bound:
     # |(K(d)v)_i| ≤ √(K(d)_ii vᵀK(d)v) for all d of the set
     largest = float((weight_set.scale * stack.diagonals().max(axis=1)).max())
     slope = math.sqrt(max(largest * stack.m, 0.0) * most)
-    proven = _bound(machine.dual_floor(v, slope), most, v, bound.by)
-    first = evaluator.first_bound()
-    return proven if first.v.any() or proven.value >= first.value else first
+    return _or_first(evaluator, _bound(machine.dual_floor(v, slope), most, v, bound.by))
 
 
 def certified_given(evaluator: Evaluator, point: Point, fine: bool) -> Bound:
-    """The same at given weights: what the machine alone proves."""
+    """The same at given weights: what the machine alone proves, or v = 0."""
     machine, stack = evaluator.machine, evaluator.stack
     d = evaluator.weight_set.scale * point.e
     v = machine.clipped(point.v)
@@ -126,7 +124,14 @@ def certified_given(evaluator: Evaluator, point: Point, fine: bool) -> Bound:
         for coef in machine.coefficients(v)
     )
     largest = float(np.abs(d @ stack.diagonals()).max())
-    return _bound(machine.dual_floor(v, math.sqrt(largest * most)), most, v, "machine")
+    slope = math.sqrt(largest * most)
+    return _or_first(evaluator, _bound(machine.dual_floor(v, slope), most, v, "machine"))
+
+
+def _or_first(evaluator: Evaluator, proven: Bound) -> Bound:
+    """The bound, or that of v = 0 where this is feasible and proves more."""
+    first = evaluator.first_bound()
+    return proven if first.v.any() or proven.value >= first.value else first
 
 
 def _bound(linear: float, most: float, v: Array, by: str) -> Bound:

@@ -189,6 +189,11 @@ class QPLook:
     free: Places
     products: Array
 
+    def is_like(self, other: QPLook) -> bool:
+        """Whether both have the same matrix of free variables."""
+        same = np.array_equal(self.free, other.free)
+        return same and np.array_equal(self.qp.ridge, other.qp.ridge)
+
     def curvature(self, soft: float) -> Array | None:
         """B with BᵀB the Hessian of J."""
         return hessian_factor(self.K, self.qp, self.free, self.products, soft)

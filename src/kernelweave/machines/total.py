@@ -18,7 +18,9 @@ import numpy as np
 
 from kernelweave._core.cached import cached_property
 from kernelweave._core.types import Array, Places
+from kernelweave._solvers.signed.semidefinite_set import triangle
 from kernelweave._solvers.svm import linear_system
+from kernelweave._solvers.svm.curvature import Half, half_inverse, rows_of_factor
 from kernelweave.machines.machine import QPAnswer, QPLook, QPMachine, Rounding, Tick
 from kernelweave.stacks.protocol import CombinedKernel, Stack
 
@@ -72,10 +74,20 @@ class TotalLook:
         return np.sum([part.q for part in self.parts], axis=0)
 
     def curvature(self, soft: float) -> Array | None:
-        """B with BᵀB = Σ_c B_cᵀB_c."""
-        factors = [part.curvature(soft) for part in self.parts]
-        known = [factor for factor in factors if factor is not None]
-        return np.vstack(known) if known else None
+        """B with BᵀB = Σ_c B_cᵀB_c, of no more rows than there are kernels.
+
+        Machines with the same free variables, as all are under the squared loss, share a factor.
+        """
+        B, last = np.zeros((0, self.q.size)), None
+        half: Half | None = None
+        for part in self.parts:
+            if last is None or not part.is_like(last):
+                last, half = part, half_inverse(part.K, part.qp, part.free, soft)
+            if half is not None:
+                B = np.vstack([B, rows_of_factor(half, part.products)])
+            if len(B) > self.q.size:
+                B = triangle(B)
+        return np.ascontiguousarray(B) if len(B) else None
 
 
 class Total:

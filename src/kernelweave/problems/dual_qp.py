@@ -171,6 +171,10 @@ class DualQP:
         worst = np.maximum(self._losses(slack - e), self._losses(slack + e))
         return float(0.5 * quad + worst.sum() + self.total * bias)
 
+    def primal_size(self, primal: float, bias: float) -> float:
+        """The size of the terms of a primal value: all but r·b are positive."""
+        return abs(primal) + 2.0 * abs(self.total * bias)
+
     def dual_floor(self, v: Array, slope: float) -> float:
         """A lower bound of cᵀv − ½ρ‖v‖² once Σv is brought to r.
 

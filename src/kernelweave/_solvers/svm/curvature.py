@@ -25,6 +25,7 @@ from kernelweave._core.types import Array, Places
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.stacks.protocol import CombinedKernel
 
+Half = Callable[[Array], Array]
 _MOST = 4000  # free variables whose block is fetched from a kernel that is no array: 128 MB
 
 
@@ -38,21 +39,22 @@ def hessian_factor(
     no variable is free, so that J is linear near these weights, and where too many are for a kernel
     that has neither an array nor a factor.
     """
-    if free.size < 2:
-        return None
-    half = _half(K, qp, free, soft)
-    if half is None:
-        return None
-    solved = half(np.column_stack([products.T, np.ones(free.size)]))
+    half = half_inverse(K, qp, free, soft)
+    return None if half is None else rows_of_factor(half, products)
+
+
+def rows_of_factor(half: Half, products: Array) -> Array:
+    """B = (I − uuᵀ)MQ."""
+    solved = half(np.column_stack([products.T, np.ones(products.shape[1])]))
     B, u = solved[:, :-1], solved[:, -1]
     B -= np.outer(u, (u @ B) / (u @ u))
     return np.ascontiguousarray(B)
 
 
-def _half(
-    K: CombinedKernel, qp: DualQP, free: Places, soft: float
-) -> Callable[[Array], Array] | None:
+def half_inverse(K: CombinedKernel, qp: DualQP, free: Places, soft: float) -> Half | None:
     """X → MX with MᵀM = A⁻¹, from a factor where that is smaller than the block of A."""
+    if free.size < 2:
+        return None
     rows, ridges = free % qp.n, qp.ridges[free]
     found = None if K.is_dense else K.factor()
     if found is not None and found[0].shape[1] < free.size:
@@ -72,7 +74,7 @@ def _half(
     )
 
 
-def _from_factor(F: Array, D: Array) -> Callable[[Array], Array] | None:
+def _from_factor(F: Array, D: Array) -> Half | None:
     if not D.min() > 0.0:
         return None
     root = np.sqrt(D)[:, None]

@@ -20,7 +20,7 @@ from kernelweave._solvers.svm.smo import Inner
 from kernelweave.problems.dual_qp import DualQP, relative_gap
 from kernelweave.stacks.protocol import CombinedKernel
 
-_REFINE, _ROUNDS = 2, 50  # rounds of refinement: with an array, and at the most
+_ROUNDS = 50  # of refinement, at the most
 _DIGITS = 1e-3  # what one run of conjugate gradients leaves of its residual
 
 Inverse = Callable[[Array], Array]
@@ -37,24 +37,25 @@ def solve(
     answers: list[Inner] = []
     inverse: Inverse | None = None
     ridge: float | Array = 0.0
+    u = np.ones(K.n)
     for qp in qps:
         if inverse is None or not np.array_equal(qp.ridge, ridge):
             ridge = qp.ridge
             inverse = _factored(K.dense(), ridge) if K.is_dense else _iterated(K, ridge, tick)
-        if inverse is None:
-            return None
-        answers.append(_refined(K, qp, inverse, tol))
+            if inverse is None:
+                return None
+            u = inverse(np.ones(K.n))
+        answers.append(_refined(K, qp, inverse, u, tol))
         if tick is not None:
             tick()
     return answers
 
 
-def _refined(K: CombinedKernel, qp: DualQP, inverse: Inverse, tol: float) -> Inner:
-    """The solution, its residuals solved for until the gap is closed, and ``_REFINE`` times more.
+def _refined(K: CombinedKernel, qp: DualQP, inverse: Inverse, u: Array, tol: float) -> Inner:
+    """The solution, its residual solved for until the gap is closed; ``u`` is A⁻¹1.
 
-    An array is exact at once but for rounding, which two rounds remove.
+    A factor is exact at once but for rounding, which one round more removes.
     """
-    u = inverse(np.ones(qp.n))
     v, f, bias, closed = np.zeros(qp.n), np.zeros(qp.n), 0.0, 0
     for _ in range(_ROUNDS):
         step = inverse(qp.linear - f - qp.ridge * v - bias)
@@ -64,7 +65,7 @@ def _refined(K: CombinedKernel, qp: DualQP, inverse: Inverse, tol: float) -> Inn
         quad = float(v @ f)
         gap = relative_gap(qp.primal_value(f, qp.best_bias(f), quad), qp.dual_value(v, quad))
         closed += gap <= tol
-        if closed > (_REFINE if K.is_dense else 0):
+        if closed > K.is_dense:
             break
     return Inner(v, f, 0, True)
 
