@@ -319,7 +319,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"loss": "hing"}, ValueError, r"loss must be one of \['hinge', .*found 'hing'"),
     ({"weight_norm": 0.5}, ValueError, "weight_norm must be a number ≥ 1, found 0.5"),
     ({"weight_norm": np.nan}, ValueError, "weight_norm must be a number ≥ 1, found nan"),
-    ({"weight_norm": "2"}, TypeError, "weight_norm must be a number ≥ 1, found '2'"),
+    ({"weight_norm": "2"}, TypeError, "weight_norm must be a number ≥ 1 or a GroupNorm, found '2'"),
     ({"trace": -1.0}, ValueError, "trace must be positive, found -1.0"),
     ({"ridge": -0.1}, ValueError, "ridge must be a finite number ≥ 0, found -0.1"),
     ({"ridge": np.inf}, ValueError, "ridge must be a finite number ≥ 0, found inf"),
