@@ -103,7 +103,7 @@ def fit_bank(
     X: np.ndarray, kernels: list[Any], views: Any = "all", normalize: str | None = "trace"
 ) -> kw.FittedBank:
     """The bank of these kernels on X in one thread; silent about kernels it drops."""
-    bank = kw.KernelBank(kernels, views=views, normalize=normalize)
+    bank = kw.KernelBank(kernels, views=views, normalize=normalize, scale=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return bank.fit(X, n_jobs=None)

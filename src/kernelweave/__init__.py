@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kernelweave.inspection.alignment import alignment as alignment
     from kernelweave.io.model_file import ModelFileError as ModelFileError
     from kernelweave.io.model_file import load as load
+    from kernelweave.kernels.categorical import Hamming as Hamming
     from kernelweave.kernels.differentiable import GaussianWidths as GaussianWidths
     from kernelweave.kernels.graphs import Diffusion as Diffusion
     from kernelweave.kernels.graphs import Graph as Graph
@@ -61,6 +62,7 @@ _HOME = {
     "GaussianWidths": "kernels.differentiable",
     "Graph": "kernels.graphs",
     "GroupNorm": "problems.groups",
+    "Hamming": "kernels.categorical",
     "KernelBank": "banks.bank",
     "KernelStack": "stacks.dense",
     "Laplacian": "kernels.numeric",

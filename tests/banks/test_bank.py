@@ -33,6 +33,7 @@ def test_named_views_and_own_columns():
     bank = KernelBank(
         [Linear(), ("dose response", Gaussian(1.0), "dose"), ("shape", Laplacian(), [1, 2])],
         views={"body": ["weight", "height"], "time": "age"},
+        scale=None,
     )
     fitted = quiet(bank, FRAME)
     assert fitted.names == ("Linear() on body", "shape", "Linear() on time", "dose response")
@@ -58,6 +59,10 @@ def test_named_views_and_own_columns():
         ([0, "dose"], [0, 3]),
         (np.array([1, 3]), [1, 3]),
         (slice(1, 3), [1, 2]),
+        (slice("weight", "height"), [1, 2]),
+        (slice("height", None), [2, 3]),
+        ("*eight", [1, 2]),
+        (["age", "d?se"], [0, 3]),
         (slice(None, None, 2), [0, 2]),
         ([True, False, True, False], [0, 2]),
         (np.array([False, True, True, False]), [1, 2]),
@@ -66,7 +71,7 @@ def test_named_views_and_own_columns():
     ],
 )
 def test_columns(columns, expected):
-    fitted = quiet(KernelBank(("one", Linear(), columns), normalize=None), FRAME)
+    fitted = quiet(KernelBank(("one", Linear(), columns), normalize=None, scale=None), FRAME)
     A = X[:, expected]
     np.testing.assert_allclose(fitted.stack.combine([1.0]), A @ A.T, rtol=1e-12)
 
@@ -84,7 +89,9 @@ def test_columns(columns, expected):
         ([True, False], ValueError, "mask has 2 entries, but X has 4 columns"),
         ([0, 0], ValueError, "names a column twice"),
         (["age", 0], ValueError, "names a column twice"),
-        (slice("age", "dose"), ValueError, "slices take positions"),
+        (slice("age", "dosis"), ValueError, "no column named 'dosis'; did you mean 'dose'"),
+        (slice("*e*", "dose"), ValueError, r"a slice ends at one column; '\*e\*' is 4"),
+        ("w*x", ValueError, r"no column of X matches 'w\*x'"),
         (1.5, TypeError, "columns must be a name, an integer"),
         ([1.5], TypeError, "columns are names or integers; found 1.5"),
         (True, TypeError, "columns must be"),
@@ -329,6 +336,7 @@ def test_duplicates_up_to_scale(rule, dtype):
             ("last", Linear(), [2, 3]),
         ],
         normalize=rule,
+        scale=None,
         dtype=dtype,
     )
     with pytest.warns(UserWarning) as caught:
@@ -344,7 +352,7 @@ def test_duplicates_up_to_scale(rule, dtype):
     for slot, number in enumerate(fitted.kept):  # each kernel stands where kept says
         alone = KernelBank(bank.kernels[
             [item[0] for item in bank.kernels].index(fitted.names[number])
-        ], normalize=rule).fit(data)  # fmt: skip
+        ], normalize=rule, scale=None).fit(data)  # fmt: skip
         np.testing.assert_allclose(
             fitted.stack.combine(np.eye(len(left))[slot]), alone.stack.combine([1.0]), atol=1e-5
         )

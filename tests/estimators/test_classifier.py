@@ -16,6 +16,7 @@ from sklearn.svm import SVC
 
 from kernelweave import (
     Gaussian,
+    Hamming,
     KernelBank,
     Linear,
     MKLClassifier,
@@ -65,7 +66,7 @@ def normalized(rule, K, cross, new_diagonal):
 @pytest.mark.parametrize("rule", RULES)
 def test_decision_function_by_hand(rule):
     C = 1e4 if rule and rule.endswith("unit_trace") else 1.0
-    model = fit(KernelBank(KERNELS, VIEWS, rule), C=C, learner="uniform")
+    model = fit(KernelBank(KERNELS, VIEWS, rule, scale=None), C=C, learner="uniform")
     coef = np.zeros(len(X))
     coef[model.support_] = model.dual_coef_[0]
     values = np.full(len(NEW), model.intercept_[0])
@@ -152,7 +153,7 @@ def test_combined_kernel():
 
 
 def test_raw_weights_are_for_kernels_before_normalisation():
-    model = fit(KernelBank([Gaussian(1.0), Linear()], normalize="unit_trace"), C=100.0)
+    model = fit(KernelBank([Gaussian(1.0), Linear()], "all", "unit_trace", None), C=100.0)
     by_hand = model.raw_weights_[0] * gram(Gaussian(1.0), NEW, X)
     by_hand += model.raw_weights_[1] * gram(Linear(), NEW, X)
     np.testing.assert_allclose(by_hand, model.combined_kernel(NEW), atol=1e-12)
@@ -234,8 +235,9 @@ def test_columns_of_strings_reach_kernels_that_ask_for_them():
     words.loc[:8, "word"] = "maybe"
     model = fit([("word", same, "word"), ("number", Gaussian(), "x")], X=words)
     assert model.score(words, Y) > 0.9
-    assert model.__sklearn_tags__().input_tags.string
-    for kernels in (None, Linear(), [("a", Linear(), 0)], Precomputed(np.eye(3)), 7, [()]):
+    for kernels in (model.kernels, None, Hamming(), [Linear(), Hamming()]):
+        assert MKLClassifier(kernels).__sklearn_tags__().input_tags.string
+    for kernels in (Linear(), [("a", Linear(), 0)], Precomputed(np.eye(3)), 7, [()], "chi2"):
         assert not MKLClassifier(kernels).__sklearn_tags__().input_tags.string
 
 

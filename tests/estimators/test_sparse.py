@@ -37,7 +37,7 @@ KERNELS = [Linear(), Polynomial(3), Gaussian(0.7), Gaussian(1.0, relative=True),
 @pytest.mark.parametrize("normalize", ["trace", "sphere", "center+trace", None])
 @pytest.mark.parametrize("views", ["all", {"odd": slice(1, None, 2), "rest": [0, 8, 2, 4]}])
 def test_kernels_equal_those_of_the_dense_rows(views, normalize):
-    bank = KernelBank(KERNELS, views=views, normalize=normalize)
+    bank = KernelBank(KERNELS, views=views, normalize=normalize, scale=None)
     thin, thick = bank.fit(X), bank.fit(X.toarray())
     assert thin.names == thick.names
     for k in range(thin.stack.m):
@@ -79,14 +79,14 @@ def test_the_rows_stay_sparse_in_model_and_pickle():
 
 def test_weighted_rows_count_as_in_the_dense_table():
     weights = rng.integers(1, 4, len(Y)).astype(float)
-    bank = KernelBank(KERNELS[:4], normalize="center+trace")
+    bank = KernelBank(KERNELS[:4], normalize="center+trace", scale=None)
     thin, thick = (bank.fit(rows, sample_weight=weights) for rows in (X, X.toarray()))
     np.testing.assert_allclose(thin.cross_stack(NEW), thick.cross_stack(NEW.toarray()), atol=1e-12)
 
 
 def test_c_is_chosen_on_sparse_rows_as_on_dense_ones():
-    thin = MKLClassifierCV(KernelBank(KERNELS[:3]), cv=3).fit(X, Y)
-    thick = MKLClassifierCV(KernelBank(KERNELS[:3]), cv=3).fit(X.toarray(), Y)
+    thin = MKLClassifierCV(KernelBank(KERNELS[:3], scale=None), cv=3).fit(X, Y)
+    thick = MKLClassifierCV(KernelBank(KERNELS[:3], scale=None), cv=3).fit(X.toarray(), Y)
     assert thin.C_ == thick.C_
     assert np.array_equal(thin.predict(NEW), thick.predict(NEW.toarray()))
 

@@ -139,7 +139,7 @@ def test_weights_do_not_depend_on_the_number_of_new_points(criterion):
     n = 20
     y = labels(rng, n)
     X = np.concatenate([points(rng, n, 4, y), rng.standard_normal((30, 4))])
-    bank = KernelBank([Polynomial(2), Gaussian(1.0), Linear()], normalize="sphere")
+    bank = KernelBank([Polynomial(2), Gaussian(1.0), Linear()], "all", "sphere", None)
     found = []
     for new in (0, 1, 30):
         rows = X[: n + new]
@@ -196,7 +196,7 @@ def test_new_rows_get_what_they_would_get_beside_the_others(cancer):
     """[lanckriet2004, eq. 57–58]: under unit diagonals they change neither weights nor values."""
     X, y, _, others, _ = cancer
     X, others = ((rows - X.mean(axis=0)) / X.std(axis=0) for rows in (X, others))
-    bank = KernelBank([Polynomial(2), Gaussian(5.0), Linear()], normalize="sphere")
+    bank = KernelBank([Polynomial(2), Gaussian(5.0), Linear()], "all", "sphere", None)
     model = TransductiveMKLClassifier(bank, learner="qcqp", tol=1e-7).fit(X, y)
     for new in (1, len(others)):
         rows = np.concatenate([X, others[:new]])

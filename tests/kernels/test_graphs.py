@@ -241,11 +241,11 @@ def signed(A, B):
 def test_the_map_compares_with_training_rows(similarity):
     rng = np.random.default_rng(13)
     X = rng.normal(size=(20, 2))
-    fitted = KernelBank([EmpiricalKernelMap(similarity)], normalize=None).fit(X[:12])
+    fitted = KernelBank([EmpiricalKernelMap(similarity)], normalize=None, scale=None).fit(X[:12])
     if similarity is signed:
         S = signed(X, X[:12])
     else:
-        S = KernelBank([similarity], normalize=None).fit(X).cross(X, [1.0])[:, :12]
+        S = KernelBank([similarity], normalize=None, scale=None).fit(X).cross(X, [1.0])[:, :12]
     K = fitted.stack.combine([1.0])
     np.testing.assert_allclose(K, S[:12] @ S[:12].T, rtol=1e-11, atol=1e-12)
     np.testing.assert_allclose(fitted.cross(X, [1.0]), S @ S[:12].T, rtol=1e-11, atol=1e-12)

@@ -51,7 +51,7 @@ FORMULAS = [
 
 
 def raw(kernel, X, **options):
-    return KernelBank(kernel, normalize=None, **options).fit(X)
+    return KernelBank(kernel, normalize=None, **{"scale": None, **options}).fit(X)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_gaussian_process_noise_is_on_the_training_diagonal_alone():
     np.testing.assert_allclose(fitted.stack.combine([1.0]), kernel(X), rtol=1e-12)
     np.testing.assert_allclose(fitted.cross(X, [1.0]), kernel(X, X), rtol=1e-12)
     np.testing.assert_allclose(
-        KernelBank(kernel, normalize="sphere").fit(X).cross(NEW, [1.0]),
+        KernelBank(kernel, normalize="sphere", scale=None).fit(X).cross(NEW, [1.0]),
         kernel(NEW, X) / 1.5,
         rtol=1e-12,
     )

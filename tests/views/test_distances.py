@@ -32,7 +32,7 @@ def test_near_rows_far_from_the_mean(make):
     X = make()
     np.testing.assert_allclose(sq_distances(X, X), exact(X, X), rtol=1e-11)
     np.testing.assert_allclose(sq_distances(X[:7], X), exact(X[:7], X), rtol=1e-11)
-    fitted = KernelBank(Gaussian(1.0), normalize=None).fit(X)
+    fitted = KernelBank(Gaussian(1.0), normalize=None, scale=None).fit(X)
     K = fitted.stack.combine([1.0])
     np.testing.assert_allclose(K, np.exp(-0.5 * exact(X, X)), atol=1e-11)
     np.testing.assert_allclose(fitted.cross(X, [1.0]), K, atol=1e-14)
@@ -51,4 +51,4 @@ def test_columns_too_large_to_square_are_named():
     with pytest.raises(
         ValueError, match=r"view 'all' reach \d.*e\+200, too large to square. Scale"
     ):
-        MKLClassifier(KernelBank(Gaussian(1.0))).fit(X, X[:, 0] > 0)
+        MKLClassifier(KernelBank(Gaussian(1.0), scale=None)).fit(X, X[:, 0] > 0)

@@ -40,9 +40,10 @@ def test_triangles_are_read_in_any_order():
 
 
 @pytest.mark.parametrize("limit", [1e9, 20_000.0, 0.0])  # all, some, nothing is shared
+@pytest.mark.parametrize("scale", [None, "auto"])
 @pytest.mark.parametrize("normalize", ["trace", "sphere", "center+trace"])
-def test_a_part_has_the_kernels_of_its_rows(X, limit, normalize):
-    bank = KernelBank(FIXED + RELATIVE, views="all+each", normalize=normalize)
+def test_a_part_has_the_kernels_of_its_rows(X, limit, scale, normalize):
+    bank = KernelBank(FIXED + RELATIVE, views="all+each", normalize=normalize, scale=scale)
     whole = share(X, limit)
     for train in (np.arange(0, 30), np.arange(39, 5, -2)):
         test = np.setdiff1d(np.arange(40), train)
@@ -70,9 +71,9 @@ def test_what_folds_share_is_computed_once(X, monkeypatch):
     calls = []
     fill = Gaussian.fill
     monkeypatch.setattr(Gaussian, "fill", lambda self, *a: calls.append(1) or fill(self, *a))
-    whole = share(X, 1e9)
+    whole, bank = share(X, 1e9), KernelBank([Gaussian(1.0), Gaussian(2.0)], scale=None)
     for k in range(4):
-        fitted = KernelBank([Gaussian(1.0), Gaussian(2.0)]).fit(whole.take(np.arange(40) % 4 != k))
+        fitted = bank.fit(whole.take(np.arange(40) % 4 != k))
         fitted.cross_stack(whole.take(np.arange(40) % 4 == k))
     assert len(calls) == 2
 

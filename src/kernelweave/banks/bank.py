@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import shown
 from kernelweave._core.params import Params
+from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave.banks.build import build
-from kernelweave.banks.default import default_kernels
 from kernelweave.banks.factoring import check_storage
 from kernelweave.banks.fitted import FittedBank
-from kernelweave.banks.fitting import Request, check_view, fit_view
+from kernelweave.banks.fitting import check_view, fit_view
 from kernelweave.banks.member import Group, Member
-from kernelweave.banks.missing import check_missing, tell_missing, with_optional_views
+from kernelweave.banks.missing import check_missing, tell_missing
 from kernelweave.banks.normalize import RULES, check_rule
-from kernelweave.kernels.adapters import as_kernel
-from kernelweave.kernels.base import Kernel
+from kernelweave.banks.plan import Planned, as_list, has_name, make_plan, several_views
 from kernelweave.stacks.validation import float_type
-from kernelweave.views.columns import View, find_columns, make_views
 from kernelweave.views.table import Table
 from kernelweave.views.weighted import check_row_weights
 
@@ -41,16 +37,24 @@ class KernelBank(Params):
         (len(A), len(B)) array. Kernels are ordered by view, then as in this list.
     views : "all", "each", "all+each" or {name: columns}
         All columns as one view, each column as its own view, both, or named views. Columns: names
-        (of a data frame), positions, a slice, a mask, or a list of names or positions. Strings are
-        names and integers are positions, even if a data frame has integer column names.
+        (of a data frame), wildcards such as "gene__*", positions, a slice of either (of names, the
+        last one included), a mask, a list of these, a dtype such as ``float`` or
+        ``pandas.CategoricalDtype``, or a function of X such as scikit-learn's
+        ``make_column_selector``. Where names have levels (MultiIndex), the first of them will do.
+        Strings are names and integers are positions, even if a data frame has integer column
+        names. A view that holds numbers and categories is split: ``Hamming`` reads categories
+        (strings, and the dtype "category"), numeric kernels the numbers.
     normalize : "trace", "unit_trace", "sphere", "center+trace", "center+unit_trace" or None
         See ``kernelweave.banks.normalize``. Learned on the training rows.
-    scale : "auto", "standard" or None
-        ``"standard"``: numeric kernels see each column at mean 0 and variance 1, learned on the
-        training rows; functions, kernels on structures and ``Precomputed`` see it unchanged.
-        ``"auto"``: ``"standard"`` for the default kernels, None for kernels you name. Columns of
-        a sparse X are never centered or standardized, which would fill in its zeros: ``"auto"``
-        leaves them as they are, ``"standard"`` is refused.
+    scale : "auto", "standard", "common" or None
+        How numeric kernels see the columns; scaling is learned on the training rows. Functions,
+        kernels on structures and ``Precomputed`` always see them unchanged.
+        ``"standard"``: each column at mean 0 and variance 1. ``"common"``: each at mean 0, and
+        all divided by one number, so that their variances are 1 on average. None: unchanged.
+        ``"auto"``: as ``"standard"``; but where columns may share a unit, because no range is more
+        than ten times the median range, the default bank has every kernel at both scales, and
+        learning decides. Columns of a sparse X are never centered or standardized, which would
+        fill in its zeros: ``"auto"`` leaves them as they are, the others are refused.
     dtype : "float64" or "float32"
         Precision of the training stack. Distances and products are always computed in float64.
     missing : "mean", "indicator" or "error"
@@ -111,16 +115,16 @@ class KernelBank(Params):
                     f"Invalid parameter {key!r}: {shown(named[name])} has no parameters."
                 )
         if inner:
-            items = _as_list(self.kernels)
+            items = as_list(self.kernels)
             self.kernels = [
-                (item[0], named.get(item[0], item[1]), *item[2:]) if _has_name(item) else item
+                (item[0], named.get(item[0], item[1]), *item[2:]) if has_name(item) else item
                 for item in items
             ]
         return self
 
     def _searchable(self, kernels: Any) -> dict[str, Any]:
         """Kernels with a unique name that is not a parameter of the bank."""
-        items = [item for item in _as_list(kernels) if _has_name(item)]
+        items = [item for item in as_list(kernels) if has_name(item)]
         names = [item[0] for item in items] + self._param_names()
         usable = [name for name in names if names.count(name) == 1 and "__" not in f"{name}_"]
         return {name: kernel for name, kernel, *_ in items if name in usable}
@@ -141,12 +145,11 @@ class KernelBank(Params):
         of trace zero, and those equal to an earlier kernel up to scale.
         """
         rule, dtype = check_rule(self.normalize), float_type(self.dtype)
-        check_missing(self.missing)
-        table = Table.read(X).take(slice(None))
-        standardize = self._standardize(table)
+        table = Table.read(X)
         weights = check_row_weights(sample_weight, len(table))
-        plan = with_optional_views([*self._plan(table)], self.missing)
-        groups = [fit_view(view, requests, table, weights, standardize) for view, requests in plan]
+        plan = self._plan(table, weights)
+        table = replace(table.take(slice(None)), source=None)  # a copy
+        groups = [fit_view(planned, table, weights) for planned in plan]
         groups += tell_missing(groups, table, weights, self.missing, centered=RULES[rule][0])
         members, kept, stack = build(
             _with_unique_names(groups), len(table), rule, dtype, n_jobs, check_storage(self.storage)
@@ -162,84 +165,18 @@ class KernelBank(Params):
         Kernels that become several when they are fitted count once.
         """
         table = Table.read(X)
-        plan = with_optional_views([*self._plan(table)], self.missing)
-        for view, requests in plan:
-            check_view(view, requests, table)
-        return sum(len(requests) for _, requests in plan)
+        plan = self._plan(table)
+        for planned in plan:
+            check_view(planned, table)
+        return sum(len(planned.requests) for planned in plan)
 
     def allows_gaps(self) -> bool:
         """Whether there are several views, of which rows may lack some."""
-        items = _as_list(self.kernels)
-        named = [item for item in items if isinstance(item, tuple)]
-        crossed = 0 if len(named) == len(items) else _count_views(self.views)
-        return self.missing != "error" and crossed + sum(len(item) == 3 for item in named) > 1
+        return self.missing != "error" and several_views(self.kernels, self.views)
 
-    def _plan(self, table: Table) -> Iterator[tuple[View, list[Request]]]:
-        """Each distinct set of columns, with all kernels that read it."""
-        items = _as_list(default_kernels() if self.kernels is None else self.kernels)
-        if not items:
-            raise ValueError("kernels: the bank is empty; give at least one kernel.")
-        crossed = [_checked(item) for item in items if not isinstance(item, tuple)]
-        labels = [kernel.label() for kernel in crossed]
-        plan: dict[tuple[int, ...], tuple[View, list[Request]]] = {}
-        for view in make_views(self.views, table) if crossed else []:
-            plan.setdefault(view.columns, (view, []))[1].extend(
-                (f"{label} on {view.name}", view.name, kernel)
-                for label, kernel in zip(labels, crossed, strict=True)
-            )
-        for item in (item for item in items if isinstance(item, tuple)):
-            name, kernel, columns = _named(item)
-            own = len(item) == 3
-            found = find_columns(columns, table, f"kernel {name!r}")
-            view = View(table.label(found[0]) if own and len(found) == 1 else name, found)
-            plan.setdefault(found, (view, []))[1].append((name, view.name, kernel))
-        return iter(plan.values())
-
-    def _standardize(self, table: Table) -> bool:
-        if self.scale not in ("auto", "standard", None):
-            raise ValueError(
-                f"scale must be 'auto', 'standard' or None; found {shown(self.scale)}."
-            )
-        if table.sparse and self.scale == "standard":
-            raise ValueError(
-                "scale='standard' would fill in the zeros of a sparse X: use scale='auto' or None, "
-                "which leave its columns as they are. To give columns one size, put "
-                "sklearn.preprocessing.MaxAbsScaler before the bank; or pass X.toarray()."
-            )
-        named = self.scale == "auto" and self.kernels is not None
-        return not (table.sparse or self.scale is None or named)
-
-
-def _as_list(kernels: Any) -> list[Any]:
-    """A list of items. A tuple that begins with a name is one; ("rbf", "chi2") is two kernels."""
-    if not isinstance(kernels, list | tuple):
-        return [kernels]
-    item = _has_name(kernels) and not (len(kernels) == 2 and isinstance(kernels[1], str))
-    return [kernels] if item else list(kernels)
-
-
-def _has_name(item: Any) -> bool:
-    return isinstance(item, tuple) and len(item) in (2, 3) and isinstance(item[0], str)
-
-
-def _count_views(views: Any) -> float:
-    """How many views there are to lack; NaN in one column is a gap in "all"."""
-    return len(views) if isinstance(views, Mapping) else np.inf if views == "each" else 1
-
-
-def _checked(item: Any) -> Kernel:
-    kernel = as_kernel(item)
-    kernel.validate()
-    return kernel
-
-
-def _named(item: tuple[Any, ...]) -> tuple[str, Kernel, Any]:
-    if not _has_name(item):
-        raise ValueError(
-            "kernels: a named kernel is (name, kernel), or (name, kernel, columns) on its own "
-            f"columns, the name a string; found {shown(item)}."
-        )
-    return item[0], _checked(item[1]), item[2] if len(item) == 3 else slice(None)
+    def _plan(self, table: Table, weights: Array | None = None) -> list[Planned]:
+        gaps = check_missing(self.missing)
+        return make_plan(self.kernels, self.views, self.scale, gaps, table, weights)
 
 
 def _with_unique_names(groups: list[Group]) -> list[Group]:

@@ -1,18 +1,52 @@
-"""The default kernels of a bank."""
+"""The default kernels of a bank, and the scales at which they see the columns."""
 
 from __future__ import annotations
 
+import numpy as np
+
+from kernelweave._core.types import Array
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.numeric import Gaussian, Linear, Polynomial
+from kernelweave.views import weighted
+from kernelweave.views.columns import View
+from kernelweave.views.table import Table
 
 WIDTHS = (0.5, 1.0, 2.0)
 
+_LIKE = 10.0  # how much wider than the median column the widest may be, in one unit
+_UNLIKE = 2.0  # ratio of deviations from which it matters whether columns are standardized
+
 
 def default_kernels() -> list[Kernel]:
-    """xᵀz, (xᵀz + 1)², and Gaussians of ½, 1 and 2 times the median distance of the view.
+    """On numbers: xᵀz, (xᵀz + 1)², and Gaussians of ½, 1 and 2 times the median distance.
 
     ``KernelBank(None)`` applies them to each view and, under ``scale="auto"``, standardizes the
     columns to mean 0 and variance 1. They therefore work on a raw table, and do not change when
     columns are shifted or rescaled. Narrower Gaussians tend to overfit where classes overlap.
+    Categories get ``Hamming()``.
     """
     return [Linear(), Polynomial(2), *(Gaussian(width, relative=True) for width in WIDTHS)]
+
+
+def share_a_unit(view: View, table: Table, weights: Array | None) -> bool:
+    """Whether columns may be in one unit (pixels, counts, spectra), though they vary unequally.
+
+    No range is more than ten times the median range, yet the deviations differ: their 90 % and
+    10 % quantiles by more than a factor of two. Then a column that varies little may be one that
+    matters little, and standardizing would blow it up.
+    """
+    if not all(table.kind(column) == "number" for column in view.columns):
+        return False
+    having = view.rows_of(table)
+    rows = slice(None) if having is None else having
+    values = table.floats(view.columns, rows)
+    if len(values) < 2:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        ranges = values.max(axis=0) - values.min(axis=0)
+        spread = weighted.deviation(values, None if weights is None else weights[rows])
+    ranges, spread = ranges[ranges > 0.0], spread[ranges > 0.0]
+    if len(ranges) < 2 or not np.isfinite(spread).all():
+        return False
+    low, high = np.quantile(spread, (0.1, 0.9))
+    return bool(ranges.max() <= _LIKE * np.median(ranges) and high > _UNLIKE * low)

@@ -5,26 +5,24 @@ from __future__ import annotations
 from kernelweave._core.checks import some
 from kernelweave._core.types import Array
 from kernelweave.banks.member import Group, Member
+from kernelweave.banks.plan import Planned, Request
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.precomputed import check_same_rows
 from kernelweave.views.columns import View
 from kernelweave.views.rows import Rows
 from kernelweave.views.table import Table
 
-Request = tuple[str, str, Kernel]  # name of the kernel, name of its view, the kernel
 
-
-def fit_view(
-    view: View, requests: list[Request], table: Table, weights: Array | None, standardize: bool
-) -> Group:
+def fit_view(planned: Planned, table: Table, weights: Array | None) -> Group:
     """Fitted kernels of one view; all dropped if its columns are constant on its rows."""
-    check_view(view, requests, table)
+    check_view(planned, table)
+    view, requests = planned.view, planned.requests
     places = view.rows_of(table)
     if places is not None:
         table, weights = table.take(places), None if weights is None else weights[places]
     numeric = any(kernel.numeric for _, _, kernel in requests)
-    if numeric and standardize and len(table):
-        view = view.standardized(table, weights)
+    if numeric and planned.scale is not None and len(table):
+        view = view.scaled(planned.scale, table, weights)
     rows = Rows(table, view, weights)
     if why := _nothing_to_learn(view, table):
         members = [Member(name, label, view, numeric, dropped=why) for name, label, _ in requests]
@@ -44,8 +42,9 @@ def fit_view(
     return Group(rows, members, places)
 
 
-def check_view(view: View, requests: list[Request], table: Table) -> None:
+def check_view(planned: Planned, table: Table) -> None:
     """Raise an error that names what kernels of the view cannot read."""
+    view, requests = planned.view, planned.requests
     check_same_rows((name, kernel) for name, _, kernel in requests)
     _check_sparse(table, requests)
     places = view.rows_of(table)

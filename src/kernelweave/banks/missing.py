@@ -10,28 +10,20 @@ import numpy as np
 from kernelweave._core.checks import shown
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
-from kernelweave.banks.fitting import Request, fit_view
+from kernelweave.banks.fitting import fit_view
 from kernelweave.banks.member import Group
+from kernelweave.banks.plan import Planned
 from kernelweave.kernels.categorical import Hamming
-from kernelweave.views.columns import View
 from kernelweave.views.table import Table
 
 MISSING = ("mean", "indicator", "error")
 
 
-def check_missing(missing: Any) -> None:
-    """Raise ValueError unless ``missing`` is one of the three."""
+def check_missing(missing: Any) -> bool:
+    """Whether rows may lack a view; raises ValueError unless ``missing`` is one of the three."""
     if missing not in MISSING:
         raise ValueError(f"missing must be one of {MISSING}; found {shown(missing)}.")
-
-
-def with_optional_views(
-    plan: list[tuple[View, list[Request]]], missing: str
-) -> list[tuple[View, list[Request]]]:
-    """The plan, in which rows may lack a view, if there are others and ``missing`` allows it."""
-    several = len({view.columns for view, _ in plan}) > 1
-    may_lack = several and missing != "error"
-    return [(replace(view, may_lack=may_lack), requests) for view, requests in plan]
+    return missing != "error"
 
 
 def tell_missing(
@@ -62,7 +54,7 @@ def tell_missing(
     for group in incomplete.values():
         view = replace(group.rows.view, presence=True, shift=None, factor=None)
         request = (f"has {view.name}", view.name, Hamming())
-        found.append(fit_view(view, [request], table, weights, False))
+        found.append(fit_view(Planned(view, None, [request]), table, weights))
     return found
 
 

@@ -18,15 +18,16 @@ def as_bank(kernels: Any) -> KernelBank:
 
 
 def takes_strings(kernels: Any) -> bool:
-    """Whether some kernel reads columns unchanged, strings included."""
-    return any(
-        not kernel.numeric and not isinstance(kernel, Precomputed) for kernel in _kernels(kernels)
+    """Whether some kernel reads strings: as categories, as the default bank does, or unchanged."""
+    return as_bank(kernels).kernels is None or any(
+        kernel.reads != "numbers" and not isinstance(kernel, Precomputed)
+        for kernel in _kernels(kernels)
     )
 
 
 def takes_sparse(kernels: Any) -> bool:
     """Whether a sparse X will do for all kernels, and for the scaling of their columns."""
-    return as_bank(kernels).scale != "standard" and all(
+    return as_bank(kernels).scale in ("auto", None) and all(
         kernel.takes_sparse for kernel in _kernels(kernels)
     )
 

@@ -287,7 +287,7 @@ class MKLEstimator(Saved, BaseEstimator):
         tags = super().__sklearn_tags__()
         bank = self._as_bank(self.kernels)
         if not takes_matrices(bank):
-            tags.input_tags.string = takes_strings(bank)
+            tags.input_tags.string = tags.input_tags.categorical = takes_strings(bank)
             tags.input_tags.allow_nan = bank.allows_gaps()
             tags.input_tags.sparse = takes_sparse(bank)
         return tags

@@ -88,6 +88,16 @@ class PairwiseKernel(Foreign):
         """Whether scikit-learn's function does: all but the χ² kernels."""
         return "chi2" not in self.metric
 
+    @property
+    def numeric(self) -> bool:
+        """False of kernels on counts: they need values ≥ 0, which scaling would move."""
+        return "chi2" not in self.metric
+
+    @property
+    def reads(self) -> str:
+        """All of them read numbers."""
+        return "numbers"
+
     def label(self) -> str:
         """Its name."""
         return self.metric

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,10 @@ class PairStore:
 
 @dataclass(frozen=True)
 class Part(Table):
-    """Some rows of a table whose parts share a store: ``index`` says which."""
+    """Some rows of a table whose parts share a store: ``index`` says which.
+
+    Unlike other copies they keep ``source``, because each part selects columns anew.
+    """
 
     store: PairStore | None = None
     index: NDArray[np.intp] | None = None
@@ -62,7 +65,8 @@ class Part(Table):
     def take(self, rows: Any) -> Part:
         """Some of the rows, as a copy."""
         assert self.store is not None and self.index is not None
-        return _part(super().take(rows), self.store, self.index[rows])
+        part = replace(super().take(rows), source=self.source)
+        return _part(part, self.store, self.index[rows])
 
     def block(self, rows: slice) -> Part:
         """Consecutive rows, as a view of the same memory."""
@@ -71,7 +75,7 @@ class Part(Table):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A pickle holds the rows alone."""
-        return Table, tuple(_values(self).values())
+        return Table, tuple({**_values(self), "source": None}.values())
 
 
 def share(X: Any, limit: float) -> Table:

@@ -36,7 +36,8 @@ class SparseTable(Table):
         if not numbers.has_canonical_format:
             numbers = numbers.copy()
             numbers.sum_duplicates()
-        return cls(numbers, None, np.ones(numbers.shape[1], dtype=bool), None)
+        none = np.zeros(numbers.shape[1], dtype=bool)
+        return cls(numbers, None, ~none, None, none)
 
     def __len__(self) -> int:
         return int(self.numbers.shape[0])

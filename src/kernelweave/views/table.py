@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,12 +23,18 @@ _NUMBERS = "biuf"  # NumPy's kinds of real numbers
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of X: ``numbers`` (n, d), and ``objects`` (n, d), unchanged, if not all are numbers."""
+    """Rows of X: ``numbers`` (n, d), and ``objects`` (n, d), unchanged, if not all are numbers.
+
+    ``declared``: columns that a data frame holds as categories, whatever their levels are.
+    ``source``: X itself, for functions that select its columns; copies and pickles have none.
+    """
 
     numbers: Array
     objects: NDArray[Any] | None
     numeric: NDArray[np.bool_]
     names: tuple[Any, ...] | None
+    declared: NDArray[np.bool_]
+    source: Any = None
 
     sparse: ClassVar[bool] = False  # whether ``numbers`` is a CSR array
 
@@ -48,14 +54,17 @@ class Table:
             raise ValueError(f"Complex data not supported; found {shown(data)}.")
         check_shape(data)
         n_columns = data.shape[1]
+        declared = np.array([_is_category(dtype) for dtype in getattr(X, "dtypes", ())], dtype=bool)
+        declared = declared if len(declared) else np.zeros(n_columns, dtype=bool)
         if data.dtype.kind in _NUMBERS:
             numbers = np.ascontiguousarray(data, dtype=np.float64)
-            return cls(numbers, None, np.ones(n_columns, dtype=bool), names)
+            return cls(numbers, None, np.ones(n_columns, dtype=bool), names, declared, X)
         columns = [_as_numbers(data[:, j]) for j in range(n_columns)]
         numeric = np.array([column is not None for column in columns])
         blank = np.full(len(data), np.nan)
         numbers = np.column_stack([blank if column is None else column for column in columns])
-        return cls(np.ascontiguousarray(numbers), None if numeric.all() else data, numeric, names)
+        objects = None if numeric.all() else data
+        return cls(np.ascontiguousarray(numbers), objects, numeric, names, declared, X)
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -68,12 +77,12 @@ class Table:
     def take(self, rows: Any) -> Table:
         """Some of the rows, as a copy."""
         objects = None if self.objects is None else self.objects[rows].copy()
-        return Table(self.numbers[rows].copy(), objects, self.numeric, self.names)
+        return replace(self, numbers=self.numbers[rows].copy(), objects=objects, source=None)
 
     def block(self, rows: slice) -> Table:
         """Consecutive rows, as a view of the same memory."""
         objects = None if self.objects is None else self.objects[rows]
-        return Table(self.numbers[rows], objects, self.numeric, self.names)
+        return replace(self, numbers=self.numbers[rows], objects=objects, source=None)
 
     def join(self, other: Table) -> Table:
         """These rows followed by those of ``other``."""
@@ -81,7 +90,10 @@ class Table:
         numeric = self.numeric & other.numeric
         objects = None if numeric.all() else np.vstack([self._objects, other._objects])
         numbers = np.vstack([self.numbers, other.numbers])
-        return Table(numbers, objects, numeric, self.names)
+        return Table(numbers, objects, numeric, self.names, self.declared)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "source": None}
 
     def find(self, other: Table) -> NDArray[np.intp]:
         """For each row of ``other``, the number of an equal row here, or −1."""
@@ -103,6 +115,15 @@ class Table:
     def label(self, column: int) -> str:
         """Name of a column; ``x3`` for the fourth column of an array."""
         return f"x{column}" if self.names is None else str(self.names[column])
+
+    def kind(self, column: int) -> str:
+        """What a column holds: "category" if declared, "number", "string" or "object"."""
+        if self.declared[column]:
+            return "category"
+        if self.objects is None or self.numeric[column]:
+            return "number"
+        values = (value for value in self.objects[:, column] if not _is_missing(value))
+        return "string" if all(isinstance(value, str) for value in values) else "object"
 
     def raw(self, columns: Sequence[int]) -> NDArray[Any]:
         """Columns unchanged: floats if all of them hold numbers, else objects."""
@@ -185,7 +206,10 @@ class Table:
     def _refuse(self, column: int) -> None:
         assert self.objects is not None
         name = self.label(column)
-        advice = "give it its own kernel, (name, kernel, columns), or encode it as numbers"
+        advice = (
+            "add Hamming() to the kernels if it holds categories, give it its own kernel, "
+            "(name, kernel, columns), or encode it as numbers"
+        )
         for value in self.objects[:, column]:
             try:
                 float(value.item() if isinstance(value, np.str_) else value)
@@ -242,6 +266,11 @@ def check_shape(data: Any) -> None:
             raise ValueError(
                 f"Found array with 0 {what} (shape={data.shape}) while a minimum of 1 is required."
             )
+
+
+def _is_category(dtype: Any) -> bool:
+    """Whether pandas or polars call the column one of categories."""
+    return str(dtype).partition("(")[0] in ("category", "Categorical", "Enum")
 
 
 def _as_numbers(column: NDArray[Any]) -> Array | None:

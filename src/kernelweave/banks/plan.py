@@ -1,0 +1,173 @@
+"""Which kernel reads which columns: the items and views of a bank, applied to a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from kernelweave._core.checks import shown
+from kernelweave._core.types import Array
+from kernelweave.banks.default import default_kernels, share_a_unit
+from kernelweave.kernels.adapters import as_kernel
+from kernelweave.kernels.base import Kernel
+from kernelweave.kernels.categorical import Hamming
+from kernelweave.views.columns import SCALES, View
+from kernelweave.views.selectors import find_columns, make_views
+from kernelweave.views.table import Table
+
+Request = tuple[str, str, Kernel]  # name of the kernel, name of its view, the kernel
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Kernels that read the same columns at the same scale."""
+
+    view: View
+    scale: str | None
+    requests: list[Request]
+
+
+def make_plan(
+    kernels: Any, views: Any, scale: Any, optional: bool, table: Table, weights: Array | None
+) -> list[Planned]:
+    """Each distinct set of columns, with all kernels that read it.
+
+    ``optional``: rows may lack a view, if there are others.
+    """
+    if scale not in ("auto", *SCALES, None):
+        raise ValueError(f"scale must be one of {['auto', *SCALES, None]}; found {shown(scale)}.")
+    if table.sparse and scale in SCALES:
+        raise ValueError(
+            f"scale={scale!r} would fill in the zeros of a sparse X: use scale='auto' or None, "
+            "which leave its columns as they are. To give columns one size, put "
+            "sklearn.preprocessing.MaxAbsScaler before the bank; or pass X.toarray()."
+        )
+    usual = None if table.sparse else "standard"
+    plan: dict[tuple[int, ...], tuple[View, list[Request]]] = {}
+    for view, request in _requests(kernels, views, table):
+        plan.setdefault(view.columns, (view, []))[1].append(request)
+    may_lack = optional and len(plan) > 1
+    found = []
+    for view, requests in plan.values():
+        view = replace(view, may_lack=may_lack)
+        found.append(Planned(view, usual if scale == "auto" else scale, requests))
+        both = kernels is None and scale == "auto" and not table.sparse
+        if both and share_a_unit(view, table, weights):
+            again = [(f"{name}, common scale", label, k) for name, label, k in requests]
+            found.append(Planned(view, "common", again))
+    return found
+
+
+def _requests(kernels: Any, views: Any, table: Table) -> Iterator[tuple[View, Request]]:
+    items = [*default_kernels(), Hamming()] if kernels is None else as_list(kernels)
+    if not items:
+        raise ValueError("kernels: the bank is empty; give at least one kernel.")
+    crossed = [_checked(item) for item in items if not isinstance(item, tuple)]
+    for view in make_views(views, table) if crossed else []:
+        for part, readers in _split(view, crossed, table, default=kernels is None):
+            for kernel in readers:
+                yield part, (f"{kernel.label()} on {view.name}", view.name, kernel)
+    for item in (item for item in items if isinstance(item, tuple)):
+        name, kernel, columns = _named(item)
+        found = find_columns(columns, table, f"kernel {name!r}")
+        alone = len(item) == 3 and len(found) == 1
+        view = View(table.label(found[0]) if alone else name, found)
+        yield view, (name, view.name, kernel)
+
+
+def _split(
+    view: View, kernels: list[Kernel], table: Table, *, default: bool
+) -> Iterator[tuple[View, list[Kernel]]]:
+    """A view of numbers and categories by what its kernels read, if each has its kernels.
+
+    Kernels that read all columns get the whole view. Of the default kernels, those that find no
+    column to read are left out.
+    """
+    parts: dict[str, list[int]] = {"numbers": [], "levels": [], "object": []}
+    for column in view.columns:
+        kind = table.kind(column)
+        parts[{"number": "numbers", "object": kind}.get(kind, "levels")].append(column)
+    if default:
+        if parts["object"]:
+            table.floats(parts["object"])  # raises: no default kernel reads it
+        _refuse_ids(parts["levels"], table)
+        kernels = [kernel for kernel in kernels if parts[kernel.reads]]
+    mixed = parts["numbers"] and parts["levels"] and not parts["object"]
+    if not mixed or not {"numbers", "levels"} <= {kernel.reads for kernel in kernels}:
+        yield view, kernels
+        return
+    for what, name in (("numbers", "numbers"), ("levels", "categories")):
+        part = View(f"{view.name} ({name})", tuple(parts[what]))
+        yield part, [kernel for kernel in kernels if kernel.reads == what]
+    yield view, [kernel for kernel in kernels if kernel.reads == "all"]
+
+
+def _refuse_ids(columns: list[int], table: Table) -> None:
+    """Raise ValueError for strings that hardly repeat: they are names or texts, not categories."""
+    for column in columns:
+        if table.kind(column) != "string":
+            continue
+        values = table.raw([column])[~table.lacking([column]), 0].tolist()
+        count = len(set(values))
+        if 2 * count > len(values) > 1:
+            if all(map(_is_numeral, values)):
+                table.floats([column])  # raises: it should be converted
+            name = table.label(column)
+            raise ValueError(
+                f"Column {name!r} of X has {count} different strings in {len(values)} rows, as "
+                "identifiers or texts have: leave it out of X, or give texts a kernel of their "
+                f"own, (name, BagOfWords(), {name!r}). If it holds categories, say so: "
+                f"X[{name!r}].astype('category')."
+            )
+
+
+def _is_numeral(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def as_list(kernels: Any) -> list[Any]:
+    """A list of items. A tuple that begins with a name is one; ("rbf", "chi2") is two kernels."""
+    if not isinstance(kernels, list | tuple):
+        return [kernels]
+    item = has_name(kernels) and not (len(kernels) == 2 and isinstance(kernels[1], str))
+    return [kernels] if item else list(kernels)
+
+
+def has_name(item: Any) -> bool:
+    """Whether the item is (name, kernel) or (name, kernel, columns)."""
+    return isinstance(item, tuple) and len(item) in (2, 3) and isinstance(item[0], str)
+
+
+def several_views(kernels: Any, views: Any) -> bool:
+    """Whether kernels read different columns, so that a row may lack some and have others."""
+    items = as_list(kernels)
+    named = [item for item in items if isinstance(item, tuple)]
+    crossed = 0.0 if len(named) == len(items) else _count_views(views)
+    return crossed + sum(len(item) == 3 for item in named) > 1
+
+
+def _count_views(views: Any) -> float:
+    """How many views there are to lack; NaN in one column is a gap in "all"."""
+    return len(views) if isinstance(views, Mapping) else np.inf if views == "each" else 1
+
+
+def _checked(item: Any) -> Kernel:
+    kernel = as_kernel(item)
+    kernel.validate()
+    return kernel
+
+
+def _named(item: tuple[Any, ...]) -> tuple[str, Kernel, Any]:
+    if not has_name(item):
+        raise ValueError(
+            "kernels: a named kernel is (name, kernel), or (name, kernel, columns) on its own "
+            f"columns, the name a string; found {shown(item)}."
+        )
+    return item[0], _checked(item[1]), item[2] if len(item) == 3 else slice(None)
