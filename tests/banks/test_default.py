@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from _helpers.small_table import NEW, X, quiet, rng
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from kernelweave import Gaussian, KernelBank
+from kernelweave import Gaussian, KernelBank, Linear, MKLClassifier
 
 
 def test_standard_scale():
@@ -63,3 +63,56 @@ def test_default_bank_on_a_raw_table_is_as_good_as_svc_on_a_scaled_one():
         model = SVC(kernel="precomputed").fit(fitted.stack.combine(weights), y[~test])
         scores.append(model.score(fitted.cross(data[test], weights), y[test]))
     assert np.mean(scores) > scaled - 0.01
+
+
+def test_named_kernels_see_standardized_columns_unless_told_otherwise():
+    """On raw columns the widest decides alone: 0.902 in the same cross-validation."""
+    X, y = load_breast_cancer(return_X_y=True)
+    scores = cross_val_score(MKLClassifier([Linear(), Gaussian()]), X, y, cv=3)
+    assert scores.mean() >= 0.970
+
+
+def test_one_number_for_all_columns():
+    data = X * [1.0, 2.0, 3.0, 4.0] + 5.0
+    fitted = quiet(KernelBank(Linear(), normalize=None, scale="common"), data)
+    centered = data - data.mean(axis=0)
+    expected = centered @ centered.T / data.var(axis=0).mean()
+    np.testing.assert_allclose(fitted.stack.combine([1.0]), expected, rtol=1e-10)
+    flat = np.column_stack([data, np.ones(15)])
+    found = quiet(KernelBank(Linear(), scale="common"), flat).cross(flat, [1.0])
+    expected = quiet(KernelBank(Linear(), scale="common"), data).cross(data, [1.0])
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_columns_that_may_share_a_unit_get_both_scales():
+    """Ranges alike, deviations not, as of pixels; else only standardized columns."""
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 17, (200, 12)) * (rng.random((200, 12)) < np.linspace(0.02, 1, 12))
+    units = np.geomspace(1.0, 1e4, 12)
+    both = quiet(KernelBank(), pixels)
+    assert both.m_all == 10 and both.names[5] == "Linear() on all, common scale"
+    alone = quiet(KernelBank(scale="common"), pixels)
+    for m in range(5):
+        found = both.stack.combine(np.eye(10)[5 + m])
+        np.testing.assert_allclose(found, alone.stack.combine(np.eye(5)[m]), rtol=1e-12)
+    assert quiet(KernelBank(), pixels * units).m_all == 5
+    assert quiet(KernelBank(), rng.normal(size=(200, 12))).m_all == 5
+    assert quiet(KernelBank(scale="standard"), pixels).m_all == 5
+    assert quiet(KernelBank([Linear()]), pixels).m_all == 1
+
+
+def test_digits_lose_nothing_by_the_default_scales():
+    """Pixels of one class of digits against others: the raw columns are the better ones."""
+    X, digit = load_digits(return_X_y=True)
+    X, y = X[::3], digit[::3] < 5
+    found, raw = (
+        cross_val_score(MKLClassifier(KernelBank(scale=scale)), X, y, cv=3).mean()
+        for scale in ("auto", None)
+    )
+    assert found >= raw - 0.003
+
+
+def test_kernels_on_counts_see_them_unchanged():
+    counts = np.random.default_rng(1).integers(0, 9, (15, 4))
+    auto, raw = (quiet(KernelBank("chi2", scale=scale), counts) for scale in ("auto", None))
+    np.testing.assert_array_equal(auto.stack.combine([1.0]), raw.stack.combine([1.0]))

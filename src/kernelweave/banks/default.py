@@ -21,9 +21,9 @@ def default_kernels() -> list[Kernel]:
     """On numbers: xᵀz, (xᵀz + 1)², and Gaussians of ½, 1 and 2 times the median distance.
 
     ``KernelBank(None)`` applies them to each view and, under ``scale="auto"``, standardizes the
-    columns to mean 0 and variance 1. They therefore work on a raw table, and do not change when
-    columns are shifted or rescaled. Narrower Gaussians tend to overfit where classes overlap.
-    Categories get ``Hamming()``.
+    columns to mean 0 and variance 1 (see ``share_a_unit``). They therefore work on a raw table, and
+    do not change when columns are shifted or rescaled. Narrower Gaussians tend
+    to overfit where classes overlap. Categories get ``Hamming()``.
     """
     return [Linear(), Polynomial(2), *(Gaussian(width, relative=True) for width in WIDTHS)]
 
