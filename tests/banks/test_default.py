@@ -75,10 +75,9 @@ def test_named_kernels_see_standardized_columns_unless_told_otherwise():
 def test_one_number_for_all_columns():
     data = X * [1.0, 2.0, 3.0, 4.0] + 5.0
     fitted = quiet(KernelBank(Linear(), normalize=None, scale="common"), data)
-    centered = data - data.mean(axis=0)
-    expected = centered @ centered.T / data.var(axis=0).mean()
+    expected = data @ data.T / data.var(axis=0).mean()
     np.testing.assert_allclose(fitted.stack.combine([1.0]), expected, rtol=1e-10)
-    flat = np.column_stack([data, np.ones(15)])
+    flat = np.column_stack([data, np.zeros(15)])
     found = quiet(KernelBank(Linear(), scale="common"), flat).cross(flat, [1.0])
     expected = quiet(KernelBank(Linear(), scale="common"), data).cross(data, [1.0])
     np.testing.assert_allclose(found, expected, rtol=1e-10)
@@ -87,7 +86,7 @@ def test_one_number_for_all_columns():
 def test_columns_that_may_share_a_unit_get_both_scales():
     """Ranges alike, deviations not, as of pixels; else only standardized columns."""
     rng = np.random.default_rng(0)
-    pixels = rng.integers(0, 17, (200, 12)) * (rng.random((200, 12)) < np.linspace(0.02, 1, 12))
+    pixels = rng.integers(0, 17, (200, 12)) * (rng.random((200, 12)) < np.geomspace(0.02, 1, 12))
     units = np.geomspace(1.0, 1e4, 12)
     both = quiet(KernelBank(), pixels)
     assert both.m_all == 10 and both.names[5] == "Linear() on all, common scale"

@@ -17,9 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from kernelweave import KernelBank, Linear, MKLClassifier
 
 FRAME = pd.DataFrame(X, columns=["gene__a", "gene__b", "lipid__a", "lipid__b"])
-TYPED = FRAME.round().astype(
-    {"gene__b": "float32", "lipid__a": "Int64", "lipid__b": bool}
-)
+TYPED = FRAME.round().astype({"gene__b": "float32", "lipid__a": "Int64", "lipid__b": bool})
 TWO_LEVELS = FRAME.set_axis(pd.MultiIndex.from_product([["gene", "lipid"], ["a", "b"]]), axis=1)
 Y = np.arange(15) % 2
 

@@ -49,8 +49,8 @@ class KernelBank(Params):
     scale : "auto", "standard", "common" or None
         How numeric kernels see the columns; scaling is learned on the training rows. Functions,
         kernels on structures and ``Precomputed`` always see them unchanged.
-        ``"standard"``: each column at mean 0 and variance 1. ``"common"``: each at mean 0, and
-        all divided by one number, so that their variances are 1 on average. None: unchanged.
+        ``"standard"``: each column at mean 0 and variance 1. ``"common"``: all columns divided by
+        one number, so that their variances are 1 on average. None: unchanged.
         ``"auto"``: as ``"standard"``; but where columns may share a unit, because no range is more
         than ten times the median range, the default bank has every kernel at both scales, and
         learning decides. Columns of a sparse X are never centered or standardized, which would

@@ -36,30 +36,38 @@ class View:
         return np.flatnonzero(~lacks) if lacks.any() else None
 
     def scaled(self, scale: str, table: Table, weights: Array | None = None) -> View:
-        """The view with each column at mean 0 and scaled by ``SCALES[scale]``, on these rows.
+        """The view with its columns scaled as ``SCALES`` says, learned on these rows.
 
         Row i counts ``weights[i]`` times.
         """
         values = table.floats(self.columns)
         with np.errstate(over="ignore", invalid="ignore"):
-            shift = weighted.mean(values, weights)
+            mean = weighted.mean(values, weights)
             deviation = weighted.deviation(values, weights)
-        if not (np.isfinite(shift).all() and np.isfinite(deviation).all()):
+        if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
             raise ValueError(f"View {self.name!r}: values too large to standardize (overflow).")
         deviation[values.max(axis=0) == values.min(axis=0)] = 0.0
-        return replace(self, shift=shift, factor=SCALES[scale](deviation))
+        shift, factor = SCALES[scale](mean, deviation)
+        return replace(self, shift=shift, factor=factor)
+
+
+def _standard(mean: Array, deviation: Array) -> tuple[Array, Array]:
+    """Mean 0 and variance 1. A constant column becomes 0 everywhere: its scale is unknown."""
+    return mean, _inverse(deviation)
+
+
+def _common(mean: Array, deviation: Array) -> tuple[Array, Array]:
+    """One number for all columns: variances are 1 on average, and zero stays zero."""
+    one = _inverse(np.sqrt(np.mean(deviation**2, keepdims=True)))
+    return np.zeros_like(mean), np.broadcast_to(one, deviation.shape).copy()
 
 
 def _inverse(deviation: Array) -> Array:
-    """1/deviation; a column that is constant becomes 0 everywhere, because its scale is unknown."""
     return np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0.0)
 
 
-def _common_inverse(deviation: Array) -> Array:
-    """One number for all columns, which makes their variances 1 on average."""
-    common = _inverse(np.sqrt(np.mean(deviation**2, keepdims=True)))
-    return np.broadcast_to(common, deviation.shape).copy()
-
-
-SCALES: dict[str, Callable[[Array], Array]] = {"standard": _inverse, "common": _common_inverse}
-"""Factors of the columns from their standard deviations."""
+SCALES: dict[str, Callable[[Array, Array], tuple[Array, Array]]] = {
+    "standard": _standard,
+    "common": _common,
+}
+"""Shift and factor of the columns from their means and standard deviations."""

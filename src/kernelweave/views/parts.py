@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -54,10 +54,7 @@ class PairStore:
 
 @dataclass(frozen=True)
 class Part(Table):
-    """Some rows of a table whose parts share a store: ``index`` says which.
-
-    Unlike other copies they keep ``source``, because each part selects columns anew.
-    """
+    """Some rows of a table whose parts share a store: ``index`` says which."""
 
     store: PairStore | None = None
     index: NDArray[np.intp] | None = None
@@ -65,8 +62,7 @@ class Part(Table):
     def take(self, rows: Any) -> Part:
         """Some of the rows, as a copy."""
         assert self.store is not None and self.index is not None
-        part = replace(super().take(rows), source=self.source)
-        return _part(part, self.store, self.index[rows])
+        return _part(super().take(rows), self.store, self.index[rows])
 
     def block(self, rows: slice) -> Part:
         """Consecutive rows, as a view of the same memory."""

@@ -26,7 +26,8 @@ class Table:
     """Rows of X: ``numbers`` (n, d), and ``objects`` (n, d), unchanged, if not all are numbers.
 
     ``declared``: columns that a data frame holds as categories, whatever their levels are.
-    ``source``: X itself, for functions that select its columns; copies and pickles have none.
+    ``source``: X itself, for functions that select its columns; fitted banks and pickles do not
+    keep it.
     """
 
     numbers: Array
@@ -77,7 +78,7 @@ class Table:
     def take(self, rows: Any) -> Table:
         """Some of the rows, as a copy."""
         objects = None if self.objects is None else self.objects[rows].copy()
-        return replace(self, numbers=self.numbers[rows].copy(), objects=objects, source=None)
+        return replace(self, numbers=self.numbers[rows].copy(), objects=objects)
 
     def block(self, rows: slice) -> Table:
         """Consecutive rows, as a view of the same memory."""
