@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import ConvergenceWarning
 
 from kernelweave import GaussianWidths, learn_parameters
-from kernelweave.parameters import _Task
+from kernelweave.parameters.criterion import Task
 
 KERNELS = {
     "one width": GaussianWidths(2.0),
@@ -54,7 +55,7 @@ def test_distances_far_from_zero_lose_no_digits(data):
 @pytest.mark.parametrize("kernel", list(KERNELS))
 def test_gradient_and_hessian_of_the_criterion(data, kernel, criterion, loss):
     """One kernel, so that no weight moves: both are those of F itself."""
-    task = _Task(*data, [KERNELS[kernel]], 3.0, criterion, loss, 1, 1e-9)
+    task = Task(*data, [KERNELS[kernel]], 3.0, criterion, loss, 1, 1e-9)
     t = KERNELS[kernel].parameters(data[0])
     state = task.evaluate(t, None)
     by_hand = differences(lambda s: task.evaluate(s, None).value, t, 1e-4)
@@ -67,7 +68,7 @@ def test_gradient_and_hessian_of_the_criterion(data, kernel, criterion, loss):
 def test_gradient_with_several_kernels(data, criterion, norm):
     """The weights follow, but to first order they do not matter."""
     kernels = [GaussianWidths(1.0), GaussianWidths(4.0, per_feature=True)]
-    task = _Task(*data, kernels, 3.0, criterion, "hinge", norm, 1e-8)
+    task = Task(*data, kernels, 3.0, criterion, "hinge", norm, 1e-8)
     t = np.concatenate([kernel.parameters(data[0]) for kernel in kernels])
     state = task.evaluate(t, None)
     by_hand = differences(lambda s: task.evaluate(s, None).value, t, 1e-4)
@@ -108,7 +109,7 @@ def test_newton_and_gradient_agree_on_one_width(data, criterion):
     assert newton.objective == pytest.approx(gradient.objective, rel=1e-4)
     assert newton.history.size <= 10
     near = newton.kernels[0].width * np.linspace(0.8, 1.25, 10)
-    task = _Task(X, y, [GaussianWidths()], 1.0, criterion, "hinge", 1, 1e-6)
+    task = Task(X, y, [GaussianWidths()], 1.0, criterion, "hinge", 1, 1e-6)
     values = [task.evaluate(np.log([width]), None).value for width in near]
     assert min(values) >= newton.objective * (1 - 1e-4)
 
@@ -314,3 +315,16 @@ def test_predictions_look_at_their_rows(data):
     for X, word in ((np.zeros((2, 3)), "3 features"), (np.full((2, 4), np.nan), "finite")):
         with pytest.raises(ValueError, match=f"X .*{word}"):
             found.decision_function(X)
+
+
+def test_a_plateau_is_not_called_optimal():
+    """Rows so far apart that the kernel is the identity, whatever the widths nearby."""
+    X, target = load_breast_cancer(return_X_y=True)
+    X, y = X[::6], 2.0 * target[::6] - 1.0
+    kernel = GaussianWidths(1.0, per_feature=True)
+    with pytest.warns(ConvergenceWarning, match=r"is flat.*Standardize the columns of X"):
+        found = learn_parameters(X, y, kernel, criterion="margin", tol=1e-2)
+    assert found.status == "flat" and len(found.history) == 1
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    better = learn_parameters(Z, y, kernel, criterion="margin", tol=1e-2)  # and no warning
+    assert better.status in ("optimal", "stopped") and better.objective < found.objective

@@ -52,7 +52,7 @@ def measure(data, name, rows, C, seed):
     known = y.copy()
     known[hidden] = 0.0
     model = kw.learn(stack, known, C=C, tol=TOL, trace=float(stack.n))
-    values = stack.combine(model.weights) @ model.coef + model.bias
+    values = stack.combined(model.weights) @ model.coef + model.bias
     bound = error_bound(
         stack,
         known,

@@ -20,6 +20,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 import kernelweave as kw
 from benchmarks.harness import common
+from benchmarks.harness.drawing import bars_by_group, save
 from benchmarks.harness.internals import plsa
 
 SHOWS = "lanckriet2004, figure 1"
@@ -96,9 +97,9 @@ def measure_topic(stack, cross, y, y_test):
         gaps.append(solution.gap)
 
     for column, (k, scale) in ALONE.items():
-        one = kw.KernelStack(scale * stack.combine(np.eye(2)[k])[None], check=False)
+        one = kw.KernelStack(scale * stack.combined(np.eye(2)[k]).dense()[None], check=False)
         judge(column, kw.learn(one, y, C=C, learner="uniform", tol=TOL), scale * cross[k])
-    total = kw.KernelStack(stack.combine(np.ones(2))[None], check=False)
+    total = kw.KernelStack(stack.combined(np.ones(2)).dense()[None], check=False)
     judge("K1 + K2", kw.learn(total, y, C=C, learner="uniform", tol=TOL), cross.sum(axis=0))
     learnt = kw.learn(stack, y, C=C, trace=float(stack.traces().sum()), tol=TOL)
     judge("combined", learnt, np.tensordot(learnt.weights, cross, 1))
@@ -144,6 +145,12 @@ def report(results, draws):
         )
         wins += less["K1"].mean() > 0 and less["K2"].mean() > 0
     common.table(["topic", *(c for c in COLUMNS if c != "combined")], rows)
+
+    series = {c: [float(values[topic][c].mean()) for topic in TOPICS] for c in COLUMNS}
+    low = np.floor(min(map(min, series.values()))) - 1.0
+    figure = bars_by_group(list(TOPICS), series, "accuracy (%)", low)
+    save(figure, common.output_folder("figures", results.quick), "lanckriet2004_1")
+    print("![Accuracy by topic](../figures/lanckriet2004_1.png)\n")
 
     complete = len(cells) == DRAWS
     results.bar(

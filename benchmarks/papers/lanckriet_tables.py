@@ -134,7 +134,7 @@ def solve(stack, y, train, column, criterion, total=None):
         found = kw.learn(stack, np.where(train, y, 0.0), learner=learner, **options)
     except HardMarginInfeasible:
         return None
-    values = stack.combine(found.weights) @ found.coef + found.bias
+    values = stack.combined(found.weights) @ found.coef + found.bias
     return {
         "value": float(f"{found.primal:.7g}"),
         "gap": float(f"{found.gap:.1e}"),

@@ -21,6 +21,7 @@ from sklearn.model_selection import StratifiedKFold
 
 import kernelweave as kw
 from benchmarks.harness import common
+from benchmarks.harness.drawing import bars_by_group, save
 
 SHOWS = "lanckriet2004, figure 2 (two networks)"
 BETAS = (1.0, 5.0, 20.0)
@@ -81,7 +82,7 @@ def measure(data, code, repeat, fold):
         solution = kw.learn(part.select(which), y[train], C=C, tol=TOL, learner=learner)
         spread = np.zeros(stack.m)
         spread[which] = solution.weights
-        values = stack.combine(spread)[np.ix_(test, train)] @ solution.coef
+        values = stack.combined(spread).block(test, train) @ solution.coef
         record[column] = {
             "auc": float(roc_auc_score(y[test], values)),
             "weights": np.round(solution.weights, 4),
@@ -114,6 +115,13 @@ def report(results, codes, repeats, folds):
     print("area under the ROC curve, mean ± standard error over folds and repeats\n")
     overall = [f"{value:.3f}" for value in np.mean(means, axis=0)]
     common.table(["class", *COLUMNS, "weight of biogrid"], [*rows, ["mean", *overall, None]])
+    shown = ("biogrid", "string", "equal", "learnt")
+    series = {c: [row[list(COLUMNS).index(c)] for row in means] for c in shown}
+    figure = bars_by_group(
+        [row[0].partition(" ")[0] for row in rows], series, "area under ROC", 0.5
+    )
+    save(figure, common.output_folder("figures", results.quick), "lanckriet2004_2")
+    print("![Area under the ROC curve by class](../figures/lanckriet2004_2.png)\n")
     complete = counted == len(NAMES)
     results.bar(
         "learnt weights on both networks beat the better network in most classes",

@@ -31,7 +31,7 @@ CLOSE = 1e-4  # the certified gap at which rivals are met
 
 def floor(stack, y, C, tol, seconds):
     solution, record = common.fit(stack, y, C=C, tol=tol, learner="newton")
-    combined = np.array(stack.combine(solution.weights))
+    combined = np.array(stack.combined(solution.weights).dense())
     K, v = common.matrices(stack), solution.coef
     m, n = stack.m, stack.n
     times = common.race(

@@ -21,7 +21,7 @@ BARS = {350: 1.5, 2000: 1.5, 6000: 1.0}
 def measure(data, n, name, C, quick):
     X, y = common.sample(name, data, n)
     stack = common.fit_bank(X, [kw.Gaussian(1.0, relative=True)]).stack
-    K = np.array(stack.combine(np.ones(1)))
+    K = np.array(stack.combined(np.ones(1)).dense())
     gap = np.inf
     for tol in TOLS:
         machine = common.svc(K, y, C, tol)

@@ -305,6 +305,19 @@ def test_regularized_machine_needs_separation_for_a_hard_margin() -> None:
         theory.regularized_machine(make_problem(K, y, C=np.inf), np.ones(2), np.ones(2))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_regularized_machine_never_takes_overlapping_classes_for_separable(seed: int) -> None:
+    """Two rows alike in all kernels, of both labels: no f separates them, however far α grows."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((12, 3))
+    X[1] = X[0]
+    y = np.where(np.arange(12) % 2, 1.0, -1.0)
+    K = np.stack([X @ X.T, (1.0 + X @ X.T) ** 2, np.exp(-((X[:, None] - X) ** 2).sum(axis=2))])
+    for a in (0.1, 1.0):
+        with pytest.raises(ValueError, match="C=inf asks for a hard margin"):
+            theory.regularized_machine(make_problem(K, y, C=np.inf), np.full(3, a), np.ones(3))
+
+
 def test_regularized_machine_with_some_d_zero() -> None:
     """Those kernels are regularised only: η_j = 1/a_j², and no η̃_j."""
     problem, a, d = dense(2), np.linspace(0.5, 1.5, 5), np.array([0.0, 1.0, 0.0, 2.0, 1.0])
@@ -555,6 +568,8 @@ def test_bad_input_is_named() -> None:
             theory.sparser_weights(make_problem(K, y, C=1.0), alpha, 10 * eta, eps2=0.1)),
         (r"alpha must have shape \(30,\)", lambda:
             theory.attained_optimality(made, ones, eta)),
+        (r"eps must be less than 1, as in theorem 1, found 1", lambda: theory.regularization_bounds(
+            np.eye(4)[None], [1.0], [1.0], C=1.0, eps=1.0)),
         (r"d must hold positive numbers, found 0", lambda: theory.regularization_bounds(
             K, ones, 0 * ones, C=1.0, eps=0.1)),
         (r"C must be positive, found inf", lambda: theory.largest_regularization(

@@ -335,3 +335,46 @@ def test_completion_at_any_scale(scale):
     found = complete_kernel(scale * without(K, missing))
     np.testing.assert_allclose(found.K, scale * plain.K, rtol=1e-6)
     assert found.gap <= 1e-9
+
+
+# --- the criterion that the paper prints --------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("trace", [None, 2.0])
+def test_the_printed_criterion_against_a_conic_solver(seed, trace):
+    """Its conic form by the Schur complement, where R⁻¹ appears in no term."""
+    rng = np.random.default_rng(seed)
+    n, m = 7, 4
+    K, y = np.stack([definite(rng, n) for _ in range(m)]), rng.normal(size=n)
+    found = max_determinant(K, y, criterion="printed", trace=trace, tol=1e-7)
+    size = n if trace is None else trace
+    inverses = np.linalg.inv(K)
+    mu, s = cp.Variable(m, nonneg=True), cp.Variable()
+    R = sum(mu[k] * inverses[k] for k in range(m))
+    block = cp.bmat([[R, y[:, None]], [y[None], cp.reshape(s, (1, 1), order="C")]])
+    problem = cp.Problem(
+        cp.Minimize(0.5 * s - 0.5 * cp.log_det(R)), [block >> 0, cp.trace(R) == size]
+    )
+    best = problem.solve(solver="CLARABEL")
+    assert found.objective == pytest.approx(best, abs=1e-5) and found.gap <= 1e-7
+    assert found.weights.min() >= 0.0
+    assert np.trace(np.linalg.inv(found.K)) == pytest.approx(size)
+    assert found.objective == pytest.approx(gp_criterion(found.K, y, criterion="printed"))
+    for _ in range(20):  # no other weights do better than the gap allows
+        other = rng.dirichlet(np.ones(m)) * size / np.trace(inverses, axis1=1, axis2=2)
+        kernel = np.linalg.inv(np.tensordot(other, inverses, 1))
+        value = 0.5 * np.linalg.slogdet(kernel)[1] + 0.5 * y @ kernel @ y
+        assert value >= found.objective - found.gap - 1e-9
+
+
+def test_the_printed_criterion_has_no_minimum_of_its_own():
+    """It falls as R grows, whatever the kernels: hence the trace."""
+    rng = np.random.default_rng(0)
+    K, y = definite(rng, 6), rng.normal(size=6)
+    values = [gp_criterion(K / size, y, criterion="printed") for size in (1.0, 1e2, 1e4, 1e6)]
+    assert (np.diff(values) < -10.0).all()
+    with pytest.raises(ValueError, match="criterion must be 'inverse' or 'printed', found 'x'"):
+        gp_criterion(K, y, criterion="x")
+    with pytest.raises(ValueError, match="trace goes with criterion='printed'"):
+        max_determinant(K[None], y, trace=1.0)

@@ -108,6 +108,8 @@ def regularized_machine(
     parts, gap = found.parts, found.gap
     if qp.is_hard:  # scale f so that it separates; its norms cost ``parts.value``
         best = qp.improve(parts.eta @ found.products, 2.0 * parts.value)[2]
+        if not best < np.inf:
+            raise HardMarginInfeasible(NOT_SEPARABLE)
         gap = relative_gap(best, qp.dual_linear(found.v) - parts.value)
     if gap > tol:
         warn_unconverged(f"the duality gap reached is {gap:.2g}, not tol={tol:g}; raise tol, or a")
@@ -179,11 +181,14 @@ def regularization_bounds(
         ε₁ = nC r(2 + r),  r = max_j a_j²/d_j²,      ε₂ = ε + C max_j a_j² M_j/d_j⁴
 
     together with η̃(α), where M_j is the largest absolute row sum of K_j. For the hinge only: α ≤ C.
-    The proof assumes G(α) ≤ 0, which holds for any descent from 0. ε₁ is the total over n samples;
+    The theorem is for ε < 1: α = 0 is 1-optimal. The proof also assumes G(α) ≤ 0, which holds for
+    any descent from 0. ε₁ is the total over n samples;
     ``Skm`` has it per sample.
     """
     stack = as_stack(K)
     C, eps = check_number("C", C), check_number("eps", eps, zero=True)
+    if eps >= 1.0:
+        raise ValueError(f"eps must be less than 1, as in theorem 1, found {eps!r}")
     squares, units = (check_positive(name, x, stack.m) ** 2 for name, x in (("a", a), ("d", d)))
     ratio = float((squares / units).max())
     eps1 = stack.n * C * ratio * (2.0 + ratio)

@@ -1,11 +1,20 @@
-"""The maximum-determinant criterion for kernels of Gaussian processes.
+"""Two maximum-determinant criteria for kernels of Gaussian processes [lanckriet2004, §7].
 
-    D(K) = ½ log det K + ½ yᵀK⁻¹y
+    D(K) = ½ log det K + ½ yᵀK⁻¹y                       "inverse", the default
+    D(K) = ½ log det K + ½ yᵀKy                         "printed"
 
-is, up to a constant, the relative entropy between a Gaussian process with covariance K and its
-approximation to the posterior at the values y [lanckriet2004, §7]. (The paper prints K in place of
-K⁻¹ in the second term. D would then fall without bound as K goes to 0, and would not be the
-maximum-determinant problem of the text.) D is not convex in K, but it is convex in R = K⁻¹:
+The text calls D, up to a constant, the relative entropy between a Gaussian process with covariance
+K and its approximation to the posterior at the values y. The first is that of a Gaussian at y; the
+second is what the paper prints. Both are convex in R = K⁻¹, not in K, and both are problems of
+maximum determinant: yᵀR⁻¹y ≤ s is the matrix inequality [[R, y], [yᵀ, s]] ⪰ 0, by its Schur
+complement.
+
+The printed one falls without bound as R grows, so that the size of R has to be fixed:
+
+    min_{μ ≥ 0}  ½ yᵀR(μ)⁻¹y − ½ log det R(μ)    s.t.  tr R(μ) = c,       R(μ) = Σ_i μ_i K_i⁻¹
+
+It is convex: at weights with gradient g, D is at most g·μ − min_i g_i c/tr K_i⁻¹ above its minimum.
+The other has a minimum of its own:
 
     min_{μ ≥ 0}  ½ Σ_i μ_i a_i − ½ log det R(μ),    R(μ) = Σ_i μ_i K_i⁻¹,  a_i = yᵀK_i⁻¹y
 
@@ -40,7 +49,7 @@ class MaxDeterminant:
     Attributes
     ----------
     weights : array (m,)
-        μ ≥ 0, with Σ_i μ_i yᵀK_i⁻¹y = n.
+        μ ≥ 0, with Σ_i μ_i yᵀK_i⁻¹y = n; of the printed criterion, with tr R = ``trace``.
     K : array (n, n)
         The learned kernel (Σ_i μ_i K_i⁻¹)⁻¹.
     objective : float
@@ -65,28 +74,40 @@ class MaxDeterminant:
         )
 
 
-def gp_criterion(K: ArrayLike, y: ArrayLike) -> float:
-    """D(K) = ½ log det K + ½ yᵀK⁻¹y; K must be positive definite and include the noise of y."""
+def gp_criterion(K: ArrayLike, y: ArrayLike, *, criterion: str = "inverse") -> float:
+    """D(K) of either criterion; K must be positive definite and include the noise of y."""
+    _check_criterion(criterion)
     matrix = np.asarray(check_gram(check_floats("K", K), "K", psd=False), dtype=np.float64)
     target = check_vector("y", y, len(matrix))
     factor = _factor(matrix, "K")
+    if criterion == "printed":
+        return float(np.log(factor.diagonal()).sum() + 0.5 * target @ matrix @ target)
     whitened = solve_triangular(factor, target, lower=True)
     return float(np.log(factor.diagonal()).sum() + 0.5 * whitened @ whitened)
 
 
 def max_determinant(
-    K: ArrayLike | Stack, y: ArrayLike, *, noise: float = 0.0, tol: float = 1e-6
+    K: ArrayLike | Stack,
+    y: ArrayLike,
+    *,
+    criterion: str = "inverse",
+    trace: float | None = None,
+    noise: float = 0.0,
+    tol: float = 1e-6,
 ) -> MaxDeterminant:
     """Weights μ ≥ 0 that minimize D((Σ_i μ_i (K_i + noise·I)⁻¹)⁻¹).
 
-    Uses Newton's method on t(Σ_i μ_i a_i − log det R(μ)) − Σ_i log μ_i for growing t, with about
-    m·n³ operations per step.
+    Newton's method on tD − Σ_i log μ_i for growing t, with about m·n³ operations per step.
 
     Parameters
     ----------
     K : array (m, n, n) or KernelStack
     y : array (n,)
         Values of the process, not all zero; labels ±1 are allowed.
+    criterion : "inverse" or "printed"
+        The second term of D: ½yᵀK⁻¹y, or the paper's ½yᵀKy.
+    trace : positive float, optional
+        c of the printed criterion, the trace of the learned K⁻¹; n by default.
     noise : non-negative float
         Variance of the noise in y, added to the diagonal of each kernel. Needed if kernels are
         singular.
@@ -100,19 +121,30 @@ def max_determinant(
         raise ValueError("y must not be all zero: D has no minimum then.")
     check_number("noise", noise, zero=True)
     check_number("tol", tol)
+    _check_criterion(criterion)
+    if trace is not None and criterion != "printed":
+        raise ValueError(f"trace goes with criterion='printed', found criterion={criterion!r}")
     R = np.empty((m, n, n))
     for k, kernel in enumerate(matrices(stack)):
         R[k] = cho_solve((_factor(kernel + noise * np.eye(n), f"K[{k}]"), True), np.eye(n))
-    a = np.einsum("i,kij,j->k", target, R, target)
-    R *= (n / a)[:, None, None]  # now all a_i are n, and the best weights sum to 1
-    mu, steps = _newton(R, tol)
-    factors, gap = _factors(R, mu)
-    kernel = factors[0].T @ factors[0]
+    if criterion == "printed":
+        size = float(n) if trace is None else check_number("trace", trace)
+        units = np.einsum("kii->k", R) / size
+        R /= units[:, None, None]  # now all have the trace asked for, and the weights sum to 1
+        mu, gap, steps = _printed(R, target, tol)
+        F = _inverse_factor(R, mu)
+    else:
+        units = np.einsum("i,kij,j->k", target, R, target) / n
+        R /= units[:, None, None]  # now all a_i are n, and the best weights sum to 1
+        mu, steps = _newton(R, tol)
+        (F, _), gap = _factors(R, mu)
+    kernel = F.T @ F
     if not gap <= tol:
         warn_unconverged(
             f"The gap is {gap:.1e}, not {tol:.1e}: kernels are nearly singular; give more noise."
         )
-    return MaxDeterminant(mu * n / a, kernel, gp_criterion(kernel, target), gap, steps)
+    value = gp_criterion(kernel, target, criterion=criterion)
+    return MaxDeterminant(mu / units, kernel, value, gap, steps)
 
 
 def _newton(R: Array, tol: float) -> tuple[Array, int]:
@@ -140,10 +172,49 @@ def _newton(R: Array, tol: float) -> tuple[Array, int]:
 def _factors(R: Array, mu: Array) -> tuple[tuple[Array, Array], float]:
     """F with FᵀF = R(μ)⁻¹, all F R_i Fᵀ, and the gap of μ scaled to sum 1."""
     n = R.shape[1]
-    F = solve_triangular(cholesky(np.tensordot(mu, R, 1), lower=True), np.eye(n), lower=True)
+    F = _inverse_factor(R, mu)
     B = F @ R @ F.T
     s = float(np.einsum("kii->k", B).max() * mu.sum()) / n
     return (F, B), max(0.0, 0.5 * n * float(np.log(s)))
+
+
+def _printed(R: Array, y: Array, tol: float) -> tuple[Array, float, int]:
+    """Weights on the simplex for the printed criterion, their gap, and the number of steps."""
+    m = len(R)
+    mu, t = np.full(m, 1.0 / m), 1.0
+    best, least = mu, np.inf
+    for step in range(_MOST):
+        F = _inverse_factor(R, mu)
+        B = F @ R @ F.T
+        products = B @ (F @ y)  # F R_i Fᵀ F y
+        slope = -0.5 * (np.einsum("kii->k", B) + products @ (F @ y))
+        gap = max(0.0, float(slope @ mu - slope.min()))
+        if gap < least:
+            best, least = mu, gap
+        if least <= tol or t > 1e18:
+            return best, least, step
+        flat = B.reshape(m, -1)
+        H = t * (0.5 * flat @ flat.T + products @ products.T) + np.diag(mu**-2.0)
+        g = t * slope - 1.0 / mu
+        x, ones = np.linalg.solve(H, np.column_stack([g, np.ones(m)])).T
+        x = x.sum() / ones.sum() * ones - x  # Σx = 0
+        decrement = float(np.sqrt(max(0.0, -(g @ x))))
+        mu = mu + (x if decrement < 0.25 else x / (1.0 + decrement))
+        mu /= mu.sum()
+        if decrement < 0.5:
+            t *= 10.0
+    return best, least, _MOST
+
+
+def _inverse_factor(R: Array, mu: Array) -> Array:
+    """F with FᵀF = R(μ)⁻¹."""
+    lower = cholesky(np.tensordot(mu, R, 1), lower=True)
+    return np.asarray(solve_triangular(lower, np.eye(len(lower)), lower=True))
+
+
+def _check_criterion(criterion: str) -> None:
+    if criterion not in ("inverse", "printed"):
+        raise ValueError(f"criterion must be 'inverse' or 'printed', found {criterion!r}")
 
 
 def _factor(A: Array, name: str) -> Array:
