@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernelweave._solvers.radius.enclosing_ball import enclosing_ball as enclosing_ball
+    from kernelweave.banks.approximation import Cholesky as Cholesky
+    from kernelweave.banks.approximation import Nystroem as Nystroem
+    from kernelweave.banks.approximation import RandomFeatures as RandomFeatures
     from kernelweave.banks.bank import KernelBank as KernelBank
     from kernelweave.banks.fitted import FittedBank as FittedBank
     from kernelweave.certificate import Certificate as Certificate
@@ -49,14 +52,17 @@ if TYPE_CHECKING:
     from kernelweave.problems.groups import GroupNorm as GroupNorm
     from kernelweave.solution import Solution as Solution
     from kernelweave.stacks.dense import KernelStack as KernelStack
+    from kernelweave.stacks.factors import FactorStack as FactorStack
 
 __version__ = "0.1.0.dev0"
 
 _HOME = {
     "BagOfWords": "kernels.text",
     "Certificate": "certificate",
+    "Cholesky": "banks.approximation",
     "Diffusion": "kernels.graphs",
     "EmpiricalKernelMap": "kernels.similarity_maps",
+    "FactorStack": "stacks.factors",
     "FittedBank": "banks.fitted",
     "Gaussian": "kernels.numeric",
     "GaussianWidths": "kernels.differentiable",
@@ -75,8 +81,10 @@ _HOME = {
     "MKLKernelTransformer": "estimators.kernel_transformer",
     "MKLOneClass": "estimators.one_class",
     "MKLRegressor": "estimators.regressor",
+    "Nystroem": "banks.approximation",
     "Polynomial": "kernels.numeric",
     "Precomputed": "kernels.precomputed",
+    "RandomFeatures": "banks.approximation",
     "SmithWaterman": "kernels.sequences",
     "Spectrum": "kernels.spectrum",
     "Solution": "solution",

@@ -18,7 +18,7 @@ counts as none.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,6 +165,33 @@ def certify_given(
     triples = zip(problem.qps, *models, strict=True)
     primal = sum(_primal(problem, qp, weights, w, float(b)) for qp, w, b in triples)
     return Certificate(primal, _dual(problem, v, most))
+
+
+def dual_under(
+    solution: Any, problem: Problem, quads: Callable[[Array], Array | None]
+) -> float | None:
+    """The lower bound that a solution proves for other kernels, at the best multiple of its point.
+
+    ``quads(w)`` bounds all wᵀK_m w of these kernels, for w on all rows; None if it does not know,
+    and for learners with an objective of their own.
+    """
+    if solution.criterion not in ("margin", "given") or problem.formulation.signed:
+        return None
+    machine = machine_of(problem)
+    v = machine.clipped(machine.from_alpha(solution.dual_alpha[..., problem.rows]))
+    coefficients = machine.coefficients(v)
+    found = [quads(problem.to_all_rows(w)) for w in coefficients]
+    known = [q for q in found if q is not None]
+    if len(known) < len(found):
+        return None
+    q = np.sum(known, axis=0)
+    if problem.learns_C:
+        q = np.append(q, sum(float(w @ w) for w in coefficients))
+    given = solution.criterion == "given"
+    most = float(solution.weights @ q) if given else problem.weight_set.support(q)
+    if not any(qp.total for qp in problem.qps):
+        v, most = _best_multiple(problem.qps, v, most)
+    return _dual(problem, v, most)
 
 
 def _quads(problem: Problem, coefficients: list[Array]) -> Array:

@@ -11,7 +11,8 @@ from kernelweave._core.checks import shown
 from kernelweave._core.params import Params
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
-from kernelweave.banks.build import build
+from kernelweave.banks.approximation import Approximation, check_approximation
+from kernelweave.banks.build import Recipe, build
 from kernelweave.banks.factoring import check_storage
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.fitting import check_view, fit_view
@@ -70,6 +71,10 @@ class KernelBank(Params):
         K = FFᵀ up to 1e-13 of its trace, which is rounding (n times its numerical rank). "auto":
         each kernel in its cheaper form; kernels on few columns have a low rank. "factors": a factor
         of every numeric kernel, whatever its rank.
+    approximation : None, Nystroem(…), Cholesky(…) or RandomFeatures(…)
+        None keeps kernels exactly. The others put kernels of few features in their place, n·r
+        numbers where a matrix has n², for training and for new rows; ``storage`` is then not
+        asked. Scales are learned from the exact diagonals.
     """
 
     def __init__(
@@ -81,6 +86,7 @@ class KernelBank(Params):
         dtype: Any = "float64",
         missing: str = "mean",
         storage: str = "auto",
+        approximation: Approximation | None = None,
     ) -> None:
         self.kernels = kernels
         self.views = views
@@ -89,6 +95,7 @@ class KernelBank(Params):
         self.dtype = dtype
         self.missing = missing
         self.storage = storage
+        self.approximation = approximation
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; ``deep`` adds named kernels and their parameters, ``name__beta``."""
@@ -144,17 +151,16 @@ class KernelBank(Params):
         Warns once if kernels are dropped: those on views that are constant on these rows, those
         of trace zero, and those equal to an earlier kernel up to scale.
         """
-        rule, dtype = check_rule(self.normalize), float_type(self.dtype)
+        recipe = self._recipe()
         table = Table.read(X)
         weights = check_row_weights(sample_weight, len(table))
         plan = self._plan(table, weights)
         table = replace(table.take(slice(None)), source=None)  # a copy
         groups = [fit_view(planned, table, weights) for planned in plan]
-        groups += tell_missing(groups, table, weights, self.missing, centered=RULES[rule][0])
-        members, kept, stack = build(
-            _with_unique_names(groups), len(table), rule, dtype, n_jobs, check_storage(self.storage)
-        )
-        fitted = FittedBank(members, table, kept, stack, weights=weights)
+        groups += tell_missing(groups, table, weights, self.missing, centered=RULES[recipe.rule][0])
+        built = build(_with_unique_names(groups), table, recipe, n_jobs)
+        members, kept, stack, exactness = built
+        fitted = FittedBank(members, table, kept, stack, weights=weights, _exactness=exactness)
         if fitted.dropped:
             warn(_told(fitted.dropped, fitted.m_all))
         return fitted
@@ -173,6 +179,15 @@ class KernelBank(Params):
     def allows_gaps(self) -> bool:
         """Whether there are several views, of which rows may lack some."""
         return self.missing != "error" and several_views(self.kernels, self.views)
+
+    def _recipe(self) -> Recipe:
+        """How kernels are normalized and kept, checked."""
+        return Recipe(
+            check_rule(self.normalize),
+            float_type(self.dtype),
+            check_storage(self.storage),
+            check_approximation(self.approximation),
+        )
 
     def _plan(self, table: Table, weights: Array | None = None) -> list[Planned]:
         gaps = check_missing(self.missing)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave.banks.approximation import Approximation
+from kernelweave.banks.exactness import Exactness
 from kernelweave.banks.factoring import FactorBuilder
 from kernelweave.banks.matrices import MatrixBuilder
 from kernelweave.banks.member import Group, Member
@@ -14,24 +16,37 @@ from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.mixed import MixedStack
 from kernelweave.stacks.protocol import Stack
 from kernelweave.stacks.threads import count_threads
+from kernelweave.views.table import Table
 
 
-def build(
-    groups: list[Group],
-    n: int,
-    rule: str | None,
-    dtype: np.dtype[Any],
-    n_jobs: int | None,
-    storage: str,
-) -> tuple[tuple[Member, ...], NDArray[np.intp], Stack]:
-    """Compute and normalize every kernel on n rows into one stack; drop those that add nothing.
+class Recipe(NamedTuple):
+    """How kernels are normalized and kept: what a bank says of all its kernels."""
+
+    rule: str | None
+    dtype: np.dtype[Any]
+    storage: str
+    approximation: Approximation | None
+
+
+class Built(NamedTuple):
+    """All fitted kernels, the numbers of those in the stack, in its order, and the stack.
+
+    ``exactness``: what is left of the exact kernels, where they are approximated from below.
+    """
+
+    members: tuple[Member, ...]
+    kept: NDArray[np.intp]
+    stack: Stack
+    exactness: Exactness | None
+
+
+def build(groups: list[Group], table: Table, recipe: Recipe, n_jobs: int | None) -> Built:
+    """Compute and normalize every kernel on the rows into one stack; drop those that add nothing.
 
     Entries of rows that lack a kernel's view are zero; such a kernel is centered.
-
-    Returns all fitted kernels, the numbers of those in the stack, in its order, and the stack.
     """
     members = [member for group in groups for member in group.members]
-    factors = FactorBuilder(groups, members, n, rule, dtype, storage)
+    factors = FactorBuilder(groups, members, len(table), *recipe)
     matrices = [
         number
         for number, member in enumerate(members)
@@ -39,13 +54,13 @@ def build(
     ]
     parts: list[tuple[NDArray[np.intp], Stack]] = []
     if matrices:
-        K = KernelStack.allocate(len(matrices), n, dtype)
-        builder = MatrixBuilder(groups, members, matrices, rule, K)
+        K = KernelStack.allocate(len(matrices), len(table), recipe.dtype)
+        builder = MatrixBuilder(groups, members, matrices, recipe.rule, K)
         builder.fill(count_threads(n_jobs))
         builder.leave_out_duplicates()
         kept = builder.close_gaps()
         if len(kept):
-            parts.append((kept, KernelStack(K[: len(kept)], check=False, dtype=dtype)))
+            parts.append((kept, KernelStack(K[: len(kept)], check=False, dtype=recipe.dtype)))
     if factors.numbers:
         parts.append((np.array(factors.numbers, dtype=np.intp), factors.stack()))
     if not parts:
@@ -53,9 +68,15 @@ def build(
             "No kernel is left on these rows. "
             + "; ".join(f"{member.name}: {member.dropped}" for member in members[:5])
         )
+    return Built(tuple(members), *_joined(parts), factors.exactness(table))
+
+
+def _joined(parts: list[tuple[NDArray[np.intp], Stack]]) -> tuple[NDArray[np.intp], Stack]:
+    """One stack of all parts, its kernels by their numbers."""
     if len(parts) == 1:
-        return tuple(members), *parts[0]
+        return parts[0]
     kept = np.concatenate([numbers for numbers, _ in parts])
     order = np.argsort(kept)
-    places = np.split(np.argsort(order), [len(parts[0][0])])
-    return tuple(members), kept[order], MixedStack([stack for _, stack in parts], places)
+    ends = np.cumsum([len(numbers) for numbers, _ in parts])[:-1]
+    places = np.split(np.argsort(order), ends)
+    return kept[order], MixedStack([stack for _, stack in parts], places)

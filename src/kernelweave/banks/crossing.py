@@ -47,8 +47,10 @@ def sides(table: Table, members: Iterable[Numbered], index: NDArray[np.intp]) ->
         if kernels[0][1].centered:
             found.append(_centered_side(table, view, kernels, index))
         else:
-            rows = Rows(table.take(index), view)
-            found.append(Side(rows, kernels, np.arange(len(index)), None))
+            some = table.take(index)
+            places = view.rows_of(some)
+            rows = Rows(some if places is None else some.take(places), view)
+            found.append(Side(rows, kernels, np.arange(len(rows)), places))
     return found
 
 

@@ -1,23 +1,31 @@
 """Kernels of low rank as factors: found from the columns, normalized, duplicates left out.
 
 A kernel gets a factor where that is the cheaper form: K = FFᵀ up to 1e-13 of its trace, which is
-rounding, with a rank of at most a quarter of the rows. The others stay matrices.
+rounding, with a rank of at most a quarter of the rows. The others stay matrices. With an
+approximation every kernel gets the factor that this makes of it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kernelweave._core.checks import shown
 from kernelweave._core.tolerances import DUPLICATE, NOTHING
 from kernelweave._core.types import Array
+from kernelweave.banks.approximation import Approximation, check_approximable
+from kernelweave.banks.exactness import Exactness, Rest
+from kernelweave.banks.features import Landmarks, Waves, normalized
 from kernelweave.banks.member import Group, Member, drop
-from kernelweave.banks.normalize import learn_normalizer, rule_of
+from kernelweave.banks.normalize import Normalizer, learn_normalizer, rule_of
 from kernelweave.kernels._pivoted import pivoted
 from kernelweave.stacks.factors import FactorStack
+from kernelweave.views import weighted
 from kernelweave.views.rows import Rows
+from kernelweave.views.table import Table
 
 STORAGES = ("auto", "dense", "factors")
 _FEW = 100  # rows below which matrices are small anyway
@@ -48,6 +56,14 @@ def find_factor(member: Member, rows: Rows, storage: str) -> Array | None:
     return pivoted(x, entry, diagonal, NOTHING, most, hopeful)
 
 
+class _Found(NamedTuple):
+    """Fᵀ of one kernel before normalization, and the features that approximate it, if any do."""
+
+    group: Group
+    G: Array
+    features: Landmarks | Waves | None
+
+
 class FactorBuilder:
     """Normalized factors over n rows, of the kernels that get one.
 
@@ -63,29 +79,45 @@ class FactorBuilder:
         rule: str | None,
         dtype: np.dtype[Any],
         storage: str,
+        approximation: Approximation | None = None,
     ) -> None:
         self.n, self.rule, self.dtype, self.members = n, rule, dtype, members
+        self.approximation = approximation
         self.seen: set[int] = set()
         self._kept: dict[int, Array] = {}
-        found: dict[int, tuple[Group, Array]] = {}
-        number = 0
-        for group in groups:
-            for member in group.members:
-                G = find_factor(member, group.rows, storage)
-                if G is not None:
-                    found[number] = group, G
-                number += 1
-        if storage == "auto" and not self._pays(found):
+        self._exact: dict[int, Member] = {}
+        self._rests: dict[int, Rest] = {}
+        found = dict(self._find(groups, storage))
+        if storage == "auto" and approximation is None and not self._pays(found):
             return
         self.seen = set(found)
-        for number, (group, G) in found.items():
-            self._normalize(number, group, G)
+        for number in self.seen:
+            self._normalize(number, found.pop(number))
         self._leave_out_duplicates()
 
-    def _pays(self, found: dict[int, tuple[Group, Array]]) -> bool:
+    def _find(self, groups: list[Group], storage: str) -> Iterator[tuple[int, _Found]]:
+        """The kernels of low rank, by number."""
+        every = ((group, member) for group in groups for member in group.members)
+        for number, (group, member) in enumerate(every):
+            if self.approximation is None:
+                G = find_factor(member, group.rows, storage)
+                if G is not None:
+                    yield number, _Found(group, G, None)
+            elif member.kernel is not None:
+                check_approximable(member.kernel)
+                features, G = self.approximation.apply(member.kernel, group.rows)
+                yield number, _Found(group, G, features)
+
+    def exactness(self, table: Table) -> Exactness | None:
+        """What is left of the exact kernels, where they are approximated from below."""
+        if self.approximation is None or not self.approximation.from_below:
+            return None
+        return Exactness(self._exact, self._rests, table)
+
+    def _pays(self, found: dict[int, _Found]) -> bool:
         """Whether factors take less than half of the memory that matrices would."""
         live = sum(member.kernel is not None for member in self.members)
-        size = sum(G.size for _, G in found.values()) + (live - len(found)) * self.n**2
+        size = sum(each.G.size for each in found.values()) + (live - len(found)) * self.n**2
         return 2 * size <= live * self.n**2
 
     @property
@@ -94,13 +126,16 @@ class FactorBuilder:
         return list(self._kept)
 
     def stack(self) -> FactorStack:
-        """The factors that are left."""
-        parts = list(self._kept.values())
-        ends = np.concatenate([[0], np.cumsum([len(G) for G in parts])]).astype(np.int64)
-        return FactorStack._trusted(np.concatenate(parts, dtype=self.dtype), ends, None)
+        """The factors that are left, which are handed over one by one: no copy of all is made."""
+        ends = np.concatenate([[0], np.cumsum([len(G) for G in self._kept.values()])])
+        whole = np.empty((int(ends[-1]), self.n), self.dtype)
+        for place, number in enumerate(self.numbers):
+            whole[ends[place] : ends[place + 1]] = self._kept.pop(number)
+        return FactorStack._trusted(whole, ends.astype(np.int64), None)
 
-    def _normalize(self, number: int, group: Group, G: Array) -> None:
-        member, rows, places = self.members[number], group.rows, group.places
+    def _normalize(self, number: int, found: _Found) -> None:
+        (group, G, features), member = found, self.members[number]
+        rows, places = group.rows, group.places
         assert member.kernel is not None
 
         def means(counts: Array) -> Array:
@@ -111,13 +146,21 @@ class FactorBuilder:
         if isinstance(normalizer, str):
             drop(self.members, number, normalizer)
             return
-        self.members[number] = member.fitted(normalizer)
+        self.members[number] = exact = member.fitted(normalizer)
+        if features is not None:
+            mean = weighted.mean(G, normalizer.weights, axis=1)
+            kernel = normalized(features, member.kernel, normalizer, mean)
+            self.members[number] = replace(
+                exact, kernel=kernel, normalizer=Normalizer(), alone=False
+            )
+            self._exact[number] = exact
+            self._rests[number] = _rest(diagonal, G, normalizer, places)
         G = normalizer.factor(G)
         if places is not None:  # rows that lack the view have entries zero
             whole = np.zeros((len(G), self.n))
             whole[:, places] = G
             G = whole
-        self._kept[number] = G
+        self._kept[number] = G.astype(self.dtype, copy=False)
 
     def _leave_out_duplicates(self) -> None:
         """Drop kernels equal to an earlier one up to scale, by K·Ω for two random columns of Ω.
@@ -126,7 +169,7 @@ class FactorBuilder:
         """
         omega = np.random.default_rng(0).uniform(0.5, 1.5, (self.n, 2))
         numbers, scale = self.numbers, " up to scale" if self.rule else ""
-        sketches = {k: ((G @ omega).T @ G).ravel() for k, G in self._kept.items()}
+        sketches = {k: np.ravel((G @ omega).T @ G) for k, G in self._kept.items()}
         if self.rule is not None:
             sketches = {k: s / np.abs(s).max() for k, s in sketches.items()}
         near: list[int] = []  # kernels that the next one could equal
@@ -142,3 +185,12 @@ class FactorBuilder:
             near[near.index(twin)] = first
             drop(self.members, second, f"it equals {self.members[first].name!r}{scale}")
             del self._kept[second]
+
+
+def _rest(diagonal: Array, G: Array, normalizer: Normalizer, places: Any) -> Rest:
+    """The diagonal of K − FFᵀ, and what the normalization does to it."""
+    left = np.maximum(diagonal - np.einsum("rj,rj->j", G, G), 0.0)
+    counts = np.ones(left.size) if normalizer.weights is None else normalizer.weights
+    norms = normalizer.inverse_norms
+    factor: Array | float = np.sqrt(normalizer.scale) if norms is None else norms
+    return Rest(np.sqrt(left), factor, places, counts if normalizer.centered else None)

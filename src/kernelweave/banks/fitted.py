@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._core.checks import shown
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
-from kernelweave.banks import crossing
+from kernelweave.banks import collapse, crossing
+from kernelweave.banks.exactness import Exactness
 from kernelweave.banks.member import Member
 from kernelweave.stacks.protocol import Stack
-from kernelweave.views import weighted
 from kernelweave.views.rows import Scratch
 from kernelweave.views.table import Table
 
@@ -40,6 +40,8 @@ class FittedBank:
     _stack: Stack | None = None
     _columns: NDArray[np.intp] | None = None  # rows of ``table`` to return, if centered
     weights: Array | None = None  # how often each training row counts; None for once
+    _exactness: Exactness | None = None  # what approximations leave of the exact kernels
+    _images: dict[str, Any] = field(default_factory=dict)  # coef, and what features make of it
 
     @property
     def m_all(self) -> int:
@@ -81,6 +83,22 @@ class FittedBank:
         return np.array([member.scale for member in self.members])
 
     @property
+    def approximate(self) -> bool:
+        """Whether kernels of few features stand for those that were named."""
+        return bool(self._of_features())
+
+    def exact_quads(self, w: Array) -> Array | None:
+        """Upper bounds of all wᵀK_m w for the exact kernels on the training rows.
+
+        None if the kernels are approximated other than from below, and after training.
+        """
+        if not self.approximate:
+            return self.stack.quad_forms(w)
+        if self._exactness is None:
+            return None
+        return self._exactness.quads(self.stack, self.kept, w)
+
+    @property
     def stack(self) -> Stack:
         """The kept kernels on the training rows; fitted models, copies and pickles have none."""
         if self._stack is None:
@@ -119,22 +137,63 @@ class FittedBank:
         coef, weights = np.asarray(coef, dtype=np.float64), np.asarray(weights, dtype=np.float64)
         if coef.shape[:1] != (len(index),):
             raise ValueError(f"coef has shape {coef.shape}, but there are {len(index)} rows.")
+        if weights.ndim == 2 and weights.shape != (*coef.shape[1:], self.m_all):
+            raise ValueError(
+                f"weights must have shape ({self.m_all},) or (k, {self.m_all}) for coef of shape "
+                f"(n_rows, k); found {weights.shape} and {coef.shape}."
+            )
+        known = self._of_features() if weights.shape[-1:] == (self.m_all,) else []
+        few = [pair for pair in known if weights[..., pair[0]].any()]
+        if few:
+            result = self._through_features(new, few, weights, coef, index)
+            weights = weights.copy()
+            weights[..., [number for number, _ in few]] = 0.0
+            return result + self._against_rows(new, weights, coef, index)
+        return self._against_rows(new, weights, coef, index)
+
+    def _against_rows(
+        self, new: Table, weights: Array, coef: Array, index: NDArray[np.intp]
+    ) -> Array:
         result = np.zeros((len(new), *coef.shape[1:]))
         if weights.ndim < 2:
             for block, matrix in self._combined(new, weights, index):
                 np.matmul(matrix, coef, out=result[block])
             return result
-        if weights.shape != (*coef.shape[1:], self.m_all):
-            raise ValueError(
-                f"weights must have shape ({self.m_all},) or (k, {self.m_all}) for coef of shape "
-                f"(n_rows, k); found {weights.shape} and {coef.shape}."
-            )
         active = np.flatnonzero(weights.any(axis=0))
         for block, matrices in self._blocks(new, active, index):
             for number, matrix in matrices:
                 result[block] += matrix @ (coef * weights[:, number])
             self._check_finite(result[block], new.block(block), active, index)
         return result
+
+    def _of_features(self) -> list[tuple[int, Member]]:
+        """The kernels made of few features."""
+        every = enumerate(self.members)
+        return [(k, m) for k, m in every if m.kernel is not None and m.kernel.collapses]
+
+    def _through_features(
+        self,
+        new: Table,
+        members: list[tuple[int, Member]],
+        weights: Array,
+        coef: Array,
+        index: NDArray[np.intp],
+    ) -> Array:
+        """Their part of the decision values; what the training rows come to is kept."""
+        known = self._images.get("coef")
+        if known is None or not (
+            np.array_equal(known, coef) and np.array_equal(self._images["index"], index)
+        ):
+            self._images.update(coef=coef.copy(), index=index, of={})
+        image = self._images["of"]
+        fresh = [pair for pair in members if pair[0] not in image]
+        image.update(collapse.images(self.table.take(self._columns_of(index)), fresh, coef))
+
+        def lacking(number: int, member: Member) -> Array:
+            return self._average(index, number, member.narrow(index)) @ coef
+
+        chosen = {number: image[number] for number, _ in members}
+        return collapse.values(new, members, chosen, weights, lacking)
 
     def cross_stack(self, X: Any) -> Array:
         """k_m(x, x_j) of every kept kernel, as an array (m, len(X), n_rows)."""
@@ -172,7 +231,7 @@ class FittedBank:
         return f"FittedBank({self.m_all} kernels{left}, {self.n_rows} rows)"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_stack": None}
+        return {**self.__dict__, "_stack": None, "_exactness": None, "_images": {}}
 
     @property
     def _centered(self) -> bool:
@@ -284,9 +343,9 @@ class FittedBank:
         """Mean of k(·, x_j) over the training rows for each of the rows x_j."""
         if member.average is not None:
             return member.average
-        places = np.flatnonzero(self.kept == number)
-        every = np.arange(self.stack.n)
-        return weighted.mean(self.stack.block(int(places[0]), every, rows), self.weights)
+        n, place = self.stack.n, np.flatnonzero(self.kept == number)
+        counts = np.ones(n) if self.weights is None else self.weights
+        return self.stack.matvecs(counts / counts.sum(), rows, place)[0]
 
 
 def _indices(chosen: ArrayLike, size: int, what: str) -> NDArray[np.intp]:

@@ -26,6 +26,7 @@ from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
+from kernelweave.certificate import dual_under
 from kernelweave.estimators._banks import as_bank, takes_sparse, takes_strings
 from kernelweave.estimators._matrices import (
     ROW_NUMBERS,
@@ -170,13 +171,15 @@ class MKLEstimator(Saved, BaseEstimator):
             sys.stderr.write(f"[kernelweave] {bank.m_all} kernels on {n} rows, {seconds:.1f} s\n")
         stack = bank.stack if self.n_jobs is None else bank.stack.threaded(self.n_jobs)
         first = start if start is not None and np.size(start) == stack.m else None
-        solutions = []
+        solutions, duals = [], []
         for formulation in formulations:
             problem = formulation.on_bank(bank.views, bank.kept).on(stack)
             progress = Progress(problem, self.verbose, began, self.max_time)
             solution = solve(problem, learner, self.tol, first, self.max_iter, progress)
+            if bank.approximate:
+                duals.append(dual_under(solution, problem, bank.exact_quads))
             solutions.append(replace(solution, problem=None))  # which holds all kernel matrices
-        return Learnt(bank, tuple(solutions), training)
+        return Learnt(bank, tuple(solutions), training, tuple(duals))
 
     def _keep(self, learnt: Learnt) -> None:
         """Keep what prediction and reports need, without the kernel matrices."""
@@ -190,6 +193,7 @@ class MKLEstimator(Saved, BaseEstimator):
         self.dual_coef_ = coef[:, support]
         self.intercept_ = learnt.bias
         self.duality_gap_ = learnt.gap
+        self.exact_gap_ = learnt.exact_gap
         self.objective_ = learnt.total("objective")
         self.n_iter_ = learnt.total("n_iter")
         self.n_svm_solves_ = learnt.total("n_svm_solves")

@@ -49,11 +49,16 @@ def used_rows(sample_weight: ArrayLike | None, n: int) -> tuple[Places, Array | 
 
 @dataclass(frozen=True)
 class Learnt:
-    """Kernels and machines: one solution for all machines, or one per machine."""
+    """Kernels and machines: one solution for all machines, or one per machine.
+
+    ``duals``: the lower bounds that each proves for the exact kernels, None where it proves none;
+    empty where the kernels are exact.
+    """
 
     bank: FittedBank
     solutions: tuple[Solution, ...]
     training: Training
+    duals: tuple[float | None, ...] = ()
 
     def one_or_each(self, values: list[Any]) -> Any:
         """The only value, or an array with one per solution."""
@@ -84,6 +89,16 @@ class Learnt:
             sum(getattr(s, name) for s in self.solutions) for name in ("primal", "dual")
         )
         return relative_gap(primal, dual)
+
+    @property
+    def exact_gap(self) -> float | None:
+        """The relative gap for the exact kernels; None where no bound for them is known."""
+        known = [dual for dual in self.duals if dual is not None]
+        if not self.duals:
+            return self.gap
+        if len(known) < len(self.duals):
+            return None
+        return relative_gap(self.total("primal"), sum(known))
 
     @property
     def history(self) -> Any:

@@ -119,6 +119,10 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         more than this share; under ``learner="uniform"``, ``"alignment"``, ``"alignf"`` and
         ``"easy"``, no machine with their weights. Machines are judged together: primal and dual
         are sums over them.
+    exact_gap_ : float or None
+        The same for the exact kernels, where ``KernelBank(approximation=…)`` puts others in their
+        place (by the support rows where these are few, else by a bound that may be loose); None
+        where nothing is known, as with ``RandomFeatures``; else equal to ``duality_gap_``.
     objective_ : float
         The primal value, summed over machines.
     C_ : float

@@ -68,9 +68,16 @@ def certificate(fitted: MKLEstimator | Solution) -> str:
         solutions = found if isinstance(found, tuple) else (found,)
     primal, dual = (sum(getattr(s, name) for s in solutions) for name in ("primal", "dual"))
     given = solutions[0].extras.get("given_weights", False)
+    exact = getattr(fitted, "exact_gap_", gap)
+    told = "" if exact == gap else f"\nfor exact kernels   {_exactly(exact)}"
     return (
         f"objective reached   {primal:.6g}\n"
         f"no solution below   {dual:.6g}{' on these weights' if given else ''}\n"
         f"duality gap         {gap:.1e}: {'no machine on them' if given else 'nothing'} "
-        f"lowers the objective by more than {100.0 * gap:.2g} %"
+        f"lowers the objective by more than {100.0 * gap:.2g} %{told}"
     )
+
+
+def _exactly(gap: float | None) -> str:
+    """What is known of kernels that the model approximates."""
+    return "nothing is known" if gap is None else f"{gap:.1e}: the gap with exact kernels"

@@ -77,17 +77,24 @@ CLASSES = {
         for module, names in _SKLEARN.items()
         for name in names
     },
+    "Cholesky": "kernelweave.banks.approximation.Cholesky",
     "FittedBank": "kernelweave.banks.fitted.FittedBank",
     "GroupNorm": "kernelweave.problems.groups.GroupNorm",
     "KernelBank": "kernelweave.banks.bank.KernelBank",
+    "Landmarks": "kernelweave.banks.features.Landmarks",
+    "LowRank": "kernelweave.banks.features.LowRank",
     "Member": "kernelweave.banks.member.Member",
+    "Normalized": "kernelweave.banks.features.Normalized",
     "Normalizer": "kernelweave.banks.normalize.Normalizer",
+    "Nystroem": "kernelweave.banks.approximation.Nystroem",
+    "RandomFeatures": "kernelweave.banks.approximation.RandomFeatures",
     "Rows": "kernelweave.views.rows.Rows",
     "Solution": "kernelweave.solution.Solution",
     "SparseTable": "kernelweave.views.sparse_table.SparseTable",
     "Table": "kernelweave.views.table.Table",
     "Units": "kernelweave.estimators._targets.Units",
     "View": "kernelweave.views.columns.View",
+    "Waves": "kernelweave.banks.features.Waves",
     "matrix of predict": "kernelweave.estimators._matrices._Cross",
 }
 

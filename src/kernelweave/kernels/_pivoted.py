@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kernelweave._core.jit import jit
-from kernelweave._core.types import Array
+from kernelweave._core.types import Array, Places
 
 GAUSSIAN, LAPLACIAN, POLYNOMIAL = range(3)
+_ROOM = 64  # features that there is room for at first; twice as many whenever they do not do
+_HOPELESS = 2  # why it ended: the rest falls too slowly
 
 
 class Entry(NamedTuple):
@@ -37,9 +39,35 @@ def pivoted(
 
     Unless ``hopeful``, it gives up as soon as the rest falls too slowly to end before that.
     """
-    room = np.empty((most, len(x)))
-    rank = _pivoted(np.ascontiguousarray(x), entry, diagonal, share, hopeful, room)
-    return None if rank < 0 else room[:rank].copy()
+    G, _, left = _grown(x, entry, diagonal, share, most, hopeful)
+    return None if left else G
+
+
+def truncated(
+    x: Array, entry: Entry, diagonal: Array, share: float, most: int
+) -> tuple[Array, Places]:
+    """Fᵀ of at most ``most`` rows, whatever is left then, and the rows taken as pivots."""
+    G, pivots, _ = _grown(x, entry, diagonal, share, most, True)
+    return G, pivots
+
+
+def _grown(
+    x: Array, entry: Entry, diagonal: Array, share: float, most: int, hopeful: bool
+) -> tuple[Array, Places, bool]:
+    """Fᵀ, its pivots, and whether more than the share is left; in room that grows as needed."""
+    x, rest = np.ascontiguousarray(x), np.array(diagonal, dtype=float)
+    end, pivots = share * float(rest.sum()), np.empty(most, np.int64)
+    room, rank, fall = np.empty((0, len(x))), 0, np.array([16.0, np.inf])
+    worth = np.inf if hopeful else float(most)
+    while True:
+        larger = np.empty((min(most, max(_ROOM, 2 * rank)), len(x)))
+        larger[:rank] = room[:rank]
+        room = larger
+        rank, ended = _pivoted(x, entry, rest, end, worth, rank, fall, pivots, room)
+        if ended or rank == most:
+            break
+    left = ended == _HOPELESS or (not ended and float(rest.sum()) > end)
+    return room[:rank].copy(), pivots[:rank].copy(), left
 
 
 @jit
@@ -69,28 +97,40 @@ def _entries(x: Any, p: int, entry: Any, out: Any) -> None:
 
 
 @jit
-def _pivoted(x: Any, entry: Any, diagonal: Any, share: float, hopeful: bool, G: Any) -> int:
-    n, most = x.shape[0], G.shape[0]
-    rest = diagonal.copy()
-    end = share * diagonal.sum()
-    look, before = 16, np.inf  # ranks at which the rest is looked at, and what it was half as far
-    for r in range(most + 1):
+def _pivoted(
+    x: Any,
+    entry: Any,
+    rest: Any,
+    end: float,
+    most: float,
+    rank: int,
+    fall: Any,
+    pivots: Any,
+    G: Any,
+) -> Any:
+    """Go on from ``rank`` until the room ends: the rank reached, and why it ended, 0 if not.
+
+    It gives up where the rest falls too slowly to end before the rank ``most``.
+    ``fall``: the rank at which the rest is looked at next, and what it was half as far.
+    """
+    n = x.shape[0]
+    for r in range(rank, G.shape[0] + 1):
         p, left = 0, 0.0
         for j in range(n):
             left += rest[j]
             if rest[j] > rest[p]:
                 p = j
         if left <= end or rest[p] <= 0.0:
-            return r
-        if r == look // 2:
-            before = left
-        if r == look:
-            fall = math.log(before / left) / (look // 2)
-            if not hopeful and r + math.log(left / end) > most * fall + r * (1.0 - fall):
-                return -1
-            look, before = 2 * look, left
-        if r == most:
-            return -1
+            return r, 1
+        if r == fall[0] // 2:
+            fall[1] = left
+        if r == fall[0]:
+            rate = math.log(fall[1] / left) / (fall[0] // 2)
+            if r + math.log(left / end) > most * rate + r * (1.0 - rate):
+                return r, 2
+            fall[0], fall[1] = 2 * r, left
+        if r == G.shape[0]:
+            return r, 0
         row = G[r]
         _entries(x, p, entry, row)
         for q in range(r):
@@ -103,4 +143,5 @@ def _pivoted(x: Any, entry: Any, diagonal: Any, share: float, hopeful: bool, G: 
             row[j] /= pivot
             rest[j] = max(rest[j] - row[j] * row[j], 0.0)
         row[p], rest[p] = pivot, 0.0
-    return -1
+        pivots[r] = p
+    return G.shape[0], 0

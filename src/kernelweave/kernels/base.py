@@ -26,6 +26,7 @@ class Kernel(Params):
     that often. False of kernels that learn more than a width.
     ``of_two_rows``: unless ``expand`` learns something, k(x, z) depends on x and z alone. Folds of
     a cross-validation then share it. False of kernels that others compute: they may do anything.
+    ``collapses``: made of features, so that coefficients of many rows become few numbers.
     ``advice``: added to the error message if a kernel without ``known_psd`` fails the check.
     """
 
@@ -33,6 +34,7 @@ class Kernel(Params):
     fills_half: ClassVar[bool] = False
     takes_weights: ClassVar[bool] = True
     of_two_rows: ClassVar[bool] = True
+    collapses: ClassVar[bool] = False
     advice: ClassVar[str] = ""
 
     @property

@@ -82,6 +82,11 @@ def share(X: Any, limit: float) -> Table:
     return _part(table, PairStore(table, limit), np.arange(len(table)))
 
 
+def apart(table: Table) -> Table:
+    """The same rows, which share nothing."""
+    return Table(**_values(table)) if hasattr(table, "store") else table
+
+
 def store_of(a: Table, b: Table, view: View) -> PairStore | None:
     """The store of two tables; None unless both are parts of one and see this view unscaled."""
     store = getattr(a, "store", None)

@@ -1,0 +1,211 @@
+"""Approximations on request: kernels of few features in the place of the exact ones.
+
+    k(x, z)  ≈  φ(x)ᵀφ(z),      K ≈ FFᵀ,    F (n, r) the features of the training rows
+
+Nystroem          r = number of landmarks, training rows drawn at random        FFᵀ ⪯ K
+Cholesky          landmarks chosen one by one, each where the rest is largest   FFᵀ ⪯ K
+RandomFeatures    waves of random frequency [for kernels of x − z]              FFᵀ → K as r grows
+
+A fit then takes n·r numbers per kernel in place of n², and its certificate is that of the
+approximate kernels. Predictions are those of the approximate kernels too: a new row is compared
+with landmarks or waves, however many support rows there are.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.linalg import eigh, solve_triangular
+
+from kernelweave._core.checks import check_number, shown
+from kernelweave._core.params import Params
+from kernelweave._core.tolerances import RANK_CUTS
+from kernelweave._core.types import Array, Places
+from kernelweave.banks.features import Landmarks, Waves, against
+from kernelweave.kernels._pivoted import GAUSSIAN, LAPLACIAN, truncated
+from kernelweave.kernels.base import Kernel
+from kernelweave.views.parts import apart
+from kernelweave.views.rows import Rows
+
+
+class Approximation(Params):
+    """What stands for a kernel: ``apply(kernel, rows)`` gives features, and Fᵀ of the rows.
+
+    ``from_below``: FFᵀ ⪯ K, so that a bound for the exact kernels follows.
+    """
+
+    from_below: ClassVar[bool] = True
+
+    def validate(self) -> None:
+        """Raise ValueError for invalid parameters."""
+        raise NotImplementedError
+
+    def most_rank(self, n: int) -> int:
+        """The largest number of features on n rows."""
+        raise NotImplementedError
+
+    def apply(self, kernel: Kernel, rows: Rows) -> tuple[Landmarks | Waves, Array]:
+        """φ as a function of rows, and Fᵀ (r, n) for the training rows."""
+        raise NotImplementedError
+
+
+class Nystroem(Approximation):
+    """φ(x) = W^−½ k(Z, x), W = k(Z, Z), for landmarks Z drawn at random from the training rows.
+
+    All kernels of a view share the landmarks. Directions in which W is below 1e-10 of its largest
+    eigenvalue are left out. Any positive semidefinite kernel will do.
+
+    Parameters
+    ----------
+    n_landmarks : int
+    random_state : int
+        Seed of the draw.
+    """
+
+    def __init__(self, n_landmarks: int = 300, random_state: int = 0) -> None:
+        self.n_landmarks = n_landmarks
+        self.random_state = random_state
+
+    def validate(self) -> None:
+        """Raise ValueError unless the number is positive."""
+        check_number("Nystroem: n_landmarks", self.n_landmarks, int)
+        _check_seed(self)
+
+    def most_rank(self, n: int) -> int:
+        """The number of landmarks."""
+        return min(n, self.n_landmarks)
+
+    def apply(self, kernel: Kernel, rows: Rows) -> tuple[Landmarks | Waves, Array]:
+        """Kernels of all rows with the landmarks, whitened."""
+        rng = np.random.default_rng(self.random_state)
+        chosen = np.sort(rng.permutation(len(rows))[: self.n_landmarks])
+        Z = _some(rows, chosen)
+        W = np.vstack([block for _, block in against(kernel, Z, Z)])
+        size, V = eigh(0.5 * (W + W.T), check_finite=False)
+        kept = size > RANK_CUTS[0] * size[-1]
+        features = Landmarks(kernel, Z, V[:, kept] / np.sqrt(size[kept]))
+        return features, np.ascontiguousarray(features(rows).T)
+
+
+class Cholesky(Approximation):
+    """Pivoted Cholesky, stopped early: φ(x) = L⁻¹k(Z, x), LLᵀ = k(Z, Z).
+
+    Each landmark is the training row that those before it represent worst. Fewer features than
+    ``Nystroem`` needs for the same trace, at some more time. For kernels on numbers.
+
+    Parameters
+    ----------
+    rank : int or None
+        The largest number of features; None for no limit but ``tol``.
+    tol : float
+        It ends earlier once tr(K − FFᵀ) ≤ tol·tr K.
+    """
+
+    def __init__(self, rank: int | None = None, tol: float = 1e-3) -> None:
+        self.rank = rank
+        self.tol = tol
+
+    def validate(self) -> None:
+        """Raise ValueError unless rank and tolerance are positive."""
+        if self.rank is not None:
+            check_number("Cholesky: rank", self.rank, int)
+        if not RANK_CUTS[0] <= check_number("Cholesky: tol", self.tol) < 1.0:
+            raise ValueError(
+                f"Cholesky: tol must be at least {RANK_CUTS[0]:g} and below 1; found {self.tol!r}. "
+                'KernelBank(storage="factors") keeps kernels exactly.'
+            )
+
+    def most_rank(self, n: int) -> int:
+        """The rank asked for."""
+        return n if self.rank is None else min(n, self.rank)
+
+    def apply(self, kernel: Kernel, rows: Rows) -> tuple[Landmarks | Waves, Array]:
+        """Landmarks as they are needed."""
+        entry = kernel.entry()
+        if entry is None or rows.table.sparse:
+            raise ValueError(
+                f"Cholesky approximates kernels on the numbers of a dense X, not {kernel.label()}: "
+                "use Nystroem."
+            )
+        diagonal, most = kernel.diagonal(rows), self.most_rank(len(rows))
+        G, pivots = truncated(rows.values, entry, diagonal, self.tol, most)
+        T = solve_triangular(G[:, pivots], np.eye(len(pivots)), check_finite=False)
+        return Landmarks(kernel, _some(rows, pivots), np.asarray(T)), G
+
+
+class RandomFeatures(Approximation):
+    """Random Fourier features: cosines and sines of xᵀω, ω drawn from the spectrum of the kernel.
+
+    For ``Gaussian`` and ``Laplacian``. Kernels that have no such spectrum get as many
+    ``Nystroem`` landmarks instead. There is no bound for the exact kernels.
+
+    Parameters
+    ----------
+    n_features : int
+        Half of them cosines, half of them sines.
+    random_state : int
+        Seed of the draw.
+    """
+
+    from_below = False
+
+    def __init__(self, n_features: int = 1000, random_state: int = 0) -> None:
+        self.n_features = n_features
+        self.random_state = random_state
+
+    def validate(self) -> None:
+        """Raise ValueError unless there are two features or more."""
+        if check_number("RandomFeatures: n_features", self.n_features, int) < 2:
+            raise ValueError("RandomFeatures: n_features must be at least 2; found 1.")
+        _check_seed(self)
+
+    def most_rank(self, n: int) -> int:
+        """The number of features."""
+        return self.n_features
+
+    def apply(self, kernel: Kernel, rows: Rows) -> tuple[Landmarks | Waves, Array]:
+        """Waves where the kernel has a spectrum, landmarks where it has none."""
+        entry = kernel.entry()
+        if entry is None or entry.kind not in (GAUSSIAN, LAPLACIAN):
+            return Nystroem(self.n_features, self.random_state).apply(kernel, rows)
+        rng = np.random.default_rng(self.random_state)
+        shape = rows.values.shape[1], self.n_features // 2
+        if entry.kind == GAUSSIAN:
+            frequencies = rng.standard_normal(shape) * math.sqrt(2.0 * entry.a)
+        else:
+            frequencies = rng.standard_cauchy(shape) * entry.a
+        features = Waves(frequencies)
+        return features, np.ascontiguousarray(features(rows).T)
+
+
+def check_approximation(approximation: Any) -> Approximation | None:
+    """``approximation``, if it is None or one that is valid."""
+    if approximation is None:
+        return None
+    if not isinstance(approximation, Approximation):
+        raise TypeError(
+            "approximation must be None, Nystroem(…), Cholesky(…) or RandomFeatures(…); found "
+            f"{shown(approximation)}."
+        )
+    approximation.validate()
+    return approximation
+
+
+def check_approximable(kernel: Kernel) -> None:
+    """Raise ValueError unless the kernel is known to be positive semidefinite."""
+    if not kernel.known_psd:
+        raise ValueError(
+            f"{kernel.label()} may not be positive semidefinite, which approximation= relies on "
+            "and does not check: use a kernel of kernelweave, or leave approximation out."
+        )
+
+
+def _some(rows: Rows, chosen: Places) -> Rows:
+    return Rows(apart(rows.table.take(chosen)), rows.view)
+
+
+def _check_seed(approximation: Any) -> None:
+    name = f"{type(approximation).__name__}: random_state"
+    check_number(name, approximation.random_state, int, zero=True)

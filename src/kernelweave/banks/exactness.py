@@ -1,0 +1,88 @@
+"""What an approximation from below leaves of the exact kernels, and the bound that follows.
+
+    FFᵀ ⪯ K,  E = K − FFᵀ ⪰ 0:      wᵀKw  ≤  ‖Fᵀw‖² + (Σ_j √E_jj |w_j|)²
+
+Where weights are not negative, a decision function of the approximate kernels is one of the exact
+kernels with no larger norm, so that its primal value stands; only the dual value is lower. The
+bound needs no pass over the kernels, and may be loose. Where the support rows are few, wᵀKw itself
+is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._core.types import Array, Places
+from kernelweave.banks import crossing
+from kernelweave.banks.member import Member
+from kernelweave.stacks.protocol import Stack
+from kernelweave.views.rows import Scratch
+from kernelweave.views.table import Table
+
+_PASS = 2**28  # entries of the exact kernels that are computed at the most
+_BLOCK = 2**21  # of these at a time
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What is left of one kernel: ``roots`` are √E_jj on the rows ``places``, before normalization.
+
+    ``factor``: what the normalization multiplies rows by; ``counts``: how often they count in the
+    mean that a centered kernel is less, None for others.
+    """
+
+    roots: Array
+    factor: Array | float
+    places: NDArray[np.intp] | None
+    counts: Array | None
+
+    def bound(self, w: Array) -> float:
+        """(Σ_j √E_jj |u_j|)², where wᵀKw = uᵀ(FFᵀ + E)u before normalization."""
+        u = self.factor * (w if self.places is None else w[self.places])
+        if self.counts is not None:
+            u = u - self.counts * (u.sum() / self.counts.sum())
+        return float(self.roots @ np.abs(u)) ** 2
+
+
+@dataclass(frozen=True)
+class Exactness:
+    """The exact kernels ``members`` of a bank on its training rows, and what is left of each.
+
+    Both by the number of the kernel in the bank.
+    """
+
+    members: Mapping[int, Member]
+    rests: Mapping[int, Rest]
+    table: Table
+
+    def quads(self, stack: Stack, kept: Places, w: Array) -> Array:
+        """Upper bounds of wᵀK_m w for the exact kernels, in the order of ``kept``."""
+        support = np.flatnonzero(w)
+        plain = stack.quad_forms(w)
+        numbers = [int(number) for number in kept]
+        centered = any(self.members[number].centered for number in numbers)
+        if support.size**2 * len(numbers) <= _PASS and not centered:
+            return np.maximum(plain, self._passed(numbers, w[support], support))
+        return plain + np.array([self.rests[number].bound(w) for number in numbers])
+
+    def _passed(self, numbers: list[int], w: Array, support: Places) -> Array:
+        """wᵀK_m w from the kernels between the support rows."""
+        found = dict.fromkeys(numbers, 0.0)
+        active = [(number, self.members[number].narrow(support)) for number in sorted(numbers)]
+        against = crossing.sides(self.table, active, support)
+        rows, scratch = self.table.take(support), Scratch()
+        step = max(1, _BLOCK // max(1, support.size))
+        for start in range(0, support.size, step):
+            block = slice(start, min(start + step, support.size))
+            blocks = crossing.matrices(rows.block(block), against, support.size, scratch, _none)
+            for number, matrix in blocks:
+                found[number] += float(w[block] @ (matrix @ w))
+        return np.array([found[number] for number in numbers])
+
+
+def _none(number: int, member: Member) -> Array:
+    raise AssertionError("a kernel that training rows lack is centered")
