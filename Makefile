@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: test lint demo bench bench-full fuzz clean
+.PHONY: test lint demo dist bench bench-full fuzz clean
 
 # One process per core, each with one thread for linear algebra: more would only wait for each other.
 test: $(VENV)/.dev
@@ -17,6 +17,12 @@ lint: $(VENV)/.dev
 
 demo: $(VENV)/.core
 	@$(BIN)/kernelweave demo $(ARGS)
+
+# What is published: an sdist and a wheel that the package index will take.
+dist: $(VENV)/.dev
+	@rm -rf dist
+	@$(BIN)/python -m build --outdir dist . >/dev/null
+	@$(BIN)/python -m twine check --strict dist/*
 
 # Both go on where they were interrupted; ARGS="--fresh" starts over, ARGS="NAME ..." picks some.
 bench: $(VENV)/.dev

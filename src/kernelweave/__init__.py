@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kernelweave.inspection.alignment import alignment as alignment
     from kernelweave.io.model_file import ModelFileError as ModelFileError
     from kernelweave.io.model_file import load as load
+    from kernelweave.io.onnx import to_onnx as to_onnx
     from kernelweave.kernels.categorical import Hamming as Hamming
     from kernelweave.kernels.differentiable import GaussianWidths as GaussianWidths
     from kernelweave.kernels.graphs import Diffusion as Diffusion
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from kernelweave.stacks.dense import KernelStack as KernelStack
     from kernelweave.stacks.factors import FactorStack as FactorStack
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 _HOME = {
     "BagOfWords": "kernels.text",
@@ -96,6 +97,7 @@ _HOME = {
     "learn_parameters": "parameters",
     "load": "io.model_file",
     "regularization_path": "path",
+    "to_onnx": "io.onnx",
 }
 
 _MODULES = {

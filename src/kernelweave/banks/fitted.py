@@ -54,6 +54,11 @@ class FittedBank:
         return len(self.table) if self._columns is None else len(self._columns)
 
     @property
+    def places(self) -> NDArray[np.intp]:
+        """Numbers of the rows of ``table`` that kernels are evaluated against."""
+        return self._columns_of(np.arange(self.n_rows))
+
+    @property
     def n_features(self) -> int:
         """Number of columns of X."""
         return self.table.n_columns
