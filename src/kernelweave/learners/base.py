@@ -18,7 +18,7 @@ from kernelweave.machines.evaluator import (
 )
 from kernelweave.machines.incumbent import Bound, Incumbent
 from kernelweave.problems.groups import GroupNorm
-from kernelweave.problems.losses import check_loss
+from kernelweave.problems.losses import LOSSES
 from kernelweave.problems.problem import Formulation, Problem
 from kernelweave.stacks.protocol import stack_name
 
@@ -167,7 +167,8 @@ def check_supported(
         raise ValueError(
             f"C={C!r} goes with the margin criterion, not with {learner!r}: give C as a number"
         )
-    if check_loss(loss).target not in learner.targets:
+    known = LOSSES.get(loss) if isinstance(loss, str) else None  # others: make_formulation
+    if known is not None and known.target not in learner.targets:
         raise ValueError(
             f"{learner!r} does not go with loss={loss!r}, since {learner.why_not}; use 'newton', "
             "'simple', 'silp', 'alternate' or 'uniform'"
