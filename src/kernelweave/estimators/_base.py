@@ -128,7 +128,8 @@ class MKLEstimator(Saved, BaseEstimator):
                 f"X has {len(table)} rows, but y has {n_targets} labels.{advice}"
             )
         places, weights = used_rows(sample_weight, len(table))
-        return Training(bank, table.take(places), places, weights, len(table))
+        used = table if weights is None else table.take(places)
+        return Training(bank, used, places, weights, len(table))
 
     def _make_learner(
         self, C: float | str, loss: str, sample_weight: Array | None = None

@@ -8,6 +8,7 @@ import numpy as np
 
 from kernelweave._core.checks import shown
 from kernelweave._core.warnings import warn
+from kernelweave.problems.losses import LOSSES
 from kernelweave.solution import Solution
 
 
@@ -15,6 +16,11 @@ def check_choice(name: str, value: Any, known: tuple[str, ...]) -> None:
     """Raise ValueError unless ``value`` is one of the ``known`` words."""
     if not isinstance(value, str) or value not in known:
         raise ValueError(f"{name} must be one of {list(known)}, found {shown(value)}")
+
+
+def check_loss_for(target: str, loss: Any) -> None:
+    """Raise ValueError unless the loss is for such targets: "labels" or "values"."""
+    check_choice("loss", loss, tuple(name for name in LOSSES if LOSSES[name].target == target))
 
 
 def check_shared(shared_weights: Any) -> None:

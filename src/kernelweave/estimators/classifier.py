@@ -19,6 +19,7 @@ from kernelweave.estimators._multiclass import (
 )
 from kernelweave.estimators._parameters import (
     check_choice,
+    check_loss_for,
     check_one_C,
     check_shared,
     learnt_C,
@@ -28,8 +29,6 @@ from kernelweave.learners import make_learner
 from kernelweave.learners.base import Learner
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.problem import make_formulation
-
-LOSSES = ("hinge", "squared_hinge")
 
 
 class MKLClassifier(ClassifierMixin, MKLEstimator):
@@ -265,11 +264,11 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         self.C_ = learnt_C(self.C, learnt.solutions)
 
     def _check_forms(self) -> None:
+        """Raise an error for parameters that do not go together, before kernels are computed."""
         check_one_C(self.C)
-        check_choice("loss", self.loss, LOSSES)
+        check_loss_for("labels", self.loss)
         check_choice("multi_class", self.multi_class, FORMS)
         check_shared(self.shared_weights)
-
         if self.class_weight is not None and isinstance(self.C, str):
             raise ValueError(
                 "class_weight multiplies C, which C='learn' learns: give C as a number"

@@ -9,13 +9,11 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from kernelweave._core.types import Array
 from kernelweave.estimators._base import MKLEstimator
-from kernelweave.estimators._parameters import check_choice, check_fixed_C, check_shared
+from kernelweave.estimators._parameters import check_fixed_C, check_loss_for, check_shared
 from kernelweave.estimators._targets import Units, check_targets
 from kernelweave.learners.base import Learner
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.problem import make_formulation
-
-LOSSES = ("epsilon_insensitive", "squared", "quantile")
 
 
 class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
@@ -149,7 +147,7 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         training = self._training(X, len(values), sample_weight)
         check_fixed_C(self.C)
         check_shared(self.shared_weights)
-        check_choice("loss", self.loss, LOSSES)
+        check_loss_for("values", self.loss)
         learner = self._make_learner(self.C, self.loss, training.weights)
         columns = values.reshape(len(values), -1)[training.places]
         units = Units.of(columns, training.weights)

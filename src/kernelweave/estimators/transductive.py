@@ -21,12 +21,12 @@ from kernelweave.estimators._base import MKLEstimator
 from kernelweave.estimators._labels import classes_of_known, labeled_rows, read_labels
 from kernelweave.estimators._parameters import (
     check_choice,
+    check_loss_for,
     check_one_C,
     learnt_C,
     warn_of_learnt_C,
 )
 from kernelweave.estimators._training import Learnt, Training
-from kernelweave.estimators.classifier import LOSSES
 from kernelweave.learners.base import Learner
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.problem import make_formulation
@@ -166,7 +166,7 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
                 "use kernels=[Precomputed(K1), …] and row numbers as X."
             )
         check_choice("induction", self.induction, _INDUCTION)
-        check_choice("loss", self.loss, LOSSES)
+        check_loss_for("labels", self.loss)
         labels, known = labeled_rows(y, self.unlabeled)
         self.classes_, signs = classes_of_known(labels, known, self.unlabeled)
         everywhere = np.zeros(labels.size)
