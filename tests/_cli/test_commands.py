@@ -92,7 +92,6 @@ def test_what_was_found_is_told(run):
     assert "'status' has 2 classes (ill, well): classification" in err
     assert "left out: chol_a, chol_b, days" in err
     assert "Weight by view" in out
-    assert "a (levels)" in out
     assert "Held-out accuracy, mean of 3 folds: 0." in out
 
 

@@ -135,6 +135,16 @@ def archives(content):
     yield packed([*parts, ("99.bin", bytes(10**6))], compression=zipfile.ZIP_DEFLATED)
 
 
+@pytest.mark.parametrize("name", ["builtins.eval", "subprocess.Popen", "kernels.FunctionKernel"])
+def test_only_known_classes_are_made(name, content, tmp_path):
+    def change(manifest):
+        manifest["objects"][0]["class"] = name
+
+    (tmp_path / "m").write_bytes(with_manifest(content, change))
+    with pytest.raises(ModelFileError, match=f"KeyError.*{name}"):
+        kernelweave.load(tmp_path / "m")
+
+
 def test_no_corruption_changes_a_prediction(model, content, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     truth, path = model.decision_function(X), tmp_path / "m"

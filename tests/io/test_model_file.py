@@ -142,14 +142,20 @@ def test_missing_views_and_column_names(tmp_path):
     frame = pd.DataFrame(X, columns=["<script>", 'quote"', "=1+1"]).astype(object)
     frame["kind"] = LETTERS[:, 1]
     frame.loc[::5, "kind"] = None
-    views = {"numbers": frame.columns[:3], "kind": ["kind"]}
     kernels = [("g", Gaussian(1.0), frame.columns[:3]), ("h", Hamming(), ["kind"])]
     model = MKLClassifier(KernelBank(kernels, missing="indicator")).fit(frame, Y)
     back = assert_same(model, frame, tmp_path)
     assert back.feature_names_in_.tolist() == [*frame.columns]
     with pytest.raises(ValueError, match="feature names"):
         back.predict(frame.rename(columns={"kind": "sort"}))
-    assert MKLClassifier(KernelBank([Linear()], views={"numbers": views["numbers"]}))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_mixed_columns_selected_in_every_way(tmp_path):
+    frame = pd.DataFrame(X, columns=["x__a", "x__b", "c"])
+    frame["kind"], frame["level"] = LETTERS[:, 1], pd.Categorical(LETTERS[:, 0])
+    views = {"x": "x__*", "c": ["c"], "all": slice("x__a", "kind"), "floats": float, "o": ["level"]}
+    assert_same(MKLClassifier(KernelBank(views=views)).fit(frame, Y), frame, tmp_path)
 
 
 def test_only_support_rows_and_weighted_kernels(tmp_path):

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from kernelweave._cli.data import Data
 from kernelweave._core.checks import some
 from kernelweave.banks.bank import KernelBank
-from kernelweave.banks.default import default_kernels
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.regressor import MKLRegressor
-from kernelweave.kernels.categorical import Hamming
 from kernelweave.kernels.precomputed import Precomputed
 
 _FEW = 20  # as many different whole numbers are classes, more are values
@@ -65,21 +63,10 @@ def labels(target: Any, task: str) -> NDArray[Any]:
 
 
 def bank_of(data: Data) -> KernelBank:
-    """The default kernels on the numbers of each view, levels compared for what is not a number."""
+    """The default kernels on each view, or the matrices."""
     if data.matrices:
         return KernelBank([(name, Precomputed(K)) for name, K in data.matrices.items()])
-    numbers: dict[str, list[str]] = {}
-    levels = []
-    for view, names in data.views.items():
-        words = [name for name in names if data.frame[name].dtype.kind not in "biuf"]
-        if words:
-            own = view if len(words) == len(names) else f"{view} (levels)"
-            levels.append((own, Hamming(), words))
-        if len(words) < len(names):
-            numbers[view] = [name for name in names if name not in words]
-    if not numbers:
-        return KernelBank(levels)
-    return KernelBank([*default_kernels(), *levels], numbers, scale="standard")
+    return KernelBank(views=data.views)
 
 
 def rows_of(data: Data) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave.io._conform import check_state
+from kernelweave.io._encode import TYPES
 from kernelweave.io._registry import class_of
 
 
@@ -71,6 +72,9 @@ class Decoder:
     def _dtype(self, text: str, found: Any) -> Any:
         return np.dtype(str(text)).type
 
+    def _type(self, name: str, found: Any) -> Any:
+        return TYPES[name]
+
     def _strings(self, items: list[str], found: Any) -> Any:
         width = _index(found["width"])
         self._claim(4 * width * len(items))
@@ -114,6 +118,7 @@ _MADE: dict[str, Callable[[Decoder, Any, Any], Any]] = {
     "slice": Decoder._slice,
     "strings": Decoder._strings,
     "tuple": Decoder._tuple,
+    "type": Decoder._type,
 }
 
 

@@ -18,11 +18,13 @@ from kernelweave.io._registry import name_of
 
 NUMBERS = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")  # little-endian
 
+TYPES: dict[str, type] = {kind.__name__: kind for kind in (bool, float, int, object, str)}
+
 _VERSIONS = ("_kernelweave_version", "_sklearn_version")  # the file has its own
 _CODE = (
     "A model file holds data and never code, which would run when it is loaded. Use one of "
-    "kernelweave's kernels, or Precomputed with its matrix; or pickle the model, for readers who "
-    "trust you."
+    "kernelweave's kernels, or Precomputed with its matrix, and name the columns of views; or "
+    "pickle the model, for readers who trust you."
 )
 _UNKNOWN = (
     "Model files hold numbers, strings, arrays and kernelweave's own objects. Replace it with "
@@ -67,6 +69,8 @@ class Encoder:
             return {"object": len(self.objects) - 1}
         if isinstance(value, type) and issubclass(value, np.generic):
             return {"dtype": np.dtype(value).str}
+        if isinstance(value, type) and value.__name__ in TYPES and value is TYPES[value.__name__]:
+            return {"type": value.__name__}
         if is_sparse(value) and value.format == "csr":
             parts = [self.encode(getattr(value, part), where) for part in _CSR]
             return {"csr": parts, "shape": list(value.shape), "kind": type(value).__name__}
