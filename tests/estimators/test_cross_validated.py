@@ -54,7 +54,7 @@ def test_scores_are_those_of_a_cold_grid_search(data, norm):
     X, y = data
     X = X / X.std(axis=0)
     cv, Cs, tol = StratifiedKFold(3), [0.1, 1.0, 30.0], 1e-8
-    model = MKLClassifierCV(BANKS, Cs, [norm], cv, scoring="roc_auc", tol=tol, refit=False)
+    model = MKLClassifierCV(BANKS, Cs, [norm], cv, scoring="roc_auc", cv_tol=tol, refit=False)
     model.fit(X, y)
     way = {"learner": "uniform"} if norm == "equal" else {"weight_norm": norm}
     single = MKLClassifier(tol=tol, **way)
@@ -203,6 +203,7 @@ BAD = [
     ({"cv": [(np.arange(50), np.arange(40, 60))]}, "tests rows that it also learns on"),
     ({"cv": [(np.arange(50), [90])]}, "cv must hold row numbers between 0 and 89"),
     ({"cv": [(np.arange(50), [])]}, "cv: split 0 has no rows"),
+    ({"cv_tol": -1.0}, "cv_tol must be positive"),
     ({"scoring": "beauty"}, "scoring"),
     ({"random_state": "x"}, "seed"),
 ]

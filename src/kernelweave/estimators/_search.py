@@ -16,7 +16,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from kernelweave._core.checks import is_whole, shown
+from kernelweave._core.checks import check_number, is_whole, shown
 from kernelweave._core.types import Array
 from kernelweave.banks.bank import KernelBank
 from kernelweave.estimators._banks import as_bank, takes_sparse, takes_strings
@@ -46,6 +46,7 @@ class CrossValidated(Saved, BaseEstimator):
         learner: str | Learner,
         loss: str,
         tol: float,
+        cv_tol: float | None,
         max_iter: int,
         n_jobs: int | None,
         random_state: Any,
@@ -62,6 +63,7 @@ class CrossValidated(Saved, BaseEstimator):
         self.learner = learner
         self.loss = loss
         self.tol = tol
+        self.cv_tol = cv_tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -115,7 +117,8 @@ class CrossValidated(Saved, BaseEstimator):
         for bank in self.banks_.values():
             bank.check(table)  # a fold may lack the very row that shows what is wrong
         folds = self._folds(table, y, groups)
-        options = {"loss": self.loss, "tol": self.tol, "max_iter": self.max_iter}
+        tol = self.tol if self.cv_tol is None else check_number("cv_tol", self.cv_tol)
+        options = {"loss": self.loss, "tol": tol, "max_iter": self.max_iter}
         rows = share_rows(table)
         task = Task(rows, targets, Cs, ways, self.learner, options, self.verbose)
         trials = run_all(task, self.banks_, folds, self.n_jobs)

@@ -35,7 +35,7 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         ("all"); these and three kernels on each column ("each"); and, if ``views`` are given, the
         default kernels on each view ("views"). Those that do not suit X or would take too much
         memory are skipped: see ``skipped_``.
-    Cs : int or list of float, default=8
+    Cs : int or list of float, default=6
         Values of C to try, or how many between 0.01 and 1000.
     weight_norms : list, default=(1, 4/3, 2, "equal")
         Norms to try, as in ``MKLClassifier``; "equal" stands for equal weights.
@@ -52,7 +52,9 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
     views : dict {name: columns}, default=None
         Views of X, as in ``KernelBank``, for ``banks=None``.
     learner, loss, tol, max_iter
-        As in ``MKLClassifier``.
+        As in ``MKLClassifier``; ``tol`` is for the final fit.
+    cv_tol : float or None, default=1e-2
+        Relative duality gap to reach in folds, where scores hardly depend on it; None is ``tol``.
     n_jobs : int, default=None
         Number of threads, each with the kernels of one fold; None is one, -1 is one per core.
         Results do not depend on it.
@@ -105,7 +107,7 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
     def __init__(
         self,
         banks: Any = None,
-        Cs: Any = 8,
+        Cs: Any = 6,
         weight_norms: Any = (1, 4 / 3, 2, "equal"),
         cv: Any = None,
         scoring: Any = None,
@@ -115,6 +117,7 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         learner: str | Learner = "auto",
         loss: str = "hinge",
         tol: float = 1e-3,
+        cv_tol: float | None = 1e-2,
         max_iter: int = 1000,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -132,6 +135,7 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
             learner,
             loss,
             tol,
+            cv_tol,
             max_iter,
             n_jobs,
             random_state,
