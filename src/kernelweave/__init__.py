@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kernelweave.certificate import duality_gap as duality_gap
     from kernelweave.estimators.classifier import MKLClassifier as MKLClassifier
     from kernelweave.estimators.cross_validated import MKLClassifierCV as MKLClassifierCV
+    from kernelweave.estimators.cross_validated import MKLRegressorCV as MKLRegressorCV
     from kernelweave.estimators.gp_kernel import MKLKernel as MKLKernel
     from kernelweave.estimators.kernel_transformer import (
         MKLKernelTransformer as MKLKernelTransformer,
@@ -82,6 +83,7 @@ _HOME = {
     "MKLKernelTransformer": "estimators.kernel_transformer",
     "MKLOneClass": "estimators.one_class",
     "MKLRegressor": "estimators.regressor",
+    "MKLRegressorCV": "estimators.cross_validated",
     "Nystroem": "banks.approximation",
     "Polynomial": "kernels.numeric",
     "Precomputed": "kernels.precomputed",

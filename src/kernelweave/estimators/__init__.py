@@ -1,8 +1,16 @@
 """Estimators with scikit-learn's interface."""
 
 from kernelweave.estimators.classifier import MKLClassifier
+from kernelweave.estimators.cross_validated import MKLClassifierCV, MKLRegressorCV
 from kernelweave.estimators.one_class import MKLOneClass
 from kernelweave.estimators.regressor import MKLRegressor
 from kernelweave.estimators.transductive import TransductiveMKLClassifier
 
-__all__ = ["MKLClassifier", "MKLOneClass", "MKLRegressor", "TransductiveMKLClassifier"]
+__all__ = [
+    "MKLClassifier",
+    "MKLClassifierCV",
+    "MKLOneClass",
+    "MKLRegressor",
+    "MKLRegressorCV",
+    "TransductiveMKLClassifier",
+]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,32 +54,53 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Task:
-    """What all folds share: the rows, what the machines are to learn, and how.
+class Posed:
+    """What the machines learn from some rows, and what their values mean.
 
-    ``targets``: labels −1 and +1 per row. ``options``: of ``regularization_path``.
+    ``targets`` and ``options`` are those of ``regularization_path``; predictions are
+    scale · value + shift, per machine.
+    """
+
+    targets: Array
+    options: dict[str, Any]
+    scale: Array | float = 1.0
+    shift: Array | float = 0.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all folds share: the rows, how to learn, and among which candidates to choose.
+
+    ``pose(rows)`` says what is to be learned from these rows. ``weights``: how often each row
+    counts; None for once.
     """
 
     rows: Table
-    targets: Array
+    weights: Array | None
+    pose: Callable[[Places], Posed]
     Cs: Array
     ways: list[Way]
     learner: Any
-    options: dict[str, Any]
     verbose: int = 0
 
     def learn(self, bank: KernelBank, rows: Places) -> tuple[FittedBank, list[Solution]]:
         """The kernels of a bank on these rows, and the solution of every candidate."""
-        fitted = bank.fit(self.rows.take(rows))
+        return self._learn(bank, rows, self.pose(rows))
+
+    def _learn(
+        self, bank: KernelBank, rows: Places, posed: Posed
+    ) -> tuple[FittedBank, list[Solution]]:
+        weights = None if self.weights is None else self.weights[rows]
+        fitted = bank.fit(self.rows.take(rows), sample_weight=weights)
         solutions = [
             solution
             for way in self.ways
             for solution in regularization_path(
                 fitted.stack,
-                self.targets[rows],
+                posed.targets,
                 self.Cs,
                 **way.options(self.learner),
-                **self.options,
+                **posed.options,
             )
         ]
         return fitted, solutions
@@ -86,8 +108,10 @@ class Task:
     def run(self, name: str, bank: KernelBank, fold: Fold) -> Trial:
         """Learn all candidates of a bank on the rows of a fold, and meet the rows held out."""
         began = time.perf_counter()
-        fitted, solutions = self.learn(bank, fold.train)
+        posed = self.pose(fold.train)
+        fitted, solutions = self._learn(bank, fold.train, posed)
         values = held_out_values(fitted, solutions, self.rows.take(fold.test))
+        values = values * posed.scale + posed.shift
         seconds = time.perf_counter() - began
         if self.verbose:
             sys.stderr.write(
@@ -140,8 +164,8 @@ def number_of_folds(cv: int | None, smallest: int, what: str) -> int:
     """``cv``, or five where there are as many rows to share out; raises ValueError if too many."""
     if smallest < 2:
         raise ValueError(
-            f"Cross-validation needs at least 2 {what}, found {smallest}; leave the class out, or "
-            "use an estimator without CV."
+            f"Cross-validation needs at least 2 {what}, found {smallest} sample; add rows, or use "
+            "an estimator without CV in its name."
         )
     if cv is None:
         return min(_FOLDS, smallest)
@@ -152,11 +176,13 @@ def number_of_folds(cv: int | None, smallest: int, what: str) -> int:
     return int(cv)
 
 
-def as_folds(splits: Any, n: int) -> list[Fold]:
-    """Folds of n rows from pairs of row numbers or masks."""
+def as_folds(splits: Any, n: int, used: Places) -> list[Fold]:
+    """Folds of n rows, of which ``used`` count, from pairs of row numbers or masks."""
     folds = []
     for number, (train, test) in enumerate(splits):
-        learned, held_out = _numbers(train, n), _numbers(test, n)
+        learned, held_out = (
+            rows[np.isin(rows, used)] for rows in (_numbers(train, n), _numbers(test, n))
+        )
         if not learned.size or not held_out.size:
             raise ValueError(f"cv: split {number} has no rows to learn on, or none to test.")
         if np.intersect1d(learned, held_out).size:

@@ -1,7 +1,7 @@
 """What cross-validated estimators share: candidates, folds, scores, the choice and the final fit.
 
-A subclass says what its machines learn (``_targets``), how the values of held-out rows are scored
-(``_recall``), and which estimator is fitted in the end (``_single``).
+A subclass says what its machines learn (``_pose``), what their values mean (``_recall``), how rows
+are cut into folds (``_splitter``), and which estimator is fitted in the end (``_single``).
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from kernelweave._core.checks import check_number, is_whole, shown
-from kernelweave._core.types import Array
+from kernelweave._core.types import Array, Places
 from kernelweave.banks.bank import KernelBank
 from kernelweave.estimators._banks import as_bank, takes_sparse, takes_strings
 from kernelweave.estimators._candidates import Way, read_banks, read_Cs, read_ways
-from kernelweave.estimators._folds import Fold, Task, as_folds, run_all, share_rows
+from kernelweave.estimators._folds import Fold, Posed, Task, Trial, as_folds, run_all, share_rows
 from kernelweave.estimators._saving import Saved
 from kernelweave.estimators._selection import check_selection, choose, results
+from kernelweave.estimators._training import used_rows
 from kernelweave.learners.base import Learner
 from kernelweave.views.table import Table
 
@@ -75,52 +76,53 @@ class CrossValidated(Saved, BaseEstimator):
         """The estimator of one candidate."""
         raise NotImplementedError
 
-    def _targets(self, y: Any) -> Array:
-        """What the machines learn, per row; checks y."""
+    def _check_y(self, y: Any) -> Any:
+        """Targets as an array, a row per row of X."""
+        raise NotImplementedError
+
+    def _pose(self, y: Any, weights: Array | None) -> Posed:
+        """What machines learn from these targets, in which row i counts ``weights[i]`` times."""
         raise NotImplementedError
 
     def _recall(self, values: Array) -> Any:
-        """An estimator that gives these values, (n, n_machines), for the rows held out."""
+        """An estimator that has these values, (n, n_machines), for the rows held out."""
         raise NotImplementedError
 
-    def _splits(self, X: Any, y: Any, groups: Any) -> Any:
-        """Pairs (train, test) for an integer ``cv``, or for None."""
+    def _splitter(self, y: Any, grouped: bool) -> Any:
+        """What an integer ``cv``, or None, stands for."""
         raise NotImplementedError
-
-    def _check_folds(self, folds: list[Fold], y: Any) -> None:
-        """Raise ValueError if some fold cannot be learned on."""
 
     # ---- learning ------------------------------------------------------------------------------
 
-    def _fit_anew(self, X: Any, y: Any, groups: Any) -> Self:
+    def _fit_anew(self, *data: Any) -> Self:
         """Choose and fit; if anything fails, an earlier fit stays intact."""
         fresh = copy(self)
         for name in [name for name in vars(fresh) if name.endswith("_") and name[0] != "_"]:
             delattr(fresh, name)
-        fresh._fit(X, y, groups)
+        fresh._fit(*data)
         self.__dict__ = fresh.__dict__
         return self
 
-    def _fit(self, X: Any, y: Any, groups: Any) -> None:
-        check_selection(self.selection)
-        check_random_state(self.random_state)
-        if not isinstance(self.refit, bool | np.bool_):
-            raise TypeError(f"refit must be True or False, found {shown(self.refit)}")
-        ways, Cs = read_ways(self.weight_norms), read_Cs(self.Cs)
+    def _fit(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> None:
+        ways, Cs = self._check_parameters()
         probe = self._single(KernelBank(), ways[0], float(Cs[0]))
         probe._check_columns(X, y)
-        targets = self._targets(y)
-        table = Table.read(X)
+        targets, table = self._check_y(y), Table.read(X)
         check_consistent_length(range(len(table)), targets)
+        used, weights = self._weights(sample_weight, len(table))
         scorer = check_scoring(probe, scoring=self.scoring)
         self.banks_, self.skipped_ = read_banks(self.banks, self.views, table)
         for bank in self.banks_.values():
             bank.check(table)  # a fold may lack the very row that shows what is wrong
-        folds = self._folds(table, y, groups)
-        tol = self.tol if self.cv_tol is None else check_number("cv_tol", self.cv_tol)
-        options = {"loss": self.loss, "tol": tol, "max_iter": self.max_iter}
-        rows = share_rows(table)
-        task = Task(rows, targets, Cs, ways, self.learner, options, self.verbose)
+        folds = self._folds(targets, groups, used)
+
+        def pose(rows: Places) -> Posed:
+            return self._pose(targets[rows], None if weights is None else weights[rows])
+
+        pose(used)  # complains of parameters before any work
+        for fold in folds:
+            self._check_fold(fold, targets)
+        task = Task(share_rows(table), weights, pose, Cs, ways, self.learner, self.verbose)
         trials = run_all(task, self.banks_, folds, self.n_jobs)
         params = [
             {"bank": name, "weight_norm": way.norm, "C": float(C)}
@@ -130,35 +132,64 @@ class CrossValidated(Saved, BaseEstimator):
         ]
         scores = np.empty((len(self.banks_), len(ways) * len(Cs), len(folds)))
         order = [*self.banks_]
-        y = np.asarray(y)
         for trial in trials:
-            held = y[trial.fold.test]
-            values = trial.values.reshape(-1, *trial.values.shape[2:])
-            scores[order.index(trial.bank), :, trial.fold.number] = [
-                scorer(self._recall(value), np.empty((len(held), 0)), held) for value in values
-            ]
+            place = order.index(trial.bank), slice(None), trial.fold.number
+            scores[place] = self._scores(scorer, trial, targets, weights)
         self._choose(params, scores.reshape(len(params), len(folds)))
         if self.refit:
-            self._refit(X, y)
+            self._refit(X, y, sample_weight)
 
-    def _folds(self, table: Table, y: Any, groups: Any) -> list[Fold]:
+    def _check_parameters(self) -> tuple[list[Way], Array]:
+        check_selection(self.selection)
+        check_random_state(self.random_state)
+        if not isinstance(self.refit, bool | np.bool_):
+            raise TypeError(f"refit must be True or False, found {shown(self.refit)}")
+        if self.cv_tol is not None:
+            check_number("cv_tol", self.cv_tol)
+        return read_ways(self.weight_norms), read_Cs(self.Cs)
+
+    def _weights(self, sample_weight: Any, n: int) -> tuple[Places, Array | None]:
+        """Numbers of the rows that count, and a weight for every row."""
+        used, some = used_rows(sample_weight, n)
+        if some is None:
+            return used, None
+        weights = np.zeros(n)
+        weights[used] = some
+        return used, weights
+
+    def _folds(self, y: Any, groups: Any, used: Places) -> list[Fold]:
+        """The folds, without rows that do not count."""
         if groups is not None:
             check_consistent_length(y, groups)
-        if self.cv is None or is_whole(self.cv):
-            splits = self._splits(table.numbers, y, groups)
-        else:
+        cv = self.cv
+        if cv is None or is_whole(cv):
+            cv = self._splitter(y[used], groups is not None)
+        elif not hasattr(cv, "split") or isinstance(cv, str):
             try:
-                splits = check_cv(self.cv).split(table.numbers, y, groups)
+                cv = check_cv(cv)
             except (TypeError, ValueError) as error:
-                if hasattr(self.cv, "get_n_splits"):
-                    raise
                 raise type(error)(
                     "cv must be a number of folds, a splitter of sklearn.model_selection or pairs "
                     f"(train, test) of row numbers, found {shown(self.cv)}"
                 ) from error
-        folds = as_folds(splits, len(table))
-        self._check_folds(folds, y)
-        return folds
+        return as_folds(cv.split(np.empty((len(y), 1)), y, groups), len(y), used)
+
+    def _check_fold(self, fold: Fold, y: Any) -> None:
+        """Raise ValueError if a fold cannot be learned on."""
+
+    def _scores(self, scorer: Any, trial: Trial, y: Any, weights: Array | None) -> list[float]:
+        """The score of every candidate on the rows held out, which count by weight."""
+        rows = trial.fold.test
+        count = {} if weights is None else {"sample_weight": weights[rows]}
+        nothing = np.empty((len(rows), 0))  # what the candidates say of them is known
+        values = trial.values.reshape(-1, *trial.values.shape[2:])
+        return [scorer(self._recall(value), nothing, y[rows], **count) for value in values]
+
+    def _path_options(self, weights: Array | None, **more: Any) -> dict[str, Any]:
+        """Options of ``regularization_path`` in a fold."""
+        tol = self.tol if self.cv_tol is None else self.cv_tol
+        common = {"loss": self.loss, "tol": tol, "max_iter": self.max_iter}
+        return {**common, "sample_weight": weights, **more}
 
     def _choose(self, params: list[dict[str, Any]], scores: Array) -> None:
         self.n_splits_ = scores.shape[1]
@@ -168,11 +199,12 @@ class CrossValidated(Saved, BaseEstimator):
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self.C_ = self.best_params_["C"]
 
-    def _refit(self, X: Any, y: Any) -> None:
+    def _refit(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Fit the candidate chosen to all rows; its attributes become attributes of this object."""
         chosen = self.best_params_
         bank, way = self.banks_[chosen["bank"]], Way(chosen["weight_norm"])
-        self.best_estimator_ = self._single(bank, way, chosen["C"]).fit(X, y)
+        self.best_estimator_ = self._single(bank, way, chosen["C"])
+        self.best_estimator_.fit(X, y, sample_weight)
         own = vars(self).keys()
         for name, value in vars(self.best_estimator_).items():
             if name.endswith("_") and not name.startswith("_") and name not in own:

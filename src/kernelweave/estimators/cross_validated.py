@@ -6,16 +6,21 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
-from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
 from kernelweave._core.types import Array
 from kernelweave.banks.bank import KernelBank
 from kernelweave.estimators._candidates import Way
-from kernelweave.estimators._folds import Fold, number_of_folds
-from kernelweave.estimators._labels import two_classes
+from kernelweave.estimators._folds import Fold, Posed, number_of_folds
+from kernelweave.estimators._labels import check_classes, several_classes
+from kernelweave.estimators._multiclass import FORMS, class_factors, machine_labels
+from kernelweave.estimators._parameters import check_choice
 from kernelweave.estimators._search import CrossValidated
-from kernelweave.estimators.classifier import MKLClassifier
+from kernelweave.estimators._targets import Units, check_targets
+from kernelweave.estimators.classifier import LOSSES, MKLClassifier
+from kernelweave.estimators.regressor import LOSSES as REGRESSION_LOSSES
+from kernelweave.estimators.regressor import MKLRegressor
 from kernelweave.learners.base import Learner
 
 
@@ -62,6 +67,8 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         Shuffles the rows before an integer ``cv`` cuts them; None keeps their order.
     verbose : int, default=0
         1 prints to standard error: a line per fold and bank.
+    multi_class, class_weight
+        As in ``MKLClassifier``. Classes share their kernel weights.
 
     Attributes
     ----------
@@ -122,6 +129,8 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
+        multi_class: str = "ovr",
+        class_weight: Any = None,
     ) -> None:
         super().__init__(
             banks,
@@ -141,8 +150,16 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
             random_state,
             verbose,
         )
+        self.multi_class = multi_class
+        self.class_weight = class_weight
 
-    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Choose by cross-validation, then fit the candidate chosen to all rows.
 
         Parameters
@@ -150,18 +167,20 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         X : array, list of rows or data frame (n, n_features)
             Columns that the kernels read.
         y : array-like (n,)
-            Labels, of any type, of two classes.
+            Labels, of any type.
         groups : array-like (n,), optional
             Rows of one group, such as the visits of a patient, are never on both sides of a split.
+        sample_weight : array-like (n,), optional
+            How often each row counts, ≥ 0, in fits and in scores.
 
         Returns
         -------
         self
         """
-        return self._fit_anew(X, y, groups)
+        return self._fit_anew(X, y, groups, sample_weight)
 
     def decision_function(self, X: Any) -> Array:
-        """f(x) for every row of X; positive for ``classes_[1]``."""
+        """How far each row of X is on the side of a class, as in ``MKLClassifier``."""
         return self._fitted().decision_function(X)
 
     def _single(self, bank: KernelBank, way: Way, C: float) -> MKLClassifier:
@@ -171,47 +190,205 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
             loss=self.loss,
             tol=self.tol,
             max_iter=self.max_iter,
+            multi_class=self.multi_class,
+            class_weight=self.class_weight,
             **way.options(self.learner),
         )
 
-    def _targets(self, y: Any) -> Array:
-        self.classes_, signs = two_classes(y)
-        return signs
+    def _check_y(self, y: Any) -> NDArray[Any]:
+        labels = check_classes(y)
+        self.classes_, _ = several_classes(labels)
+        check_choice("loss", self.loss, LOSSES)
+        check_choice("multi_class", self.multi_class, FORMS)
+        return labels
 
-    def _recall(self, values: Array) -> _Recalled:
-        return _Recalled(self.classes_, values[:, 0])
+    def _pose(self, y: NDArray[Any], weights: Array | None) -> Posed:
+        numbers = np.searchsorted(self.classes_, y)
+        targets = machine_labels(numbers, len(self.classes_), self.multi_class)
+        factors = class_factors(self.class_weight, self.classes_, numbers, weights)
+        if factors is not None:
+            weights = factors if weights is None else factors * weights
+        return Posed(targets, self._path_options(weights))
 
-    def _splits(self, X: Any, y: Any, groups: Any) -> Any:
-        smallest = int(np.unique(np.asarray(y), return_counts=True)[1].min())
+    def _recall(self, values: Array) -> Any:
+        return _RecalledClassifier(self.classes_, self.multi_class, values)
+
+    def _splitter(self, y: Any, grouped: bool) -> Any:
+        smallest = int(np.unique(y, return_counts=True)[1].min())
         count = number_of_folds(self.cv, smallest, "rows of each class")
-        kind = StratifiedKFold if groups is None else StratifiedGroupKFold
-        shuffled = self.random_state is not None
-        return kind(count, shuffle=shuffled, random_state=self.random_state).split(X, y, groups)
+        kind = StratifiedGroupKFold if grouped else StratifiedKFold
+        return kind(count, shuffle=self.random_state is not None, random_state=self.random_state)
 
-    def _check_folds(self, folds: list[Fold], y: Any) -> None:
-        y = np.asarray(y)
-        for fold in folds:
-            lacking = np.setdiff1d(self.classes_, y[fold.train])
-            if lacking.size:
-                raise ValueError(
-                    f"cv: the training rows of split {fold.number} lack class "
-                    f"{lacking.tolist()[0]!r}; use stratified folds (an integer cv), "
-                    "or fewer."
-                )
+    def _check_fold(self, fold: Fold, y: Any) -> None:
+        lacking = np.setdiff1d(self.classes_, y[fold.train])
+        if lacking.size:
+            raise ValueError(
+                f"cv: the training rows of split {fold.number} lack class "
+                f"{lacking.tolist()[0]!r}; use stratified folds (an integer cv), or fewer."
+            )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        single = MKLClassifier(learner=self.learner).__sklearn_tags__()
+        tags.classifier_tags.multi_class = single.classifier_tags.multi_class
         return tags
 
 
-class _Recalled(MKLClassifier):
+class _RecalledClassifier(MKLClassifier):
     """The classifier of a fold, whose values for the rows held out are known."""
 
-    def __init__(self, classes: NDArray[Any], values: Array) -> None:
-        super().__init__()
+    def __init__(self, classes: NDArray[Any], multi_class: str, values: Array) -> None:
+        super().__init__(multi_class=multi_class)
         self.classes_, self._known = classes, values
 
-    def decision_function(self, X: Any) -> Array:
-        """The values known."""
+    def _values(self, X: Any) -> Array:
+        return self._known
+
+
+class MKLRegressorCV(RegressorMixin, MultiOutputMixin, CrossValidated):
+    """``MKLRegressor`` that chooses C, the kernels and the weight norm by cross-validation.
+
+    As ``MKLClassifierCV``, for numbers. In each fold the targets are standardized anew.
+
+    Parameters
+    ----------
+    banks, Cs, weight_norms, selection, refit, views, tol, cv_tol, max_iter, n_jobs, verbose
+        As in ``MKLClassifierCV``.
+    cv : int, splitter or iterable, default=None
+        As in ``GridSearchCV``. An integer: so many folds, of whole groups if ``groups`` are given
+        to ``fit``. None: five.
+    scoring : str, callable or None, default=None
+        One score to maximize; None is R². For ``loss="quantile"``, choose one for quantiles, such
+        as ``make_scorer(mean_pinball_loss, alpha=…, greater_is_better=False)``.
+    learner, loss, epsilon, quantile
+        As in ``MKLRegressor``. Targets share their kernel weights.
+    random_state : int, RandomState or None, default=None
+        Shuffles the rows before an integer ``cv`` cuts them; None keeps their order.
+
+    Attributes
+    ----------
+    best_params_, best_score_, best_index_, cv_results_, C_, banks_, skipped_, n_splits_
+        As in ``MKLClassifierCV``.
+    best_estimator_ : MKLRegressor
+        The final fit, whose fitted attributes are also attributes of this object.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from kernelweave import MKLRegressorCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = MKLRegressorCV(Cs=[0.1, 1], weight_norms=["equal"]).fit(X[:200], y[:200])
+    >>> bool(model.score(X[200:], y[200:]) > 0.4)
+    True
+    """
+
+    best_estimator_: MKLRegressor
+
+    def __init__(
+        self,
+        banks: Any = None,
+        Cs: Any = 6,
+        weight_norms: Any = (1, 4 / 3, 2, "equal"),
+        cv: Any = None,
+        scoring: Any = None,
+        selection: str = "best",
+        refit: bool = True,
+        views: Any = None,
+        learner: str | Learner = "auto",
+        loss: str = "epsilon_insensitive",
+        tol: float = 1e-3,
+        cv_tol: float | None = 1e-2,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        epsilon: float = 0.1,
+        quantile: float = 0.5,
+    ) -> None:
+        super().__init__(
+            banks,
+            Cs,
+            weight_norms,
+            cv,
+            scoring,
+            selection,
+            refit,
+            views,
+            learner,
+            loss,
+            tol,
+            cv_tol,
+            max_iter,
+            n_jobs,
+            random_state,
+            verbose,
+        )
+        self.epsilon = epsilon
+        self.quantile = quantile
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Choose by cross-validation, then fit the candidate chosen to all rows.
+
+        Parameters
+        ----------
+        X : array, list of rows, data frame or sparse matrix (n, n_features)
+            Columns that the kernels read.
+        y : array-like (n,) or (n, n_targets)
+            Numbers to predict.
+        groups, sample_weight : array-like (n,), optional
+            As in ``MKLClassifierCV``.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_anew(X, y, groups, sample_weight)
+
+    def _single(self, bank: KernelBank, way: Way, C: float) -> MKLRegressor:
+        return MKLRegressor(
+            bank,
+            C=C,
+            loss=self.loss,
+            epsilon=self.epsilon,
+            quantile=self.quantile,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            **way.options(self.learner),
+        )
+
+    def _check_y(self, y: Any) -> Array:
+        check_choice("loss", self.loss, REGRESSION_LOSSES)
+        return check_targets(y)
+
+    def _pose(self, y: Array, weights: Array | None) -> Posed:
+        columns = y.reshape(len(y), -1)
+        units = Units.of(columns, weights)
+        targets = units.standardized(columns)
+        more = {"epsilon": self.epsilon, "quantile": self.quantile}
+        options = self._path_options(weights, **more)
+        return Posed(targets if y.ndim > 1 else targets[:, 0], options, units.scale, units.mean)
+
+    def _recall(self, values: Array) -> Any:
+        return _RecalledRegressor(values)
+
+    def _splitter(self, y: Any, grouped: bool) -> Any:
+        count = number_of_folds(self.cv, len(y), "rows")
+        shuffled = {"shuffle": self.random_state is not None, "random_state": self.random_state}
+        return GroupKFold(count) if grouped else KFold(count, **shuffled)
+
+
+class _RecalledRegressor(MKLRegressor):
+    """The regressor of a fold, whose values for the rows held out are known."""
+
+    def __init__(self, values: Array) -> None:
+        super().__init__()
+        self._known, self._one_column = values, values.shape[1] == 1
+
+    def _values(self, X: Any) -> Array:
         return self._known

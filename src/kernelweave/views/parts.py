@@ -91,7 +91,8 @@ def store_of(a: Table, b: Table, view: View) -> PairStore | None:
     """The store of two tables; None unless both are parts of one and see this view unscaled."""
     store = getattr(a, "store", None)
     same = store is getattr(b, "store", None)
-    return store if same and view.shift is None and not view.presence else None
+    unscaled = view.shift is None and view.factor is None and not view.presence
+    return store if same and unscaled else None
 
 
 def places(part: Any) -> NDArray[np.intp]:
