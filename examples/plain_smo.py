@@ -10,6 +10,7 @@ the optimum, although it tries all 1,560 pairs before it gives up.
 """
 
 import pathlib
+import sys
 import tempfile
 
 import numpy as np
@@ -99,6 +100,7 @@ else:
     axes.semilogy(*np.array(smooth).T, "o-", color="C1", label="regularized, κ = 1/2, 1/4, …")
     axes.set(xlabel="pair steps", ylabel="short of the optimum", title="SMO with and without kinks")
     axes.legend()
-    path = pathlib.Path(tempfile.mkdtemp()) / "plain_smo.png"
+    folder = pathlib.Path(sys.argv[1] if len(sys.argv) == 2 else tempfile.mkdtemp())
+    path = folder / "bach2004_kink.png"
     figure.savefig(path, dpi=120)
     print(f"plot: {path}")

@@ -15,7 +15,7 @@ import numpy as np
 from kernelweave._solvers.conic.clarabel import ConeSolution, solve_cone_program
 from kernelweave._solvers.conic.programs import group_form, machine_form
 from kernelweave.kernels._plsa import plsa
-from kernelweave.learners import Learner, Newton, make_learner
+from kernelweave.learners import Learner, make_learner
 from kernelweave.learners.base import Step
 from kernelweave.machines.evaluator import HardMarginInfeasible
 from kernelweave.problems.losses import make_qp
@@ -67,11 +67,16 @@ class Watched(Learner):
     solutions proves.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.learner = Newton(mixed=True) if name == "mixed" else make_learner(name)
+    sums = True
+
+    def __init__(self, learner: str | Learner) -> None:
+        self.learner = make_learner(learner)
         self.weights: list[np.ndarray] = []
         self.passes = 0
+
+    @property
+    def patience(self) -> int:
+        return self.learner.patience
 
     def iterate(self, evaluator: Any, incumbent: Any, e: np.ndarray, tol: float) -> Iterator[Step]:
         return self.learner.iterate(_Watching(evaluator, self), incumbent, e, tol)
