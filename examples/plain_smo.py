@@ -78,14 +78,14 @@ assert plain[-1] > 0.01, "no pair helps, and yet this is not the optimum"
 #    previous solution.
 rows, kernels = skm_smo.Rows(KernelStack(K)), np.arange(3)
 w, steps, smooth = np.zeros(40), 0, [(0, 1.0)]
-for kappa in 0.5 ** np.arange(1, 14):
+for kappa in 0.5 ** np.arange(1, 9):
     a, d = np.full(3, kappa / (1.0 - kappa)), np.ones(3)
     target = Target(kernels, a, d)
     machine = skm_smo.solve(rows, target, qp, w, gap_tol=0.01 * kappa**2, newton=False)
     w, steps = machine.v, steps + machine.steps
     smooth.append((steps, 1.0 - value(w) / optimum))
 print(f"regularized, κ down to {kappa:.1g}: {steps} steps, {smooth[-1][1]:.0e} short")
-assert smooth[-1][1] < 1e-7
+assert smooth[-1][1] < 1e-5
 
 # 3. A plot of both.
 try:
@@ -97,6 +97,7 @@ else:
     axes = figure.subplots()
     axes.semilogy(plain, label="on the maximum of three functions")
     axes.semilogy([len(plain) - 1, steps], [plain[-1]] * 2, ":", color="C0", label="no pair helps")
+    axes.set_xscale("symlog")
     axes.semilogy(*np.array(smooth).T, "o-", color="C1", label="regularized, κ = 1/2, 1/4, …")
     axes.set(xlabel="pair steps", ylabel="short of the optimum", title="SMO with and without kinks")
     axes.legend()

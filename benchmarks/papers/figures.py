@@ -8,8 +8,8 @@ is a PNG in docs/figures (of a quick run, in build/figures), drawn from results/
 Who made the steps: "SimpleMKL" is ``Simple(finish=False)``, algorithm 1 of rakoto2007 alone;
 "SimpleMKL, journal" adds the maximal step and dropping of its journal version, which is what
 chapelle2008 compares with (``drop=True``); "HessianMKL" is ``Hessian()``, chapelle2008 alone;
-"mixed" is the same after one step of SimpleMKL; "SILP" is ``Silp()``; "newton" is ours: Newton steps
-with cuts, here without screening, so that every gap is one of all kernels. The paths of
+"mixed" is the same after one step of SimpleMKL; "SILP" is ``Silp()``; "newton" is ours: Newton
+steps with cuts, here without screening, so that every gap is one of all kernels. The paths of
 rakoto2007's figures 2 and 3 are ``Simple()``, whose steps the bundle finishes. Passes are
 gradients, or gradients with Hessians, over all kernels; times are the processor's.
 """

@@ -24,6 +24,7 @@ from kernelweave import (
     Precomputed,
     TransductiveMKLClassifier,
     duality_gap,
+    learn,
 )
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.normalize import RULES
@@ -56,6 +57,7 @@ def normalized(rule, K, cross, new_diagonal):
     """A kernel of new rows against training rows, normalised by the book."""
     center, scaling = RULES[rule]
     if center:
+        new_diagonal = new_diagonal - 2.0 * cross.mean(axis=1) + K.mean()
         cross = cross - cross.mean(axis=1, keepdims=True) - K.mean(axis=0) + K.mean()
         K = K - K.mean(axis=1, keepdims=True) - K.mean(axis=0) + K.mean()
     if scaling == "sphere":
@@ -415,3 +417,20 @@ def test_nor_does_one_that_ends_late(kind, error, monkeypatch):
             model.fit(X[:, :2], 1 - Y)
     np.testing.assert_array_equal(model.predict(X), before)
     assert model.n_features_in_ == X.shape[1]
+
+
+@pytest.mark.parametrize("options", [{"trace": 50.0}, {"recenter": True}], ids=repr)
+def test_trace_constraints_of_the_papers(options):
+    """The same optimum as ``learn`` has on the matrices of the bank."""
+    X, target = load_breast_cancer(return_X_y=True)
+    X, y = X[::8, :3], np.where(target[::8] == 1, 1.0, -1.0)
+    bank = KernelBank([Gaussian(1.0), Gaussian(3.0)], normalize="center+sphere")
+    model = MKLClassifier(bank, C=5.0, tol=1e-5, **options).fit(X, y)
+    stack = bank.fit(X).stack
+    best = learn(stack, y, C=5.0, tol=1e-6, **options)
+    assert model.objective_ == pytest.approx(best.objective, rel=2e-5)
+    plain = MKLClassifier(bank, C=5.0, tol=1e-5).fit(X, y)
+    assert abs(plain.objective_ / best.objective - 1.0) > 1e-3
+    if "trace" in options:
+        assert model.weights_ @ stack.traces() == pytest.approx(50.0)
+    assert stack.diagonals() == pytest.approx(1.0)  # centered and normalized

@@ -45,7 +45,7 @@ class KernelBank(Params):
         Strings are names and integers are positions, even if a data frame has integer column
         names. A view that holds numbers and categories is split: ``Hamming`` reads categories
         (strings, and the dtype "category"), numeric kernels the numbers.
-    normalize : "trace", "unit_trace", "sphere", "center+trace", "center+unit_trace" or None
+    normalize : "trace", "unit_trace", "sphere", the same after "center+", or None
         See ``kernelweave.banks.normalize``. Learned on the training rows.
     scale : "auto", "standard", "common" or None
         How numeric kernels see the columns; scaling is learned on the training rows. Functions,

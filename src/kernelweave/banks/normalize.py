@@ -8,6 +8,7 @@
 ``"center+trace"``   k(x, z) − mean_j k(x, x_j) − mean_i k(x_i, z) + mean_ij k(x_i, x_j),
                      means over the training rows, then as ``"trace"``
 ``"center+unit_trace"``  the same, then as ``"unit_trace"``
+``"center+sphere"``  the same, then as ``"sphere"`` [lanckriet2004, §6.2]
 ``None``             K unchanged
 ==================== ====================================================================
 
@@ -35,6 +36,7 @@ RULES: dict[str | None, tuple[bool, str | None]] = {
     "sphere": (False, "sphere"),
     "center+trace": (True, "trace"),
     "center+unit_trace": (True, "unit_trace"),
+    "center+sphere": (True, "sphere"),
     None: (False, None),
 }
 

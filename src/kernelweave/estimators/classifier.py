@@ -92,6 +92,12 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     class_weight : None, "balanced" or dict, default=None
         Factors on C by class, for a row of that class: {class: factor}, 1 for classes left out.
         "balanced": n / (n_classes · rows of the class), so that all classes cost the same.
+    trace : float, optional
+        c of [lanckriet2004]: weights with Σ_m d_m tr K_m = c in place of Σ_m d_m = 1, which needs
+        ``weight_norm=1``. The paper's choice is c = Σ_m tr K_m, plus n with C="learn".
+    recenter : bool, default=False
+        The same with the traces that kernels have once centered [chapelle2008, eq. 1]; without
+        ``trace``, their mean is c.
 
     Attributes
     ----------
@@ -201,6 +207,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         multi_class: str = "ovr",
         shared_weights: bool = True,
         class_weight: Any = None,
+        trace: float | None = None,
+        recenter: bool = False,
     ) -> None:
         super().__init__(
             kernels,
@@ -218,6 +226,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         self.multi_class = multi_class
         self.shared_weights = shared_weights
         self.class_weight = class_weight
+        self.trace = trace
+        self.recenter = recenter
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn kernel weights and machines.
@@ -253,6 +263,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
                 self.C if factors is None else self.C * factors,
                 self.loss,
                 self.weight_norm,
+                self.trace,
+                self.recenter,
                 sample_weight=training.weights,
             )
             for part in ([targets] if self.shared_weights else np.atleast_2d(targets.T))

@@ -52,6 +52,12 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         As for ``MKLClassifier``.
     shared_weights : bool, default=True
         With several targets: whether they share one set of kernel weights, or each learns its own.
+    trace : float, optional
+        c of [lanckriet2004]: weights with Σ_m d_m tr K_m = c in place of Σ_m d_m = 1, which needs
+        ``weight_norm=1``. The paper's choice is c = Σ_m tr K_m, plus n with C="learn".
+    recenter : bool, default=False
+        The same with the traces that kernels have once centered [chapelle2008, eq. 1]; without
+        ``trace``, their mean is c.
 
     Attributes
     ----------
@@ -105,6 +111,8 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         verbose: int = 0,
         max_time: float | None = None,
         shared_weights: bool = True,
+        trace: float | None = None,
+        recenter: bool = False,
     ) -> None:
         super().__init__(
             kernels,
@@ -122,6 +130,8 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         self.epsilon = epsilon
         self.quantile = quantile
         self.shared_weights = shared_weights
+        self.trace = trace
+        self.recenter = recenter
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn kernel weights and machines.
@@ -159,6 +169,8 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
                 self.C,
                 self.loss,
                 self.weight_norm,
+                self.trace,
+                self.recenter,
                 sample_weight=training.weights,
                 epsilon=self.epsilon,
                 quantile=self.quantile,

@@ -56,6 +56,9 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
         "per_point": each new row by its own fit, with this row added as unlabeled
         [lanckriet2004, §4.8], which costs one fit per row. Rows given to ``fit`` are recognized by
         exact equality: after a cast to float32 and back they count as new.
+    trace : float, optional
+        c of [lanckriet2004]: weights with Σ_m d_m tr K_m = c, traces over all rows; with weights of
+        either sign the mean trace by default.
 
     Attributes
     ----------
@@ -125,6 +128,7 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
         unlabeled: Any = -1,
         induction: str = "weights",
         max_time: float | None = None,
+        trace: float | None = None,
     ) -> None:
         super().__init__(
             kernels,
@@ -138,6 +142,7 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
             max_time,
         )
         self.C = C
+        self.trace = trace
         self.loss = loss
         self.unlabeled = unlabeled
         self.induction = induction
@@ -187,7 +192,7 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
         """Kernels and solution for labels −1 and +1, with 0 for rows without a label."""
         learner = self._make_learner(self.C, self.loss)
         formulation = make_formulation(
-            signs, self.C, self.loss, self.weight_norm, signed=learner.signed
+            signs, self.C, self.loss, self.weight_norm, self.trace, signed=learner.signed
         )
         return self._learn(training, learner, (formulation,), start)
 
