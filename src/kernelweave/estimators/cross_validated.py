@@ -15,11 +15,10 @@ from kernelweave.estimators._candidates import Way
 from kernelweave.estimators._folds import Fold, Posed, number_of_folds
 from kernelweave.estimators._labels import check_classes, several_classes
 from kernelweave.estimators._multiclass import FORMS, class_factors, machine_labels
-from kernelweave.estimators._parameters import check_choice
+from kernelweave.estimators._parameters import check_choice, check_loss_for
 from kernelweave.estimators._search import CrossValidated
 from kernelweave.estimators._targets import Units, check_targets
-from kernelweave.estimators.classifier import LOSSES, MKLClassifier
-from kernelweave.estimators.regressor import LOSSES as REGRESSION_LOSSES
+from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.regressor import MKLRegressor
 from kernelweave.learners.base import Learner
 
@@ -198,7 +197,7 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
     def _check_y(self, y: Any) -> NDArray[Any]:
         labels = check_classes(y)
         self.classes_, _ = several_classes(labels)
-        check_choice("loss", self.loss, LOSSES)
+        check_loss_for("labels", self.loss)
         check_choice("multi_class", self.multi_class, FORMS)
         return labels
 
@@ -363,7 +362,7 @@ class MKLRegressorCV(RegressorMixin, MultiOutputMixin, CrossValidated):
         )
 
     def _check_y(self, y: Any) -> Array:
-        check_choice("loss", self.loss, REGRESSION_LOSSES)
+        check_loss_for("values", self.loss)
         return check_targets(y)
 
     def _pose(self, y: Array, weights: Array | None) -> Posed:
