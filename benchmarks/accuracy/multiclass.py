@@ -5,7 +5,8 @@ mfeat, 30 kernels (the default bank on each view), 10 stratified splits with 1,0
 weights; "pairs" has one machine per pair of classes; "own weights" one set per machine;
 "OneVsRestClassifier" wraps a classifier for each class, kernels included. Also our EasyMKL, SVC on
 all columns, and as rivals EasyMKL of MKLpy (one machine per class) and himalaya's
-MultipleKernelRidgeCV on one column per class, 20 candidates for the weights, both on our kernels.
+MultipleKernelRidgeCV on one column per class, 20 candidates for the weights, both on our kernels
+and on the first 5 splits.
 
 Seconds are the processor's, for a whole ``fit`` (of rivals, plus the kernels of the bank). "learn"
 compares the numeric part alone, on one stack: all classes summed, and ten separate calls.
@@ -25,6 +26,7 @@ import kernelweave as kw
 from benchmarks.harness import common
 
 SPLITS, TRAIN = 10, 1000
+RIVAL_SPLITS = 5
 OURS = {
     "summed": lambda bank: kw.MKLClassifier(bank),
     "pairs": lambda bank: kw.MKLClassifier(bank, multi_class="ovo"),
@@ -111,7 +113,7 @@ def main():
     plan += [
         ((rival, seed), measure_rival, args.data, rival, seed, n)
         for rival in RIVALS
-        for seed in range(splits)
+        for seed in range(min(splits, RIVAL_SPLITS))
     ]
     results.fill(plan)
     ours = [c for seed in range(splits) if (c := results.get("ours", seed))]
@@ -126,8 +128,10 @@ def main():
             error = common.standard_error(right)
             seconds = float(np.median([r["seconds"] for r in records]))
             gaps = [r["gap"] for r in records if "gap" in r]
-            rows.append([name, float(right.mean()), error, seconds, max(gaps, default=None)])
-    common.table(["", "accuracy, %", "± (splits)", "fit, s", "worst gap"], rows)
+            told = float(right.mean()), error, len(records), seconds, max(gaps, default=None)
+            rows.append([name, *told])
+    header = ["", "accuracy, %", "± (splits)", "splits", "fit, s", "worst gap"]
+    common.table(header, rows)
     judge(results, ours, None if args.quick else True)
 
 

@@ -84,6 +84,7 @@ def spoilt(values, value, dtype=float):
             None,
             "does not go with loss='epsilon_ins",
         ),
+        (MKLRegressor(learner="skm"), X, None, "y has 2 targets: set shared_weights=False"),
         (MKLOneClass(nu=0), None, None, "nu must be above 0 and at most 1, .*found 0"),
         (MKLOneClass(learner="sdp"), None, None, "learn.*signed|does not go with"),
     ],

@@ -74,5 +74,6 @@ def test_tags_are_truthful():
     assert not get_tags(MKLClassifier(learner="skm")).classifier_tags.multi_class
     assert get_tags(MKLClassifier(learner="skm", shared_weights=False)).classifier_tags.multi_class
     assert get_tags(MKLRegressor()).target_tags.multi_output
+    assert not get_tags(MKLRegressor(learner="skm")).target_tags.multi_output
     assert get_tags(MKLOneClass()).estimator_type == "outlier_detector"
     assert not get_tags(MKLOneClass()).target_tags.required

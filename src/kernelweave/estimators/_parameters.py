@@ -8,6 +8,7 @@ import numpy as np
 
 from kernelweave._core.checks import shown
 from kernelweave._core.warnings import warn
+from kernelweave.learners import make_learner
 from kernelweave.problems.losses import LOSSES
 from kernelweave.solution import Solution
 
@@ -27,6 +28,14 @@ def check_shared(shared_weights: Any) -> None:
     """Raise TypeError unless it is a truth value."""
     if not isinstance(shared_weights, bool | np.bool_):
         raise TypeError(f"shared_weights must be True or False, found {shown(shared_weights)}")
+
+
+def takes_several(learner: Any, shared_weights: Any) -> bool:
+    """Whether there may be several machines: with weights of their own, or a learner that sums."""
+    try:
+        return not shared_weights or make_learner(learner).sums
+    except (TypeError, ValueError):  # no learner, which fit will report
+        return True
 
 
 def check_one_C(C: Any) -> None:

@@ -23,9 +23,9 @@ from kernelweave.estimators._parameters import (
     check_one_C,
     check_shared,
     learnt_C,
+    takes_several,
     warn_of_learnt_C,
 )
-from kernelweave.learners import make_learner
 from kernelweave.learners.base import Learner
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.problem import make_formulation
@@ -288,7 +288,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
 
     def _check_number(self, n_classes: int, learner: Learner) -> None:
         """Raise ValueError if there are more machines than the learner can weight together."""
-        if n_classes > 2 and self.shared_weights and not learner.sums:
+        if n_classes > 2 and not takes_several(learner, self.shared_weights):
             raise ValueError(
                 f"Only binary classification is supported by {learner!r} with shared_weights=True. "
                 f"The type of the target is multiclass: y contains {n_classes} classes. Set "
@@ -315,10 +315,5 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        try:
-            tags.classifier_tags.multi_class = (
-                not self.shared_weights or make_learner(self.learner).sums
-            )
-        except (TypeError, ValueError):  # no learner, which fit will report
-            pass
+        tags.classifier_tags.multi_class = takes_several(self.learner, self.shared_weights)
         return tags

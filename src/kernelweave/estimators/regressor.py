@@ -6,10 +6,16 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import column_or_1d
 
 from kernelweave._core.types import Array
 from kernelweave.estimators._base import MKLEstimator
-from kernelweave.estimators._parameters import check_fixed_C, check_loss_for, check_shared
+from kernelweave.estimators._parameters import (
+    check_fixed_C,
+    check_loss_for,
+    check_shared,
+    takes_several,
+)
 from kernelweave.estimators._targets import Units, check_targets
 from kernelweave.learners.base import Learner
 from kernelweave.problems.groups import GroupNorm
@@ -154,12 +160,20 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
     def _fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
         self._check_columns(X, y)
         values = check_targets(y)
+        if values.shape[1:] == (1,) and not takes_several(self.learner, self.shared_weights):
+            values = column_or_1d(values, warn=True)
         training = self._training(X, len(values), sample_weight)
         check_fixed_C(self.C)
         check_shared(self.shared_weights)
         check_loss_for("values", self.loss)
         learner = self._make_learner(self.C, self.loss, training.weights)
         columns = values.reshape(len(values), -1)[training.places]
+        if columns.shape[1] > 1 and not takes_several(learner, self.shared_weights):
+            raise ValueError(
+                f"{learner!r} learns the weights of one machine, but y has {columns.shape[1]} "
+                "targets: set shared_weights=False, or use learner='newton', 'simple', 'silp' or "
+                "'uniform'."
+            )
         units = Units.of(columns, training.weights)
         targets = units.standardized(columns)
         together = self.shared_weights and targets.shape[1] > 1
@@ -187,3 +201,8 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         """Predictions in the units of y, shaped as y was: (n_new,) or (n_new, n_targets)."""
         values = self._values(X)
         return values[:, 0] if self._one_column else values
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = takes_several(self.learner, self.shared_weights)
+        return tags
