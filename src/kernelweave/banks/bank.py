@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any, Self
 
@@ -12,14 +13,16 @@ from kernelweave._core.params import Params
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave.banks.approximation import Approximation, check_approximation
-from kernelweave.banks.build import Recipe, build
-from kernelweave.banks.factoring import check_storage
+from kernelweave.banks.build import build
+from kernelweave.banks.factoring import Recipe, check_storage
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.fitting import check_view, fit_view
+from kernelweave.banks.forecast import Forecast, Told, forecast, worst
 from kernelweave.banks.member import Group, Member
 from kernelweave.banks.missing import check_missing, tell_missing
 from kernelweave.banks.normalize import RULES, check_rule
 from kernelweave.banks.plan import Planned, as_list, has_name, make_plan, several_views
+from kernelweave.stacks.memory import available_bytes
 from kernelweave.stacks.validation import float_type
 from kernelweave.views.table import Table
 from kernelweave.views.weighted import check_row_weights
@@ -137,7 +140,11 @@ class KernelBank(Params):
         return {name: kernel for name, kernel, *_ in items if name in usable}
 
     def fit(
-        self, X: Any, n_jobs: int | None = None, sample_weight: ArrayLike | None = None
+        self,
+        X: Any,
+        n_jobs: int | None = None,
+        sample_weight: ArrayLike | None = None,
+        verbose: int = 0,
     ) -> FittedBank:
         """Learn widths, scalings and normalizations on the rows of X, and compute all kernels.
 
@@ -148,22 +155,37 @@ class KernelBank(Params):
         do not depend on it. Functions and scikit-learn kernels are never called by two threads at
         once.
 
+        Raises ``MemoryError`` before anything large is computed if the kernels and a fit on them
+        would not fit into memory; ``plan`` tells beforehand. With ``verbose`` it says on standard
+        error how far it is.
+
         Warns once if kernels are dropped: those on views that are constant on these rows, those
         of trace zero, and those equal to an earlier kernel up to scale.
         """
         recipe = self._recipe()
-        table = Table.read(X)
-        weights = check_row_weights(sample_weight, len(table))
-        plan = self._plan(table, weights)
-        table = replace(table.take(slice(None)), source=None)  # a copy
-        groups = [fit_view(planned, table, weights) for planned in plan]
+        table, weights, groups = self._fitted_views(X, sample_weight)
         groups += tell_missing(groups, table, weights, self.missing, centered=RULES[recipe.rule][0])
-        built = build(_with_unique_names(groups), table, recipe, n_jobs)
+        available = available_bytes()
+        if verbose or (available is not None and worst(groups, len(table), recipe) > available):
+            told = forecast(groups, len(table), recipe)
+            told.require(recipe)
+            if verbose:
+                sys.stderr.write(f"[kernelweave] {told}\n")
+        tell = Told(sum(len(group.members) for group in groups), verbose).one
+        built = build(_with_unique_names(groups), table, recipe, n_jobs, tell)
         members, kept, stack, exactness = built
         fitted = FittedBank(members, table, kept, stack, weights=weights, _exactness=exactness)
         if fitted.dropped:
             warn(_told(fitted.dropped, fitted.m_all))
         return fitted
+
+    def plan(self, X: Any, sample_weight: ArrayLike | None = None) -> Forecast:
+        """What a fit on X will take: how each kernel will be kept, bytes, and the peak.
+
+        Kernels are looked at on some hundreds of rows; none is computed.
+        """
+        table, _, groups = self._fitted_views(X, sample_weight)
+        return forecast(groups, len(table), self._recipe())
 
     def check(self, X: Any) -> int:
         """Raise the errors of ``fit`` about X, without computing kernels; returns their number.
@@ -179,6 +201,16 @@ class KernelBank(Params):
     def allows_gaps(self) -> bool:
         """Whether there are several views, of which rows may lack some."""
         return self.missing != "error" and several_views(self.kernels, self.views)
+
+    def _fitted_views(
+        self, X: Any, sample_weight: ArrayLike | None
+    ) -> tuple[Table, Array | None, list[Group]]:
+        """The rows, how often they count, and kernels fitted to the rows of each view."""
+        table = Table.read(X)
+        weights = check_row_weights(sample_weight, len(table))
+        plan = self._plan(table, weights)
+        table = replace(table.take(slice(None)), source=None)  # a copy
+        return table, weights, [fit_view(planned, table, weights) for planned in plan]
 
     def _recipe(self) -> Recipe:
         """How kernels are normalized and kept, checked."""

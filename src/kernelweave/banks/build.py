@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave.banks.approximation import Approximation
 from kernelweave.banks.exactness import Exactness
-from kernelweave.banks.factoring import FactorBuilder
+from kernelweave.banks.factoring import FactorBuilder, Recipe
 from kernelweave.banks.matrices import MatrixBuilder
 from kernelweave.banks.member import Group, Member
 from kernelweave.stacks.dense import KernelStack
@@ -17,15 +17,6 @@ from kernelweave.stacks.mixed import MixedStack
 from kernelweave.stacks.protocol import Stack
 from kernelweave.stacks.threads import count_threads
 from kernelweave.views.table import Table
-
-
-class Recipe(NamedTuple):
-    """How kernels are normalized and kept: what a bank says of all its kernels."""
-
-    rule: str | None
-    dtype: np.dtype[Any]
-    storage: str
-    approximation: Approximation | None
 
 
 class Built(NamedTuple):
@@ -40,13 +31,21 @@ class Built(NamedTuple):
     exactness: Exactness | None
 
 
-def build(groups: list[Group], table: Table, recipe: Recipe, n_jobs: int | None) -> Built:
+def build(
+    groups: list[Group],
+    table: Table,
+    recipe: Recipe,
+    n_jobs: int | None,
+    tell: Callable[[], None],
+) -> Built:
     """Compute and normalize every kernel on the rows into one stack; drop those that add nothing.
+
+    ``tell`` is called whenever one is done.
 
     Entries of rows that lack a kernel's view are zero; such a kernel is centered.
     """
     members = [member for group in groups for member in group.members]
-    factors = FactorBuilder(groups, members, len(table), *recipe)
+    factors = FactorBuilder(groups, members, len(table), recipe, tell)
     matrices = [
         number
         for number, member in enumerate(members)
@@ -55,7 +54,7 @@ def build(groups: list[Group], table: Table, recipe: Recipe, n_jobs: int | None)
     parts: list[tuple[NDArray[np.intp], Stack]] = []
     if matrices:
         K = KernelStack.allocate(len(matrices), len(table), recipe.dtype)
-        builder = MatrixBuilder(groups, members, matrices, recipe.rule, K)
+        builder = MatrixBuilder(groups, members, matrices, recipe.rule, K, tell)
         builder.fill(count_threads(n_jobs))
         builder.leave_out_duplicates()
         kept = builder.close_gaps()

@@ -7,7 +7,7 @@ approximation every kernel gets the factor that this makes of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -30,7 +30,16 @@ from kernelweave.views.table import Table
 STORAGES = ("auto", "dense", "factors")
 _FEW = 100  # rows below which matrices are small anyway
 _ALIKE = 100.0  # a sketch sums n entries: it may differ by this much more than an entry
-_CHEAPER = 4  # a factor's passes cost what a matrix's cost at n over this
+CHEAPER = 4  # a factor's passes cost what a matrix's cost at n over this
+
+
+class Recipe(NamedTuple):
+    """How kernels are normalized and kept: what a bank says of all its kernels."""
+
+    rule: str | None
+    dtype: np.dtype[Any]
+    storage: str
+    approximation: Approximation | None
 
 
 def check_storage(storage: Any) -> str:
@@ -40,20 +49,24 @@ def check_storage(storage: Any) -> str:
     return str(storage)
 
 
-def find_factor(member: Member, rows: Rows, storage: str) -> Array | None:
-    """Fᵀ (r, n) of the training matrix, or None where a matrix is the better form."""
+def find_factor(member: Member, rows: Rows, storage: str, most: int) -> Array | None:
+    """Fᵀ (r, n) of the training matrix, or None where its rank exceeds ``most``."""
     kernel, n = member.kernel, len(rows)
     entry = None if kernel is None else kernel.entry()
     if kernel is None or entry is None or storage == "dense" or rows.table.sparse:
         return None
     if storage == "auto" and n < _FEW:
         return None
-    most = n if storage == "factors" else n // _CHEAPER
     x, diagonal = rows.values, kernel.diagonal(rows)
     if not (np.isfinite(diagonal).all() and diagonal.any()):
         return None  # which the builder of matrices has words for
     hopeful = storage == "factors" or kernel.most_rank(x.shape[1]) <= most
     return pivoted(x, entry, diagonal, NOTHING, most, hopeful)
+
+
+def pays(ranks: list[int], live: int, n: int) -> bool:
+    """Whether factors of these ranks, for some of the live kernels, save half of the memory."""
+    return 2 * (sum(ranks) + (live - len(ranks)) * n) <= live * n
 
 
 class _Found(NamedTuple):
@@ -76,36 +89,40 @@ class FactorBuilder:
         groups: list[Group],
         members: list[Member],
         n: int,
-        rule: str | None,
-        dtype: np.dtype[Any],
-        storage: str,
-        approximation: Approximation | None = None,
+        recipe: Recipe,
+        tell: Callable[[], None],
     ) -> None:
-        self.n, self.rule, self.dtype, self.members = n, rule, dtype, members
-        self.approximation = approximation
+        self.n, self.members, self.tell = n, members, tell
+        self.rule, self.dtype, storage, self.approximation = recipe
         self.seen: set[int] = set()
         self._kept: dict[int, Array] = {}
         self._exact: dict[int, Member] = {}
         self._rests: dict[int, Rest] = {}
         found = dict(self._find(groups, storage))
-        if storage == "auto" and approximation is None and not self._pays(found):
+        live = sum(member.kernel is not None for member in members)
+        sizes = [len(each.G) for each in found.values()]
+        if storage == "auto" and self.approximation is None and not pays(sizes, live, n):
             return
         self.seen = set(found)
-        for number in self.seen:
+        for number in sorted(self.seen):
             self._normalize(number, found.pop(number))
         self._leave_out_duplicates()
 
     def _find(self, groups: list[Group], storage: str) -> Iterator[tuple[int, _Found]]:
         """The kernels of low rank, by number."""
+        forced = storage == "factors"
         every = ((group, member) for group in groups for member in group.members)
         for number, (group, member) in enumerate(every):
             if self.approximation is None:
-                G = find_factor(member, group.rows, storage)
+                n = len(group.rows)
+                G = find_factor(member, group.rows, storage, n if forced else n // CHEAPER)
                 if G is not None:
+                    self.tell()
                     yield number, _Found(group, G, None)
             elif member.kernel is not None:
                 check_approximable(member.kernel)
                 features, G = self.approximation.apply(member.kernel, group.rows)
+                self.tell()
                 yield number, _Found(group, G, features)
 
     def exactness(self, table: Table) -> Exactness | None:
@@ -113,12 +130,6 @@ class FactorBuilder:
         if self.approximation is None or not self.approximation.from_below:
             return None
         return Exactness(self._exact, self._rests, table)
-
-    def _pays(self, found: dict[int, _Found]) -> bool:
-        """Whether factors take less than half of the memory that matrices would."""
-        live = sum(member.kernel is not None for member in self.members)
-        size = sum(each.G.size for each in found.values()) + (live - len(found)) * self.n**2
-        return 2 * size <= live * self.n**2
 
     @property
     def numbers(self) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -22,7 +23,7 @@ class MatrixBuilder:
     """A stack being filled: ``K[slot]`` holds kernel ``numbers[slot]`` of the bank.
 
     ``members``: all kernels, of which those fitted here replace themselves; ``numbers``: the
-    kernels to compute.
+    kernels to compute; ``tell`` is called whenever one is done.
     """
 
     def __init__(
@@ -32,8 +33,9 @@ class MatrixBuilder:
         numbers: list[int],
         rule: str | None,
         K: NDArray[Any],
+        tell: Callable[[], None],
     ) -> None:
-        self.rule, self.members, self.numbers, self.K = rule, members, numbers, K
+        self.rule, self.members, self.numbers, self.K, self.tell = rule, members, numbers, K, tell
         self.duplicates = Duplicates(self.K, any_scale=rule is not None)
         self.tasks: list[_Task] = []
         first = slot = 0
@@ -85,6 +87,7 @@ class MatrixBuilder:
             for slot in slots:
                 half = self._room(gram, slot, group.places)
                 self._fill_slot(gram, half, slot, group.places)
+                self.tell()
 
     def _room(self, gram: Gram, slot: int, places: NDArray[np.intp] | None) -> Array:
         """Room for a lower triangle: in the kernel's own slot if it fits there, else apart."""

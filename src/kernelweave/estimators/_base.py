@@ -166,7 +166,7 @@ class MKLEstimator(Saved, BaseEstimator):
         Starts from the kernel weights ``start`` if there are as many kernels.
         """
         began = time.perf_counter()
-        bank = training.bank.fit(training.table, self.n_jobs, training.weights)
+        bank = training.bank.fit(training.table, self.n_jobs, training.weights, self.verbose)
         if self.verbose:
             n, seconds = len(training.table), time.perf_counter() - began
             sys.stderr.write(f"[kernelweave] {bank.m_all} kernels on {n} rows, {seconds:.1f} s\n")

@@ -1,0 +1,178 @@
+"""What a fit will take, told before anything large is allocated.
+
+    matrix    n² numbers            factor    n·r numbers            learning    a few K(d) besides
+
+Ranks are looked at on some hundreds of the rows. On more, they grow as they did from half of these
+to all of them: not at all for kernels of low rank, and as n does for others.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernelweave.banks.factoring import CHEAPER, Recipe, find_factor, pays
+from kernelweave.banks.member import Group, Member
+from kernelweave.stacks.factors import FactorStack
+from kernelweave.stacks.memory import GIB, available_bytes
+from kernelweave.views.rows import Rows
+
+_PROBE = 800  # rows on which ranks are looked at
+_COMBINED = 4  # n × n arrays of float64 that learning holds: K(d) at some weights, rows in play
+_COPIES = 2  # of the factors with a weight that learning holds, as float64
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """How a bank will keep its kernels on n rows, and the memory that a fit takes with them.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The kernels, those that views without content lose left out.
+    storage : tuple of str
+        "matrix" or "factor" for each of them.
+    ranks : tuple of int
+        The columns of its factor, about; n for a matrix.
+    nbytes : tuple of int
+        What each takes.
+    peak : int
+        Bytes that a fit takes at the most, learning included.
+    available : int or None
+        Bytes that there are; None where the system does not say.
+    """
+
+    n: int
+    names: tuple[str, ...]
+    storage: tuple[str, ...]
+    ranks: tuple[int, ...]
+    nbytes: tuple[int, ...]
+    peak: int
+    available: int | None
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is memory enough."""
+        return self.available is None or self.peak <= self.available
+
+    def __str__(self) -> str:
+        counts = {kind: self.storage.count(kind) for kind in ("matrix", "factor")}
+        words = {"matrix": "as matrices", "factor": "as factors"}
+        kept = ", ".join(f"{count} {words[kind]}" for kind, count in counts.items() if count)
+        return (
+            f"{len(self.names)} kernels on {self.n} rows: {kept}, {_gib(sum(self.nbytes))}; "
+            f"a fit takes up to {_gib(self.peak)}"
+        )
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{name:<40} {kind:<7} rank {rank:<7} {_gib(size)}"
+            for name, kind, rank, size in zip(
+                self.names, self.storage, self.ranks, self.nbytes, strict=True
+            )
+        ]
+        free = "" if self.available is None else f"; {_gib(self.available)} are available"
+        return "\n".join([f"{self}{free}", *lines])
+
+    def require(self, recipe: Recipe) -> None:
+        """Raise ``MemoryError`` unless it fits, and say what would."""
+        if self.fits:
+            return
+        assert self.available is not None
+        ways = ["KernelBank(approximation=Nystroem(300))", "fewer rows"]
+        if len(self.names) > 1:
+            ways.append("fewer kernels")
+        if recipe.approximation is not None:
+            ways[0] = "fewer features in the approximation"
+        elif "matrix" in self.storage and recipe.dtype == np.float64:
+            ways.append("KernelBank(dtype='float32'), for half of the matrices")
+        raise MemoryError(
+            f"{self}, but only {_gib(self.available)} are available; what takes less: "
+            + ", ".join(ways)
+        )
+
+
+def forecast(groups: list[Group], n: int, recipe: Recipe) -> Forecast:
+    """The memory that these kernels will take on n rows."""
+    live = [
+        (group, member) for group in groups for member in group.members if member.kernel is not None
+    ]
+    probes = {id(group): _probes(group.rows) for group in groups}
+    ranks = [_rank(member, *probes[id(group)], n, recipe) for group, member in live]
+    low = [rank for rank in ranks if rank is not None]
+    if (recipe.approximation, recipe.storage) == (None, "auto") and not pays(low, len(live), n):
+        ranks = [None] * len(live)
+    item = recipe.dtype.itemsize
+    nbytes = [n * (n if rank is None else rank) * item for rank in ranks]
+    return Forecast(
+        n,
+        tuple(member.name for _, member in live),
+        tuple("matrix" if rank is None else "factor" for rank in ranks),
+        tuple(n if rank is None else rank for rank in ranks),
+        tuple(nbytes),
+        sum(nbytes) + _besides(ranks, n, item),
+        available_bytes(),
+    )
+
+
+def worst(groups: list[Group], n: int, recipe: Recipe) -> int:
+    """Bytes that no fit exceeds, without a look at any kernel."""
+    m, item = sum(len(group.members) for group in groups), recipe.dtype.itemsize
+    return m * n * n * item + _besides([None] * m, n, item) + _besides([n] * m, n, item)
+
+
+def _besides(ranks: list[int | None], n: int, item: int) -> int:
+    """What learning takes besides the kernels."""
+    low = [rank for rank in ranks if rank is not None]
+    written_out = len(low) < len(ranks) or n <= FactorStack.most_dense
+    arrays = _COMBINED * n * n * 8 if written_out and len(ranks) > 1 else 0
+    return arrays + sum(low) * n * (item + _COPIES * 8)
+
+
+def _probes(rows: Rows) -> tuple[Rows, Rows]:
+    """Some of the rows, and half of these."""
+    chosen = np.linspace(0, len(rows) - 1, min(len(rows), _PROBE)).astype(np.intp)
+    some = Rows(rows.table.take(chosen), rows.view)
+    return some, Rows(some.table.take(slice(None, None, 2)), rows.view)
+
+
+def _rank(member: Member, probe: Rows, half: Rows, n: int, recipe: Recipe) -> int | None:
+    """The rank of a kernel's factor on n rows, None for a matrix."""
+    kernel = member.kernel
+    assert kernel is not None
+    if recipe.approximation is not None:
+        most = kernel.most_rank(probe.values.shape[1]) if kernel.numeric else math.inf
+        return int(min(recipe.approximation.most_rank(n), most))
+    found = [find_factor(member, rows, recipe.storage, len(rows)) for rows in (probe, half)]
+    ranks = [0 if G is None else len(G) for G in found]
+    if not min(ranks):
+        return None
+    growth = np.clip(math.log2(ranks[0] / ranks[1]), 0.0, 1.0)
+    rank = round(ranks[0] * (n / len(probe)) ** growth)
+    return rank if recipe.storage == "factors" or rank <= n // CHEAPER else None
+
+
+class Told:
+    """Says on standard error how many kernels are computed, every other second."""
+
+    def __init__(self, total: int, verbose: int) -> None:
+        self.total, self.verbose, self.done = total, verbose, 0
+        self._began = self._spoke = time.perf_counter()
+
+    def one(self) -> None:
+        """One more is done."""
+        self.done += 1
+        now = time.perf_counter()
+        if self.verbose and now - self._spoke > 2.0:
+            self._spoke = now
+            sys.stderr.write(
+                f"[kernelweave] kernel {self.done} of {self.total}, {now - self._began:.0f} s\n"
+            )
+
+
+def _gib(size: float) -> str:
+    return f"{size / GIB:.3g} GiB"
