@@ -57,7 +57,7 @@ def least(K: np.ndarray) -> float:
     return float(np.linalg.eigvalsh(K).min())
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "center+sphere"])
 @pytest.mark.parametrize("approximation", APPROXIMATIONS[:2], ids=repr)
 def test_approximate_kernels_lie_below_the_exact_ones(approximation: Any, rule: Any) -> None:
     """With the same scales, unless centering takes these from the approximate kernels."""
