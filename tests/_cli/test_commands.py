@@ -112,6 +112,15 @@ def test_tasks_and_json(run, target, task, tmp_path):
     assert json.loads(out)["R²" if task == "regression" else "accuracy"] > 0.8
 
 
+def test_the_cost_can_be_chosen(run, tmp_path):
+    path = str(tmp_path / "m")
+    code, out, _ = run("fit clinical.csv --target status --view a=age -C auto -o", path)
+    assert (code, "Chosen by cross-validation: C = " in out) == (0, True)
+    assert json.loads(run(f"info {path} --json")[1])["chosen"]["C"] > 0.0
+    code, out, _ = run("fit clinical.csv --target days --view a=age -C auto --json")
+    assert (code, json.loads(out)["estimator"]) == (0, "MKLRegressorCV")
+
+
 def test_evaluate_and_info(run, model):
     code, out, _ = run(
         f"evaluate {model} clinical.csv --target status --id patient --view genes=genes.csv"
@@ -222,6 +231,7 @@ BAD = {
     "learner": (FIT + "--learner magic", "learner must be one of"),
     "C": (FIT + "-C 0", "Invalid value for '-C'"),
     "C is no number": (FIT + "-C x", "Invalid value for '-C'"),
+    "C of matrices": (FIT + "--view k=K.npy -C auto", "-C auto needs columns"),
     "norm": (FIT + "--norm 0.5", "Invalid value for '--norm'"),
     "folds": (FIT + "--view a=age --cv 1000", "--cv must lie between 2 and"),
     "regression of words": (FIT + "--task regression", "regression needs numbers"),

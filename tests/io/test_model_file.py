@@ -18,6 +18,7 @@ from sklearn.model_selection import StratifiedKFold
 import kernelweave
 from kernelweave import (
     BagOfWords,
+    Cholesky,
     Diffusion,
     EmpiricalKernelMap,
     Gaussian,
@@ -30,8 +31,10 @@ from kernelweave import (
     MKLClassifier,
     MKLClassifierCV,
     ModelFileError,
+    Nystroem,
     Polynomial,
     Precomputed,
+    RandomFeatures,
     SmithWaterman,
     Spectrum,
     TransductiveMKLClassifier,
@@ -61,6 +64,9 @@ BANKS = {
     "centered": (KernelBank([Gaussian(1.0), Linear()], normalize="center+trace"), X),
     "sphere": (KernelBank([Polynomial(2)], normalize="sphere"), X),
     "float32": (KernelBank([Gaussian(1.0)], dtype="float32"), X),
+    "landmarks": (KernelBank(None, approximation=Nystroem(9)), X),
+    "cholesky": (KernelBank(None, approximation=Cholesky(rank=5)), X),
+    "waves": (KernelBank([Gaussian(1.0)], approximation=RandomFeatures(8)), X),
     "categories": ([Hamming()], LETTERS),
     "texts": ([BagOfWords("counts"), BagOfWords(TfidfVectorizer(min_df=2))], TEXTS),
     "concepts": ([LatentConcepts(2)], TEXTS),
@@ -119,6 +125,7 @@ ESTIMATORS = {
         X, np.where(np.arange(N) % 3 == 0, "?", Y)
     ),
     "regressor": lambda: kernelweave.MKLRegressor(max_iter=50).fit(X, X[:, 0]),
+    "regressor cv": lambda: kernelweave.MKLRegressorCV(Cs=[0.1, 1.0], cv=2).fit(X, X[:, 0]),
     "one class": lambda: kernelweave.MKLOneClass().fit(X),
     "options": lambda: MKLClassifier(
         KernelBank([Linear()], {"a": slice(0, 2), "b": np.array([2])}),
@@ -238,7 +245,7 @@ def test_every_class_of_a_fitted_model_is_registered():
     for module in pkgutil.walk_packages(kernelweave.__path__, "kernelweave."):
         if ".kernels." in module.name or ".learners." in module.name or "estim" in module.name:
             importlib.import_module(module.name)
-    bases = {"_Radial", "Foreign", "_Recalled"}
+    bases = {"_Radial", "Foreign", "_RecalledClassifier", "_RecalledRegressor"}
     code = {"FunctionKernel"}
 
     def below(cls):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kernelweave
-from kernelweave import Gaussian, KernelBank, Laplacian, Linear, MKLClassifier, Polynomial
+from kernelweave import Gaussian, KernelBank, Laplacian, Linear, MKLClassifier, Nystroem, Polynomial
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
@@ -62,5 +62,8 @@ def test_rows_at_the_origin_of_a_sphere(tmp_path):
 def test_what_cannot_be_exported_is_told(tmp_path):
     with pytest.raises(ValueError, match=r"'Laplacian.*cannot be exported: .*Gaussian, Linear"):
         kernelweave.to_onnx(MKLClassifier([Laplacian(1.0)]).fit(X, Y))
+    few = KernelBank([Gaussian(1.0)], approximation=Nystroem(5))
+    with pytest.raises(ValueError, match="cannot be exported"):
+        kernelweave.to_onnx(MKLClassifier(few).fit(X, Y))
     with pytest.raises(TypeError, match="fitted estimator"):
         kernelweave.to_onnx(MKLClassifier())

@@ -17,6 +17,18 @@ _COMPLETION = (
     'Completion: eval "$(_KERNELWEAVE_COMPLETE=bash_source kernelweave)" in bash; the same with '
     "zsh_source or fish_source in other shells."
 )
+
+
+class Cost(click.ParamType):
+    """A positive number, or "auto"."""
+
+    name = "number|auto"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """None for "auto"."""
+        return None if value == "auto" else click.FloatRange(0.0, min_open=True)(value, param, ctx)
+
+
 _DATA = (
     click.argument("table", type=click.Path()),
     click.option("--target", required=True, help="Column to predict."),
@@ -59,10 +71,10 @@ _LEARNING = (
 _COST = click.option(
     "-C",
     "C",
-    type=click.FloatRange(0.0, min_open=True),
-    default=1.0,
+    type=Cost(),
+    default="1",
     show_default=True,
-    help="Cost of errors in training.",
+    help="Cost of errors in training; auto: chosen by cross-validation, together with the norm.",
 )
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -116,7 +128,7 @@ def demo(seed: int) -> None:
 @_with(*_DATA, *_LEARNING, _COST, _JSON)
 @click.option("-o", "--output", type=click.Path(), help="Model file to write.")
 @click.option("--cv", type=int, help="Also score on held-out rows, in so many folds.")
-def fit(output: str | None, cv: int | None, as_json: bool, C: float, **said: Any) -> None:
+def fit(output: str | None, cv: int | None, as_json: bool, C: float | None, **said: Any) -> None:
     """Learn a model from TABLE, show which views matter, and save it."""
     from kernelweave._cli import models
     from kernelweave._cli.output import say, show_json, show_model, summary
@@ -220,7 +232,7 @@ def _source(said: dict[str, Any], table: str | None = None) -> Any:
     return Source(where, said.get("target"), said["key"], views, said["delimiter"])
 
 
-def _learning(said: dict[str, Any], C: float) -> tuple[Any, str, Any]:
+def _learning(said: dict[str, Any], C: float | None) -> tuple[Any, str, Any]:
     """Data, task and options of a command that learns; tells what was found."""
     from kernelweave._cli import models
     from kernelweave._cli.data import read_data

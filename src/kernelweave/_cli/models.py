@@ -12,6 +12,7 @@ from kernelweave._cli.data import Data
 from kernelweave._core.checks import some
 from kernelweave.banks.bank import KernelBank
 from kernelweave.estimators.classifier import MKLClassifier
+from kernelweave.estimators.cross_validated import MKLClassifierCV, MKLRegressorCV
 from kernelweave.estimators.regressor import MKLRegressor
 from kernelweave.kernels.precomputed import Precomputed
 
@@ -22,7 +23,7 @@ _FEW = 20  # as many different whole numbers are classes, more are values
 class Options:
     """What the user says about learning."""
 
-    C: float = 1.0
+    C: float | None = 1.0  # None: chosen by cross-validation, and the norm as well
     learner: str = "auto"
     norm: float = 1.0
     seed: int = 0
@@ -74,22 +75,25 @@ def rows_of(data: Data) -> Any:
     return np.arange(len(data)).reshape(-1, 1) if data.matrices else data.frame
 
 
-def estimator(kernels: Any, task: str, options: Options) -> MKLClassifier | MKLRegressor:
+def estimator(kernels: Any, task: str, options: Options) -> Any:
     """An estimator that is not fitted."""
+    shared: dict[str, Any] = {
+        "learner": options.learner,
+        "n_jobs": options.jobs,
+        "random_state": options.seed,
+    }
+    if options.C is None:
+        chosen = MKLRegressorCV if task == "regression" else MKLClassifierCV
+        return chosen(kernels, **shared)
     kind = MKLRegressor if task == "regression" else MKLClassifier
-    return kind(
-        kernels,
-        C=options.C,
-        learner=options.learner,
-        weight_norm=options.norm,
-        n_jobs=options.jobs,
-        random_state=options.seed,
-    )
+    return kind(kernels, C=options.C, weight_norm=options.norm, **shared)
 
 
 def fitted(data: Data, task: str, options: Options) -> Any:
     """A model of all rows; of matrices, one that predicts from matrices."""
     y = labels(data.target, task)
+    if data.matrices and options.C is None:
+        raise ValueError("-C auto needs columns: it cannot split the rows of kernel matrices")
     if data.matrices:
         return estimator("precomputed", task, options).fit(data.matrices, y)
     return estimator(bank_of(data), task, options).fit(data.frame, y)

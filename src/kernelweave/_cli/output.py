@@ -49,6 +49,8 @@ def summary(model: Any) -> dict[str, Any]:
         "objective": float(np.sum(model.objective_)),
         "duality_gap": float(np.max(model.duality_gap_)),
     }
+    if hasattr(model, "best_params_"):
+        found["chosen"] = {key: model.best_params_[key] for key in ("C", "weight_norm")}
     if hasattr(model, "classes_"):
         found["classes"] = model.classes_.tolist()
     return found
@@ -58,6 +60,9 @@ def show_model(model: Any) -> None:
     """Weights by view and by kernel, and the certificate."""
     print("Weight by view\n" + _indented(report.weights_by_view(model)))
     print("\nWeight by kernel\n" + _indented(report.weights_by_kernel(model)))
+    if hasattr(model, "best_params_"):
+        C, norm = (model.best_params_[key] for key in ("C", "weight_norm"))
+        print(f"\nChosen by cross-validation: C = {C:.4g}, norm {norm}")
     print("\nCertificate, computed from the data\n" + _indented(report.certificate(model)))
 
 

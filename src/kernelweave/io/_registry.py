@@ -16,6 +16,7 @@ ESTIMATORS = {
     "MKLClassifierCV": "kernelweave.estimators.cross_validated.MKLClassifierCV",
     "MKLOneClass": "kernelweave.estimators.one_class.MKLOneClass",
     "MKLRegressor": "kernelweave.estimators.regressor.MKLRegressor",
+    "MKLRegressorCV": "kernelweave.estimators.cross_validated.MKLRegressorCV",
     "TransductiveMKLClassifier": "kernelweave.estimators.transductive.TransductiveMKLClassifier",
 }
 
