@@ -104,6 +104,7 @@ _HOME = {
 
 _MODULES = {
     "datasets": "io.datasets",
+    "inspection": "inspection",
     "learners": "learners",
     "papers": "papers",
     "plotting": "inspection.plotting",

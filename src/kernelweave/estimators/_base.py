@@ -2,7 +2,8 @@
 
 A bank computes kernels from X, a learner weights them, and the estimator keeps what prediction
 needs: the kernels with a weight and the support rows. A subclass says which problems there are
-(``_fit``) and what the values of its machines mean (``predict``).
+(``_pose``) and what their solutions mean (``_settle``, ``predict``). Problems once posed can be
+solved on other kernels than those of ``fit``: so ``kernelweave.inspection`` asks what if.
 """
 
 from __future__ import annotations
@@ -36,12 +37,11 @@ from kernelweave.estimators._matrices import (
     without_matrices,
 )
 from kernelweave.estimators._saving import Saved
-from kernelweave.estimators._training import Learnt, Training, used_rows
+from kernelweave.estimators._training import Learnt, Posed, Training, used_rows
 from kernelweave.learners import make_learner
 from kernelweave.learners.base import Learner
 from kernelweave.learning import check_options
 from kernelweave.problems.groups import GroupNorm
-from kernelweave.problems.problem import Formulation
 from kernelweave.progress import Progress
 from kernelweave.solution import Solution
 from kernelweave.solving import solve
@@ -110,7 +110,24 @@ class MKLEstimator(Saved, BaseEstimator):
         self.__dict__ = fresh.__dict__
         return self
 
-    def _fit(self, *data: Any) -> None:
+    def _fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> None:
+        self._check_columns(X, y)
+        targets = self._read_targets(y)
+        given = None if targets is None else len(targets)
+        training = self._training(X, given, sample_weight)
+        posed = self._pose(targets, training)
+        self._settle(posed, self._learn(training, posed))
+
+    def _read_targets(self, y: Any) -> Any:
+        """What y holds, checked: one target per row of X, or None where there are none."""
+        raise NotImplementedError
+
+    def _pose(self, targets: Any, training: Training) -> Posed:
+        """The problems of these rows; ``targets`` are those of all rows of X."""
+        raise NotImplementedError
+
+    def _settle(self, posed: Posed, learnt: Learnt) -> None:
+        """Keep the solutions of problems as fitted attributes."""
         raise NotImplementedError
 
     def _training(
@@ -154,29 +171,34 @@ class MKLEstimator(Saved, BaseEstimator):
             )
         return learner
 
-    def _learn(
-        self,
-        training: Training,
-        learner: Learner,
-        formulations: tuple[Formulation, ...],
-        start: ArrayLike | None = None,
-    ) -> Learnt:
-        """Kernels, computed once, and a solution for each of the problems.
-
-        Starts from the kernel weights ``start`` if there are as many kernels.
-        """
+    def _learn(self, training: Training, posed: Posed, start: ArrayLike | None = None) -> Learnt:
+        """Kernels, computed once, and a solution for each of the problems."""
         began = time.perf_counter()
         bank = training.bank.fit(training.table, self.n_jobs, training.weights, self.verbose)
         if self.verbose:
             n, seconds = len(training.table), time.perf_counter() - began
             sys.stderr.write(f"[kernelweave] {bank.m_all} kernels on {n} rows, {seconds:.1f} s\n")
+        return self._solve(bank, training, posed, start, began)
+
+    def _solve(
+        self,
+        bank: FittedBank,
+        training: Training,
+        posed: Posed,
+        start: ArrayLike | None = None,
+        began: float | None = None,
+    ) -> Learnt:
+        """A solution for each problem on the kernels of the bank.
+
+        Starts from the kernel weights ``start`` if there are as many kernels.
+        """
         stack = bank.stack if self.n_jobs is None else bank.stack.threaded(self.n_jobs)
         first = start if start is not None and np.size(start) == stack.m else None
         solutions, duals = [], []
-        for formulation in formulations:
+        for formulation in posed.formulations:
             problem = formulation.on_bank(bank.views, bank.kept).on(stack)
             progress = Progress(problem, self.verbose, began, self.max_time)
-            solution = solve(problem, learner, self.tol, first, self.max_iter, progress)
+            solution = solve(problem, posed.learner, self.tol, first, self.max_iter, progress)
             if bank.approximate:
                 duals.append(dual_under(solution, problem, bank.exact_quads))
             solutions.append(replace(solution, problem=None))  # which holds all kernel matrices

@@ -12,7 +12,9 @@ from kernelweave._core.checks import check_nonnegative, is_number
 from kernelweave._core.types import Array, Places
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
+from kernelweave.learners.base import Learner
 from kernelweave.problems.dual_qp import relative_gap
+from kernelweave.problems.problem import Formulation
 from kernelweave.solution import Solution
 from kernelweave.views.table import Table
 
@@ -45,6 +47,18 @@ def used_rows(sample_weight: ArrayLike | None, n: int) -> tuple[Places, Array | 
             "rows a positive weight, or leave sample_weight out."
         )
     return places, weights[places]
+
+
+@dataclass(frozen=True)
+class Posed:
+    """The problems to solve, who solves them, and what must be known of y to read the result.
+
+    ``known``: the classes of a classifier, the units of a regression.
+    """
+
+    learner: Learner
+    formulations: tuple[Formulation, ...]
+    known: Any = None
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from kernelweave.estimators._parameters import (
     takes_several,
     warn_of_learnt_C,
 )
+from kernelweave.estimators._training import Learnt, Posed, Training
 from kernelweave.learners.base import Learner
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.problem import make_formulation
@@ -247,15 +248,15 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         """
         return self._fit_anew(X, y, sample_weight)
 
-    def _fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
-        self._check_columns(X, y)
-        labels = check_classes(y)
-        training = self._training(X, len(labels), sample_weight)
-        classes, numbers = several_classes(labels[training.places])
+    def _read_targets(self, y: Any) -> NDArray[Any]:
+        return check_classes(y)
+
+    def _pose(self, targets: NDArray[Any], training: Training) -> Posed:
+        classes, numbers = several_classes(targets[training.places])
         self._check_forms()
         learner = self._make_learner(self.C, self.loss, training.weights)
         self._check_number(len(classes), learner)
-        targets = machine_labels(numbers, len(classes), self.multi_class)
+        labels = machine_labels(numbers, len(classes), self.multi_class)
         factors = class_factors(self.class_weight, classes, numbers, training.weights)
         formulations = tuple(
             make_formulation(
@@ -267,11 +268,13 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
                 self.recenter,
                 sample_weight=training.weights,
             )
-            for part in ([targets] if self.shared_weights else np.atleast_2d(targets.T))
+            for part in ([labels] if self.shared_weights else np.atleast_2d(labels.T))
         )
-        learnt = self._learn(training, learner, formulations)
+        return Posed(learner, formulations, classes)
+
+    def _settle(self, posed: Posed, learnt: Learnt) -> None:
         warn_of_learnt_C(self.C, learnt.solutions)
-        self.classes_ = classes
+        self.classes_ = posed.known
         self._keep(learnt)
         self.C_ = learnt_C(self.C, learnt.solutions)
 

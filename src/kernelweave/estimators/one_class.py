@@ -14,6 +14,7 @@ from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.default import WIDTHS
 from kernelweave.banks.normalize import RULES, check_rule
 from kernelweave.estimators._base import MKLEstimator
+from kernelweave.estimators._training import Learnt, Posed, Training
 from kernelweave.kernels.numeric import Gaussian
 from kernelweave.learners.base import Learner
 from kernelweave.problems.groups import GroupNorm
@@ -112,17 +113,17 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         -------
         self
         """
-        return self._fit_anew(X, sample_weight)
+        return self._fit_anew(X, None, sample_weight)
 
-    def _fit(self, X: Any, sample_weight: ArrayLike | None) -> None:
-        self._check_columns(X, None)
+    def _read_targets(self, y: Any) -> None:
         if not is_number(self.nu):
             raise TypeError(f"nu must be a number above 0 and at most 1, found {self.nu!r}")
         if not 0.0 < self.nu <= 1.0:
             raise ValueError(
                 f"nu must be above 0 and at most 1, as a share of the rows, found {self.nu!r}"
             )
-        training = self._training(X, None, sample_weight)
+
+    def _pose(self, targets: None, training: Training) -> Posed:
         if RULES[check_rule(training.bank.normalize)][0]:
             raise ValueError(
                 f"normalize={training.bank.normalize!r} centers the kernels, which puts the mean "
@@ -136,8 +137,11 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         formulation = make_formulation(
             np.zeros(n), C, "one_class", self.weight_norm, sample_weight=training.weights
         )
-        self._keep(self._learn(training, learner, (formulation,)))
-        self.intercept_ += rounding * np.abs(self.intercept_)  # rows with f(x) = ρ are inside
+        return Posed(learner, (formulation,), rounding)
+
+    def _settle(self, posed: Posed, learnt: Learnt) -> None:
+        self._keep(learnt)
+        self.intercept_ += posed.known * np.abs(self.intercept_)  # rows with f(x) = ρ are inside
         self.offset_ = -float(self.intercept_[0])
 
     def _as_bank(self, kernels: Any) -> KernelBank:

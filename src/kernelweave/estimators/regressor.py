@@ -17,6 +17,7 @@ from kernelweave.estimators._parameters import (
     takes_several,
 )
 from kernelweave.estimators._targets import Units, check_targets
+from kernelweave.estimators._training import Learnt, Posed, Training
 from kernelweave.learners.base import Learner
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.problem import make_formulation
@@ -157,17 +158,18 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         """
         return self._fit_anew(X, y, sample_weight)
 
-    def _fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
-        self._check_columns(X, y)
+    def _read_targets(self, y: Any) -> Array:
         values = check_targets(y)
         if values.shape[1:] == (1,) and not takes_several(self.learner, self.shared_weights):
-            values = column_or_1d(values, warn=True)
-        training = self._training(X, len(values), sample_weight)
+            return column_or_1d(values, warn=True)
+        return values
+
+    def _pose(self, targets: Array, training: Training) -> Posed:
         check_fixed_C(self.C)
         check_shared(self.shared_weights)
         check_loss_for("values", self.loss)
         learner = self._make_learner(self.C, self.loss, training.weights)
-        columns = values.reshape(len(values), -1)[training.places]
+        columns = targets.reshape(len(targets), -1)[training.places]
         if columns.shape[1] > 1 and not takes_several(learner, self.shared_weights):
             raise ValueError(
                 f"{learner!r} learns the weights of one machine, but y has {columns.shape[1]} "
@@ -175,8 +177,8 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
                 "'uniform'."
             )
         units = Units.of(columns, training.weights)
-        targets = units.standardized(columns)
-        together = self.shared_weights and targets.shape[1] > 1
+        values = units.standardized(columns)
+        together = self.shared_weights and values.shape[1] > 1
         formulations = tuple(
             make_formulation(
                 part,
@@ -189,13 +191,16 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
                 epsilon=self.epsilon,
                 quantile=self.quantile,
             )
-            for part in ([targets] if together else targets.T)
+            for part in ([values] if together else values.T)
         )
-        self._keep(self._learn(training, learner, formulations))
+        return Posed(learner, formulations, (units, targets.ndim == 1))
+
+    def _settle(self, posed: Posed, learnt: Learnt) -> None:
+        self._keep(learnt)
+        units, self._one_column = posed.known
         self.target_mean_, self.target_scale_ = units.mean, units.scale
         self.dual_coef_ = self.dual_coef_ * units.scale[:, None]
         self.intercept_ = self.intercept_ * units.scale + units.mean
-        self._one_column = values.ndim == 1
 
     def predict(self, X: Any) -> Array:
         """Predictions in the units of y, shaped as y was: (n_new,) or (n_new, n_targets)."""

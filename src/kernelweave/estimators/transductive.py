@@ -26,7 +26,7 @@ from kernelweave.estimators._parameters import (
     learnt_C,
     warn_of_learnt_C,
 )
-from kernelweave.estimators._training import Learnt, Training
+from kernelweave.estimators._training import Learnt, Posed, Training
 from kernelweave.learners.base import Learner
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.problem import make_formulation
@@ -163,7 +163,7 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
         """
         return self._fit_anew(X, y)
 
-    def _fit(self, X: Any, y: ArrayLike) -> None:
+    def _fit(self, X: Any, y: ArrayLike) -> None:  # type: ignore[override]
         self._check_columns(X, y)
         if self._given_matrices:
             raise ValueError(
@@ -194,7 +194,7 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
         formulation = make_formulation(
             signs, self.C, self.loss, self.weight_norm, self.trace, signed=learner.signed
         )
-        return self._learn(training, learner, (formulation,), start)
+        return self._learn(training, Posed(learner, (formulation,)), start)
 
     def decision_function(self, X: Any) -> Array:
         """f(x) for every row of X, shape (n_new,); positive for ``classes_[1]``."""

@@ -1,0 +1,19 @@
+"""The door to pandas: every table of this package is made here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+def frame(columns: Mapping[str, Any]) -> DataFrame:
+    """A data frame of these columns."""
+    try:
+        from pandas import DataFrame
+    except ImportError:
+        told = "data frames need pandas, the extra 'pandas': pip install kernelweave[pandas]"
+        raise ImportError(told) from None
+    return DataFrame(dict(columns))

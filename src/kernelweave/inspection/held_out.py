@@ -1,0 +1,204 @@
+"""Scores on rows held out, and intervals that respect how splits overlap.
+
+The training sets of a cross-validation share most of their rows, so that scores of J splits are not
+J independent ones. For their mean, or the mean of differences between two models, the interval is
+that of a t-test with the variance of Nadeau and Bengio (Machine Learning 52, 2003, pages 239–281):
+
+    mean ± t_{J−1} √((1/J + n_test/n_train) s²)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import t as student
+from sklearn.base import is_classifier
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    check_cv,
+)
+
+from kernelweave._core.checks import check_number, is_whole
+from kernelweave._core.types import Array, Places
+from kernelweave.estimators._base import MKLEstimator
+from kernelweave.estimators._folds import Fold, as_folds
+from kernelweave.inspection._frames import frame
+from kernelweave.inspection._refits import Refits, recalled
+from kernelweave.inspection._running import run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
+Ask = Callable[[Refits, Fold], Mapping[str, Array]]  # scores of several models on one split
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class HeldOut:
+    """Scores of several models on the same splits.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The models; the first is the one that others are compared with.
+    scores : array (n_splits, n_models)
+    scoring : str
+        What the scores are; more is better.
+    ratio : float
+        Rows held out for each row to learn from.
+    level : float
+        Of the intervals.
+    left_out : mapping
+        Models that could not be made, and why.
+    """
+
+    names: tuple[str, ...]
+    scores: Array
+    scoring: str
+    ratio: float
+    level: float = 0.95
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def interval(self, values: Array) -> tuple[float, float, float]:
+        """Mean, lower and upper end for one value per split."""
+        mean, count = float(values.mean()), len(values)
+        if count < 2:
+            return mean, -np.inf, np.inf
+        spread = np.sqrt((1.0 / count + self.ratio) * values.var(ddof=1))
+        half = float(student.ppf(0.5 + self.level / 2.0, count - 1) * spread)
+        return mean, mean - half, mean + half
+
+    def score(self, name: str) -> tuple[float, float, float]:
+        """Mean score of a model, and its interval."""
+        return self.interval(self.scores[:, self.names.index(name)])
+
+    def difference(self, name: str) -> tuple[float, float, float]:
+        """By how much the first model exceeds another, and the interval of that."""
+        return self.interval(self.scores[:, 0] - self.scores[:, self.names.index(name)])
+
+    def frame(self) -> DataFrame:
+        """One line per model: model, score, low, high, difference, difference_low, difference_high.
+
+        The difference is the score of the first model less that of this one.
+        """
+        score = np.array([self.score(name) for name in self.names])
+        less = np.array([self.difference(name) for name in self.names])
+        columns = ("score", "low", "high", "difference", "difference_low", "difference_high")
+        return frame({"model": self.names, **dict(zip(columns, [*score.T, *less.T], strict=True))})
+
+    def tidy(self) -> DataFrame:
+        """One line per split and model: split, model, score."""
+        splits, models = self.scores.shape
+        return frame(
+            {
+                "split": np.repeat(np.arange(splits), models),
+                "model": np.tile(np.array(self.names, dtype=object), splits),
+                "score": self.scores.ravel(),
+            }
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Differences from the first model, with their intervals."""
+        from kernelweave.inspection.interval_plots import plot_differences
+
+        return plot_differences(self, ax)
+
+    def __repr__(self) -> str:
+        width = max(map(len, self.names))
+        lines = [f"{self.scoring} on {len(self.scores)} splits; by how much the first is better"]
+        for name in self.names:
+            less = "" if name == self.names[0] else f"   {told(*self.difference(name))}"
+            lines.append(f"{name:<{width}}  {self.score(name)[0]:.3f}{less}")
+        return "\n".join([*lines, *(f"{name}: {why}" for name, why in self.left_out.items())])
+
+
+def told(mean: float, low: float, high: float) -> str:
+    """A number and its interval, as people write them."""
+    return f"{signed(mean)} [{signed(low)}, {signed(high)}]"
+
+
+def signed(x: float) -> str:
+    """Two digits after the point, with a minus sign that is one."""
+    text = f"{x:.2f}"
+    return ("0.00" if text == "-0.00" else text).replace("-", "−")
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The rows of some refits cut into folds, and how held-out rows are scored."""
+
+    refits: Refits
+    folds: list[Fold]
+    scorer: Callable[..., float]
+    scoring: str
+
+    @classmethod
+    def of(
+        cls, refits: Refits, cv: Any, n_repeats: int, groups: Any, scoring: Any, seed: Any
+    ) -> Splits:
+        """Folds by class and by whole groups if ``cv`` is a number, else those of the splitter."""
+        if refits.targets is None:
+            raise ValueError(
+                f"scores on held-out rows need targets, and {type(refits.model).__name__} has none."
+            )
+        scorer = check_scoring(refits.model, scoring=scoring)
+        named = {None: "accuracy" if is_classifier(refits.model) else "R²"}.get(scoring)
+        pairs = _pairs(refits, cv, check_number("n_repeats", n_repeats, int), groups, seed)
+        name = named or (scoring if isinstance(scoring, str) else "score")
+        folds = as_folds(pairs, refits.n, np.arange(refits.n))
+        return cls(refits, folds, scorer, name.replace("_", " "))
+
+    @property
+    def ratio(self) -> float:
+        """Rows held out for each row to learn from, on average."""
+        return float(np.mean([fold.test.size / fold.train.size for fold in self.folds]))
+
+    def score(self, fitted: MKLEstimator, values: Array, rows: Places) -> float:
+        """The score of an estimator whose values of these rows are known."""
+        held = self.refits.targets[self.refits.training.places[rows]]
+        return float(self.scorer(recalled(fitted, values), np.empty((rows.size, 0)), held))
+
+    def score_refit(self, part: Refits, rows: Places, **params: Any) -> float:
+        """Fit the rows of ``part``, and score other rows."""
+        fitted = part.estimator(part.fit(**params))
+        return self.score(fitted, self.refits.values(fitted, rows), rows)
+
+    def run(
+        self, what: str, ask: Ask, n_jobs: int | None, verbose: int, level: float, **more: Any
+    ) -> HeldOut:
+        """Ask on every fold, with kernels fitted to its training rows."""
+
+        def job(fold: Fold) -> Mapping[str, Array]:
+            return ask(self.refits.part(fold.train), fold)
+
+        found = run(what, job, self.folds, n_jobs, verbose)
+        names = tuple(found[0])
+        scores = np.array([[scores[name] for name in names] for scores in found], dtype=float)
+        return HeldOut(names, scores, self.scoring, self.ratio, level, **more)
+
+
+def _pairs(refits: Refits, cv: Any, n_repeats: int, groups: Any, seed: Any) -> Any:
+    classes = refits.targets if is_classifier(refits.model) else None
+    dummy, y = np.zeros(refits.n), refits.targets[refits.training.places]
+    if not is_whole(cv):
+        return list(check_cv(cv, y, classifier=classes is not None).split(dummy, y, groups))
+    kinds = {
+        (True, False): StratifiedKFold,
+        (True, True): StratifiedGroupKFold,
+        (False, False): KFold,
+        (False, True): GroupKFold,
+    }
+    kind = kinds[classes is not None, groups is not None]
+    seeds = np.random.default_rng(seed).integers(2**31, size=n_repeats)
+    return [
+        pair
+        for s in seeds.tolist()
+        for pair in kind(cv, shuffle=True, random_state=s).split(dummy, y, groups)
+    ]

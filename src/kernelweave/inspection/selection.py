@@ -1,0 +1,199 @@
+"""Which views help beyond chance: each against itself with its rows shuffled.
+
+    J_v(π) = min_{d ∈ D} J(d)    with the rows of view v in the order π, those of others unchanged
+    p_v = (1 + #{π: J_v(π) ≤ J}) / (1 + number of π)
+
+A shuffled view is as rich as before but knows nothing of the targets. If view v is independent of
+the targets and of the other views, every order is as likely as the one observed, and p_v ≤ α has a
+probability of at most α. Weights are no such measure: they sum to one, whatever there is to find.
+
+Views are selected by the rule of Benjamini and Hochberg: the share of false views among those
+selected is at most ``level`` on average.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._core.checks import check_number, is_number, shown, some
+from kernelweave._core.types import Array
+from kernelweave.inspection._frames import frame
+from kernelweave.inspection._refits import LOOSE, Refit, Refits
+from kernelweave.inspection._resampling import Units
+from kernelweave.inspection._running import run
+from kernelweave.inspection.draws import summed_by_view
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+_FEWEST = 100  # shuffles of each view, unless so many views need more
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Selection:
+    """Which views help beyond chance.
+
+    Attributes
+    ----------
+    views : tuple of str
+    weights : array (V,)
+        Of the fit to the rows as they are.
+    loss : array (V,)
+        By what share the objective rises, on average, when the rows of the view are shuffled.
+    p_values, adjusted : arrays (V,)
+        Of each view by itself, and adjusted for their number.
+    selected : array (V,) of bool
+        Adjusted p-value at most ``level``.
+    level : float
+        The share of false views among those selected that is allowed for, on average.
+    """
+
+    views: tuple[str, ...]
+    weights: Array
+    loss: Array
+    p_values: Array
+    level: float
+
+    @property
+    def adjusted(self) -> Array:
+        """p-values adjusted by Benjamini and Hochberg."""
+        return adjust(self.p_values)
+
+    @property
+    def selected(self) -> NDArray[np.bool_]:
+        """Which views help beyond chance."""
+        return self.adjusted <= self.level
+
+    def frame(self) -> DataFrame:
+        """One line per view: view, weight, loss, p_value, adjusted, selected."""
+        return frame(
+            {
+                "view": self.views,
+                "weight": self.weights,
+                "loss": self.loss,
+                "p_value": self.p_values,
+                "adjusted": self.adjusted,
+                "selected": self.selected,
+            }
+        )
+
+    @property
+    def verdict(self) -> str:
+        """The same in words."""
+        names = [name for name, chosen in zip(self.views, self.selected, strict=True) if chosen]
+        if not names:
+            return "No view helps beyond chance: shuffled rows fit the targets about as well."
+        which = "all" if len(names) == len(self.views) else some(names, 10)
+        told = f"{len(names)} of {len(self.views)} views help beyond chance: {which}."
+        if len(names) == len(self.views):
+            return told
+        return f"{told} Of the others, shuffled rows fit the targets about as well."
+
+    def __repr__(self) -> str:
+        width = max(map(len, self.views))
+        lines = [
+            f"{name:<{width}}  p = {p:.3f}  {'helps' if chosen else ''}".rstrip()
+            for name, p, chosen in zip(self.views, self.adjusted, self.selected, strict=True)
+        ]
+        return "\n".join([self.verdict, *lines])
+
+
+def select_views(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    level: float = 0.1,
+    n_permutations: int | None = None,
+    groups: Any = None,
+    n_jobs: int | None = None,
+    random_state: Any = 0,
+    verbose: int = 0,
+) -> Selection:
+    """Which views help beyond chance, by shuffling the rows of one view at a time.
+
+    Parameters
+    ----------
+    model, X, y
+        As for ``stability``.
+    level : float
+        The share of false views among those selected that is allowed for, on average.
+    n_permutations : int, optional
+        Shuffles of each view; fewer for views that are soon seen not to be selected. By default
+        100, or as many as it takes for one view of so many to be selected.
+    groups : array-like (n,), optional
+        Whole groups of the same size change places.
+    n_jobs, random_state, verbose
+        As for ``stability``.
+
+    Returns
+    -------
+    Selection
+        ``verdict`` in words, ``frame()``.
+
+    Notes
+    -----
+    Two views that tell the same are both selected if either helps where the other is shuffled, and
+    none of them if the other replaces it fully: ``single_view`` tells what each can do alone.
+    """
+    if not (is_number(level) and 0.0 < level < 1.0):
+        raise ValueError(f"level must be between 0 and 1, found {shown(level)}")
+    refits = Refits.of(model, X, y, n_jobs)
+    if refits.targets is None:
+        raise ValueError(
+            f"select_views asks what helps to predict targets, and {type(refits.model).__name__} "
+            "has none."
+        )
+    views = [view for view in refits.views if refits.kernels_of(view).size]
+    least = int(np.ceil(len(views) / level)) - 1
+    count = max(_FEWEST, least) if n_permutations is None else n_permutations
+    check_number("n_permutations", count, int)
+    units = Units(refits.n, groups=groups)
+    units.check_exchangeable()
+    base = refits.fit(tol=LOOSE)
+    seeds = np.random.default_rng(random_state).integers(2**31, size=len(views)).tolist()
+    enough = int(np.ceil(level * (count + 1)))
+
+    def job(item: tuple[str, int]) -> tuple[float, float]:
+        return _shuffle(refits, base, units, *item, count, enough)
+
+    rows = run("select_views", job, list(zip(views, seeds, strict=True)), n_jobs, verbose)
+    p_values, loss = np.array(rows).T
+    names, sums = summed_by_view(base.weights, refits.bank.views)
+    weights = sums[[names.index(view) for view in views]]
+    return Selection(tuple(views), weights, loss, p_values, float(level))
+
+
+def _shuffle(
+    refits: Refits, base: Refit, units: Units, view: str, seed: int, count: int, enough: int
+) -> tuple[float, float]:
+    """p-value of a view, and how much its shuffles raise the objective on average.
+
+    After ``enough`` shuffles as good as the view itself, p is above the level whatever else comes:
+    it is then their share so far [Besag and Clifford, 1991].
+    """
+    rng, good, value = np.random.default_rng(seed), 0, _objective(base)
+    found: list[float] = []
+    while len(found) < count and good < enough:
+        moved = refits.shuffled(view, units.permutation(rng))
+        found.append(_objective(moved.fit(start=base.start, tol=LOOSE)))
+        good += found[-1] <= value
+    p = good / len(found) if good == enough else (1.0 + good) / (1.0 + len(found))
+    return p, float(np.mean(found)) / value - 1.0
+
+
+def adjust(p_values: Array) -> Array:
+    """p-values adjusted for the false discovery rate [Benjamini and Hochberg, 1995]."""
+    order = np.argsort(-p_values)
+    ranks = np.arange(p_values.size, 0, -1)
+    adjusted = np.empty(p_values.size)
+    adjusted[order] = np.minimum.accumulate(p_values[order] * p_values.size / ranks)
+    return np.minimum(adjusted, 1.0)
+
+
+def _objective(refit: Refit) -> float:
+    return float(sum(solution.primal for solution in refit.learnt.solutions))
