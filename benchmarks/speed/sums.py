@@ -87,7 +87,7 @@ def whole(data, n, repeats):
 
 def main():
     args = common.arguments(__doc__)
-    n, repeats = (120, 1) if args.quick else (1000, 5)
+    n, repeats = (120, 1) if args.quick else (1000, 3)
     results = common.Results("sums", args)
     plan = [
         (("learn", name), measure, args.data, n, repeats, *form) for name, form in FORMS.items()
