@@ -217,7 +217,7 @@ class Evaluator:
         """
         q = self.quads(v) if q is None else q
         value = self.machine.dual_linear(v) - 0.5 * self.weight_set.unit_support(q)
-        return Bound(value, v, by, exact, q if exact else None)
+        return Bound(value, v, by, exact, q.copy() if exact else None)  # callers may go on with q
 
     def first_bound(self) -> Bound:
         """The bound of the feasible point nearest to zero."""
