@@ -183,6 +183,24 @@ def test_predictions_in_pieces_are_those_of_the_whole(run, model, monkeypatch, t
     assert sorted(tmp_path.iterdir()) == [tmp_path / "m", out]
 
 
+def test_ids_and_labels_are_read_as_they_are_written(run, tmp_path):
+    ids = [f"{i:03}" for i in range(12)]
+    y = np.where(np.arange(12) < 6, "no", "yes")
+    (tmp_path / "a.csv").write_text(
+        "id,x,y\n" + "".join(f"{i},{j},{t}\n" for j, (i, t) in enumerate(zip(ids, y, strict=True)))
+    )
+    (tmp_path / "b.csv").write_text("id,z\n" + "".join(f"{i},{int(i) % 5}\n" for i in ids[::-1]))
+    words = ["--id", "id", "--view", f"b={tmp_path / 'b.csv'}"]
+    path, table = str(tmp_path / "m"), str(tmp_path / "a.csv")
+    assert run("fit --target y -o", path, table, *words)[0] == 0
+    found = run("predict", path, table, *words)[1].splitlines()
+    assert [line.split(",")[0] for line in found[1:]] == ids
+    text = (tmp_path / "a.csv").read_text().replace("yes", "yesterday")
+    (tmp_path / "a.csv").write_text(text)
+    code, _, err = run("evaluate --target y", path, table, *words)
+    assert (code, "does not know class 'yesterday'" in err) == (2, True)
+
+
 def test_hostile_names_and_cells(run, tmp_path):
     names = ['<script>alert("x")</script>', "=1+1", "a'b,c", "späße 🚀", "-o", "x\ny"]
     frame = pd.DataFrame(rng.normal(size=(20, 6)), columns=names)

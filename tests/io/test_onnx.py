@@ -27,6 +27,7 @@ MODELS = {
     "views": lambda: MKLClassifier(bank(), weight_norm=2).fit(X, Y),
     "sphere": lambda: MKLClassifier(bank(normalize="sphere"), weight_norm=2).fit(X, Y),
     "centered": lambda: MKLClassifier(bank(normalize="center+trace"), weight_norm=2).fit(X, Y),
+    "centered sphere": lambda: MKLClassifier(bank(normalize="center+sphere")).fit(X, Y),
     "raw": lambda: MKLClassifier([Polynomial(2), Gaussian(20.0)]).fit(X, Y),
     "classes": lambda: MKLClassifier(bank()).fit(X, np.digitize(X[:, 0], [-0.5, 0.5])),
     "regressor": lambda: kernelweave.MKLRegressor(bank()).fit(X, X[:, 1]),

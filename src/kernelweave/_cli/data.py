@@ -70,10 +70,10 @@ def read_data(source: Source) -> Data:
         raise ValueError(f"--view: {max(names, key=names.count)!r} is named twice")
     if source.table is None:
         raise ValueError("a table is needed, which holds the target")
-    frame = read_table(source.table, source.delimiter)
+    frame = read_table(source.table, source.delimiter, source.key)
     target = None if source.target is None else column(frame, source.target, source.table)
     _check_target(target, source)
-    ids = None if source.key is None else _ids(frame, source.key, source.table)
+    ids = None if source.key is None else read_ids(frame, source.key, source.table)
     if source.matrices:
         return Data(frame, {}, _matrices(source, len(frame)), target, ids)
     views, unused = _views(source, [str(name) for name in _features(frame, source).columns])
@@ -100,8 +100,8 @@ def join(frame: Any, ids: Any, source: Source) -> Any:
     for view, path in source.files.items():
         if ids is None or source.key is None:
             raise ValueError(f"--view {view}={path}: tables are joined on ids; name them with --id")
-        other = read_table(path, source.delimiter)
-        keys = _ids(other, source.key, path)
+        other = read_table(path, source.delimiter, source.key)
+        keys = read_ids(other, source.key, path)
         found = pd.Index(keys).get_indexer(pd.Index(ids))
         if (found < 0).all():
             raise ValueError(f"{path} has none of the ids of {source.table}, such as {ids.iloc[0]}")
@@ -122,8 +122,9 @@ def _check_target(target: Any, source: Source) -> None:
         )
 
 
-def _ids(frame: Any, key: str, path: str) -> Any:
-    ids = column(frame, key, path)
+def read_ids(frame: Any, key: str, path: str) -> Any:
+    """The ids of a table as text; each may occur once."""
+    ids = column(frame, key, path).astype("str")
     twice = ids[ids.duplicated()]
     if len(twice):
         raise ValueError(f"{path}: id {twice.iloc[0]} occurs twice in column {key!r}")

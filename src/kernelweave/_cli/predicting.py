@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._cli.data import Source, join
+from kernelweave._cli.data import Source, join, read_ids
 from kernelweave._cli.models import labels
 from kernelweave._cli.tables import column, pieces, read_matrix, read_table
 from kernelweave._core.checks import some
@@ -39,8 +39,8 @@ def labelled_rows(path: str, source: Source) -> tuple[Any, Any, Any]:
     if target.isna().any():
         raise ValueError(f"{source.table}: rows lack {source.target!r}; leave them out")
     y = labels(target, task)
-    known = getattr(model, "classes_", None)
-    return model, X, y if known is None else y.astype(known.dtype)
+    words = getattr(getattr(model, "classes_", y), "dtype", y.dtype).kind == "U"
+    return model, X, y.astype(str) if words else y
 
 
 def _rows(model: Any, source: Source) -> Iterator[tuple[Any, Any]]:
@@ -52,6 +52,7 @@ def _rows(model: Any, source: Source) -> Iterator[tuple[Any, Any]]:
     names = _names(model)
     numeric = model.bank_.table.numeric
     texts = tuple(name for name, number in zip(names, numeric, strict=True) if not number)
+    texts += () if source.key is None else (source.key,)
     for frame in pieces(source.table, source.delimiter, texts=texts):
         yield _ids(frame, source), _chosen(frame, names, source.table)
 
@@ -59,8 +60,8 @@ def _rows(model: Any, source: Source) -> Iterator[tuple[Any, Any]]:
 def _whole(model: Any, source: Source) -> Iterator[tuple[Any, Any]]:
     """Ids and X, all rows at once."""
     assert source.table is not None
-    frame = read_table(source.table, source.delimiter)
-    ids = _ids(frame, source)
+    frame = read_table(source.table, source.delimiter, source.key)
+    ids = None if source.key is None else read_ids(frame, source.key, source.table)
     if source.matrices:
         yield ids, {name: read_matrix(path) for name, path in source.matrices.items()}
         return
