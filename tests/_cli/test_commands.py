@@ -201,6 +201,21 @@ def test_ids_and_labels_are_read_as_they_are_written(run, tmp_path):
     assert (code, "does not know class 'yesterday'" in err) == (2, True)
 
 
+def test_words_stay_words_in_tables_that_hold_only_digits(run, tmp_path):
+    frame = pd.DataFrame({"id": range(12), "w": ["1", "2", "x"] * 4, "y": ["a", "b", "c"] * 4})
+    frame[["id", "y"]].assign(n=0.5 * frame["id"]).to_csv(tmp_path / "a.csv", index=False)
+    frame[["id", "w"]].to_csv(tmp_path / "b.csv", index=False)
+    table, path = str(tmp_path / "a.csv"), str(tmp_path / "m")
+    words = [table, "--id", "id", "--view", f"b={tmp_path / 'b.csv'}"]
+    assert run("fit --target y -o", path, *words)[0] == 0
+    whole = run("predict", path, *words)[1].splitlines()
+    digits = frame[frame["w"] != "x"]
+    digits[["id", "w"]].to_csv(tmp_path / "b.csv", index=False)
+    pd.read_csv(table).loc[digits.index].to_csv(table, index=False)
+    some = run("predict", path, *words)[1].splitlines()
+    assert some == [whole[0], *(whole[i + 1] for i in digits.index)]
+
+
 def test_hostile_names_and_cells(run, tmp_path):
     names = ['<script>alert("x")</script>', "=1+1", "a'b,c", "späße 🚀", "-o", "x\ny"]
     frame = pd.DataFrame(rng.normal(size=(20, 6)), columns=names)

@@ -22,6 +22,14 @@ class Source:
     key: str | None = None
     views: tuple[tuple[str, str], ...] = ()  # name, and columns or file
     delimiter: str | None = None
+    words: tuple[str, ...] = ()  # columns, as a model names them, that hold words
+
+    def read(self, path: str, view: str = "") -> Any:
+        """A table; ids, where 007 is not 7, and columns of words are read as text."""
+        start = f"{view}." if view else ""
+        texts = [name.removeprefix(start) for name in self.words if name.startswith(start)]
+        ids = () if self.key is None else (self.key,)
+        return read_table(path, self.delimiter, (*texts, *ids))
 
     @property
     def matrices(self) -> dict[str, str]:
@@ -70,7 +78,7 @@ def read_data(source: Source) -> Data:
         raise ValueError(f"--view: {max(names, key=names.count)!r} is named twice")
     if source.table is None:
         raise ValueError("a table is needed, which holds the target")
-    frame = read_table(source.table, source.delimiter, source.key)
+    frame = source.read(source.table)
     target = None if source.target is None else column(frame, source.target, source.table)
     _check_target(target, source)
     ids = None if source.key is None else read_ids(frame, source.key, source.table)
@@ -100,7 +108,7 @@ def join(frame: Any, ids: Any, source: Source) -> Any:
     for view, path in source.files.items():
         if ids is None or source.key is None:
             raise ValueError(f"--view {view}={path}: tables are joined on ids; name them with --id")
-        other = read_table(path, source.delimiter, source.key)
+        other = source.read(path, view)
         keys = read_ids(other, source.key, path)
         found = pd.Index(keys).get_indexer(pd.Index(ids))
         if (found < 0).all():

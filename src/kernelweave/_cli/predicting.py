@@ -12,7 +12,7 @@ import numpy as np
 
 from kernelweave._cli.data import Source, join, read_ids
 from kernelweave._cli.models import labels
-from kernelweave._cli.tables import column, pieces, read_matrix, read_table
+from kernelweave._cli.tables import column, pieces, read_matrix
 from kernelweave._core.checks import some
 from kernelweave.io.atomic import written
 from kernelweave.io.model_file import load
@@ -20,7 +20,7 @@ from kernelweave.io.model_file import load
 
 def predict_table(path: str, source: Source, output: str | None, decision: bool) -> None:
     """Write ids, predictions and, if asked for, decision values, as CSV."""
-    model = load(path)
+    model, source = _loaded(path, source)
     if decision and not hasattr(model, "decision_function"):
         raise ValueError("--decision: a regression has no decision values beside its predictions")
     with _opened(output) as file:
@@ -31,16 +31,26 @@ def predict_table(path: str, source: Source, output: str | None, decision: bool)
 
 def labelled_rows(path: str, source: Source) -> tuple[Any, Any, Any]:
     """A model, the rows of a table, and their targets."""
-    model = load(path)
+    model, source = _loaded(path, source)
     task = "classification" if hasattr(model, "classes_") else "regression"
     ((_, X),) = _whole(model, source)
     assert source.table is not None
-    target = column(read_table(source.table, source.delimiter), str(source.target), source.table)
+    target = column(source.read(source.table), str(source.target), source.table)
     if target.isna().any():
         raise ValueError(f"{source.table}: rows lack {source.target!r}; leave them out")
     y = labels(target, task)
     words = getattr(getattr(model, "classes_", y), "dtype", y.dtype).kind == "U"
     return model, X, y.astype(str) if words else y
+
+
+def _loaded(path: str, source: Source) -> tuple[Any, Source]:
+    """A model, and the source with the columns in which it saw words."""
+    model = load(path)
+    if not hasattr(model, "feature_names_in_"):
+        return model, source
+    numeric = model.bank_.table.numeric
+    words = [name for name, number in zip(_names(model), numeric, strict=True) if not number]
+    return model, replace(source, words=tuple(words))
 
 
 def _rows(model: Any, source: Source) -> Iterator[tuple[Any, Any]]:
@@ -50,9 +60,7 @@ def _rows(model: Any, source: Source) -> Iterator[tuple[Any, Any]]:
         return
     assert source.table is not None
     names = _names(model)
-    numeric = model.bank_.table.numeric
-    texts = tuple(name for name, number in zip(names, numeric, strict=True) if not number)
-    texts += () if source.key is None else (source.key,)
+    texts = source.words if source.key is None else (*source.words, source.key)
     for frame in pieces(source.table, source.delimiter, texts=texts):
         yield _ids(frame, source), _chosen(frame, names, source.table)
 
@@ -60,7 +68,7 @@ def _rows(model: Any, source: Source) -> Iterator[tuple[Any, Any]]:
 def _whole(model: Any, source: Source) -> Iterator[tuple[Any, Any]]:
     """Ids and X, all rows at once."""
     assert source.table is not None
-    frame = read_table(source.table, source.delimiter, source.key)
+    frame = source.read(source.table)
     ids = None if source.key is None else read_ids(frame, source.key, source.table)
     if source.matrices:
         yield ids, {name: read_matrix(path) for name, path in source.matrices.items()}

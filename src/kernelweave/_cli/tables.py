@@ -21,9 +21,9 @@ def is_file(text: str) -> bool:
     return text.lower().endswith((*TABLES, MATRIX))
 
 
-def read_table(path: str, delimiter: str | None = None, key: str | None = None) -> Any:
-    """All rows of a file as a data frame; ids in column ``key`` are read as text: 007 is not 7."""
-    return next(pieces(path, delimiter, texts=() if key is None else (key,), whole=True))
+def read_table(path: str, delimiter: str | None = None, texts: tuple[str, ...] = ()) -> Any:
+    """All rows of a file as a data frame; columns ``texts`` are read as text."""
+    return next(pieces(path, delimiter, texts=texts, whole=True))
 
 
 def pieces(
