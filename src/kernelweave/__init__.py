@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from kernelweave.solution import Solution as Solution
     from kernelweave.stacks.dense import KernelStack as KernelStack
     from kernelweave.stacks.factors import FactorStack as FactorStack
+    from kernelweave.views.joining import join_views as join_views
 
 __version__ = "0.1.0"
 
@@ -95,6 +96,7 @@ _HOME = {
     "alignment": "inspection.alignment",
     "duality_gap": "certificate",
     "enclosing_ball": "_solvers.radius.enclosing_ball",
+    "join_views": "views.joining",
     "learn": "learning",
     "learn_parameters": "parameters",
     "load": "io.model_file",

@@ -14,7 +14,6 @@ from kernelweave import (
     KernelBank,
     Linear,
     MKLClassifier,
-    TransductiveMKLClassifier,
 )
 
 rng = np.random.default_rng(5)
@@ -156,17 +155,6 @@ def test_a_kernel_that_is_not_finite_at_prediction():
     for method in (model.predict, model.decision_function, model.combined_kernel):
         with pytest.raises(ValueError, match="Kernel 'mine' is not finite"):
             method(strange)
-
-
-def test_a_dict_of_tables():
-    views = {"a": X[:, :2], "b": X[:, 2:]}
-    told = r"one table.*found dict with 'a', 'b'.*pandas\.concat.*axis=1.*views="
-    with pytest.raises(TypeError, match=told):
-        MKLClassifier().fit(views, Y)
-    with pytest.raises(TypeError, match=told):
-        TransductiveMKLClassifier().fit(views, Y)
-    with pytest.raises(TypeError, match=told):
-        fit().predict(views)
 
 
 @pytest.fixture(scope="module")

@@ -168,7 +168,9 @@ def test_parameters_of_another_type(kernel, message):
 
 @pytest.mark.parametrize("kind", [Gaussian, Laplacian])
 def test_a_wrong_argument_is_told_of_the_class_that_was_called(kind):
-    with pytest.raises(TypeError, match=rf"^{kind.__name__}.__init__.*'gamma'"):
+    with pytest.raises(TypeError, match=rf"^{kind.__name__}.__init__.*'sigma'"):
+        kind(sigma=1.0)
+    with pytest.raises(TypeError, match=rf"^{kind.__name__} has no gamma, but a width: .*width="):
         kind(gamma=1.0)
 
 

@@ -56,7 +56,7 @@ class KernelBank(Params):
         ``"standard"``: each column at mean 0 and variance 1. ``"common"``: all columns divided by
         one number, so that their variances are 1 on average. None: unchanged.
         ``"auto"``: as ``"standard"``; but where columns may share a unit, because no range is more
-        than ten times the median range, the default bank has every kernel at both scales, and
+        than four times the median range, the default bank has every kernel at both scales, and
         learning decides. Columns of a sparse X are never centered or standardized, which would
         fill in its zeros: ``"auto"`` leaves them as they are, the others are refused.
     dtype : "float64" or "float32"

@@ -13,7 +13,7 @@ from kernelweave.views.table import Table
 
 WIDTHS = (0.5, 1.0, 2.0)
 
-_LIKE = 10.0  # how much wider than the median column the widest may be, in one unit
+_LIKE = 4.0  # how much wider than the median column the widest may be, in one unit
 _UNLIKE = 2.0  # ratio of deviations from which it matters whether columns are standardized
 
 
@@ -31,7 +31,7 @@ def default_kernels() -> list[Kernel]:
 def share_a_unit(view: View, table: Table, weights: Array | None) -> bool:
     """Whether columns may be in one unit (pixels, counts, spectra), though they vary unequally.
 
-    No range is more than ten times the median range, yet the deviations differ: their 90 % and
+    No range is more than four times the median range, yet the deviations differ: their 90 % and
     10 % quantiles by more than a factor of two. Then a column that varies little may be one that
     matters little, and standardizing would blow it up.
     """

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
 from typing import Any, Self
@@ -22,7 +21,6 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernelweave import __version__
-from kernelweave._core.checks import some
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave.banks.bank import KernelBank
@@ -45,7 +43,7 @@ from kernelweave.problems.groups import GroupNorm
 from kernelweave.progress import Progress
 from kernelweave.solution import Solution
 from kernelweave.solving import solve
-from kernelweave.views.table import Table
+from kernelweave.views.table import Table, refuse_several
 
 
 class MKLEstimator(Saved, BaseEstimator):
@@ -279,12 +277,7 @@ class MKLEstimator(Saved, BaseEstimator):
             if y and y[0] is None and get_tags(self).target_tags.required:
                 validate_data(self, y=None, skip_check_array=True)  # which tells the user
             return
-        if isinstance(X, Mapping):
-            raise TypeError(
-                f"X must be one table, found {type(X).__name__} with {some(map(repr, X))}. Join "
-                "tables of the same rows, pandas.concat(frames, axis=1), and name the columns of "
-                "each view in KernelBank(views={name: columns})."
-            )
+        refuse_several(X)
         if getattr(X, "ndim", 2) == 2:
             validate_data(self, X, *y, reset=bool(y), skip_check_array=True)
 

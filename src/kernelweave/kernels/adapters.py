@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -65,12 +66,14 @@ class Foreign(Kernel):
         if matrix.ndim == 0:
             raise ValueError(
                 f"{self.label()} returned {type(answer).__name__}; a kernel of {shape[0]} rows "
-                f"against {shape[1]} is an array of shape {shape}."
+                f"against {shape[1]} is an array of shape {shape}. It is called once with all "
+                "rows, not with one pair at a time."
             )
         if matrix.shape != shape:
             raise ValueError(
                 f"{self.label()} returned an array of shape {matrix.shape}; "
-                f"a kernel of {shape[0]} rows against {shape[1]} has shape {shape}."
+                f"a kernel of {shape[0]} rows against {shape[1]} has shape {shape}. It is called "
+                "once with all rows, not with one pair at a time."
             )
         if matrix.dtype.kind not in "biufO":
             raise ValueError(f"{self.label()} returned {matrix.dtype} values; a kernel is real.")
@@ -172,6 +175,19 @@ class FunctionKernel(Foreign):
             given = [f"{key}={value!r}" for key, value in self.function.keywords.items()]
             return f"{FunctionKernel(self.function.func).label()}({', '.join(given)})"
         return getattr(self.function, "__name__", None) or repr(self.function)
+
+    def validate(self) -> None:
+        """Raise TypeError if the function cannot be called with two arguments."""
+        try:
+            signature(self.function).bind(None, None)
+        except ValueError:  # a function written in another language does not say
+            pass
+        except TypeError as error:
+            raise TypeError(
+                f"kernels: {self.label()} cannot be called as f(A, B): {error}. A kernel is a "
+                "function of two arrays of rows that returns an array (len(A), len(B)); "
+                "functools.partial fixes other arguments."
+            ) from None
 
     def evaluate(self, a: NDArray[Any], b: NDArray[Any]) -> Any:
         """Call the function."""

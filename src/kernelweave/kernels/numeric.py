@@ -7,7 +7,7 @@ inner products.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -24,7 +24,14 @@ _PIECE = 2**15  # numbers raised to a power at a time
 class _Radial(Kernel):
     """A function of distance over width; 1 on the diagonal."""
 
+    _of_gamma: ClassVar[str]
     fills_half = True
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        """Raise TypeError for ``gamma``, the name of other libraries, with the width it means."""
+        if "gamma" in options:
+            raise TypeError(f"{cls.__name__} has no gamma, but a width: {cls._of_gamma}.")
+        return super().__new__(cls)
 
     def __init__(self, width: float = 1.0, relative: bool = False) -> None:
         self.width = width
@@ -66,6 +73,8 @@ class Gaussian(_Radial):
         spaced ones are used.
     """
 
+    _of_gamma = "exp(−γ|x − z|²) is width=(2γ)**-0.5"
+
     def __init__(self, width: float = 1.0, relative: bool = False) -> None:
         super().__init__(width, relative)
 
@@ -100,6 +109,8 @@ class Laplacian(_Radial):
         If true, ``width`` is a multiple of the median of Σ_j |x_j − z_j| between training rows
         that differ, learned when the bank is fitted.
     """
+
+    _of_gamma = "exp(−γ|x − z|₁) is width=1/γ"
 
     def __init__(self, width: float = 1.0, relative: bool = False) -> None:
         super().__init__(width, relative)

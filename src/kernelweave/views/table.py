@@ -7,7 +7,7 @@ unchanged for kernels that read them. If a numeric kernel meets such a column, t
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -44,6 +44,7 @@ class Table:
         """Read a 2-D array, sparse or not, a list of rows or a data frame; refuse the rest."""
         if isinstance(X, cls):
             return X
+        refuse_several(X)
         if is_sparse(X):
             from kernelweave.views.sparse_table import SparseTable
 
@@ -267,6 +268,18 @@ def check_shape(data: Any) -> None:
             raise ValueError(
                 f"Found array with 0 {what} (shape={data.shape}) while a minimum of 1 is required."
             )
+
+
+def refuse_several(X: Any) -> None:
+    """Raise TypeError if X is several tables; the error has the line that joins them."""
+    first = X[0] if isinstance(X, list | tuple) and X else None
+    if isinstance(X, Mapping) or hasattr(first, "columns"):
+        found = f" with {some(map(repr, X))}" if isinstance(X, Mapping) else " of data frames"
+        raise TypeError(
+            f"X must be one table, found {type(X).__name__}{found}. Join them:\n"
+            "    joined = kernelweave.join_views(X)\n"
+            "    MKLClassifier(KernelBank(views=joined.views)).fit(joined.X, y)"
+        )
 
 
 def _is_category(dtype: Any) -> bool:

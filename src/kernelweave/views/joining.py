@@ -1,0 +1,167 @@
+"""One table from the tables of several views, row by row of the same thing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kernelweave._core.checks import is_sparse, shown, some
+from kernelweave._core.warnings import warn
+
+
+class JoinedViews(NamedTuple):
+    """``X``: one data frame; ``views``: the columns of each view by position."""
+
+    X: Any
+    views: dict[str, slice]
+
+
+def join_views(frames: Any) -> JoinedViews:
+    """Join the tables of several views into one, aligned on their index.
+
+    Parameters
+    ----------
+    frames : {name: table} or list of tables
+        Data frames whose index names the rows, in any order; or arrays and other tables without
+        an index, whose rows are in the same order. Views in a list are named view1, view2, ….
+
+    Returns
+    -------
+    X : DataFrame
+        Columns ``view__column``. Rows are those of the first table, then those that only later
+        ones have. A row that a table does not have lacks that view: its columns are NaN, and a
+        warning counts and names such rows. ``y.loc[X.index]`` puts labels in the same order.
+    views : {name: slice}
+        For ``KernelBank(views=…)``. Positions still work where another step strips names.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from kernelweave import KernelBank, MKLClassifier, join_views
+    >>> gene = pd.DataFrame({"a": [0.1, 2.0, 0.3, 1.9]}, index=["p1", "p2", "p3", "p4"])
+    >>> lipid = pd.DataFrame({"a": [7.0, 1.0, 8.0, 2.0]}, index=["p4", "p3", "p2", "p1"])
+    >>> X, views = join_views({"gene": gene, "lipid": lipid})
+    >>> list(X.columns), views
+    (['gene__a', 'lipid__a'], {'gene': slice(0, 1, None), 'lipid': slice(1, 2, None)})
+    >>> model = MKLClassifier(KernelBank(views=views)).fit(X, [0, 1, 0, 1])
+    """
+    tables = _named(frames)
+    read = {name: _read(name, table) for name, table in tables.items()}
+    if not all(hasattr(table, "iloc") for table in tables.values()):
+        _check_same_rows(read)
+    ids = _ids(read)
+    parts, views, start = [], {}, 0
+    for name, frame in read.items():
+        parts.append(_aligned(frame, ids).add_prefix(f"{name}__"))
+        views[name] = slice(start, start + frame.shape[1])
+        start += frame.shape[1]
+    import pandas as pd
+
+    return JoinedViews(pd.concat(parts, axis=1), views)
+
+
+def _named(frames: Any) -> dict[str, Any]:
+    if isinstance(frames, Mapping):
+        tables = {str(name): table for name, table in frames.items()}
+    elif isinstance(frames, Iterable) and not hasattr(frames, "columns"):
+        tables = {f"view{k}": table for k, table in enumerate(frames, start=1)}
+    else:
+        raise TypeError(
+            f"join_views takes {{name: table}} or a list of tables; found {type(frames).__name__}."
+        )
+    if not tables:
+        raise ValueError("join_views: no table was given.")
+    return tables
+
+
+def _read(name: str, table: Any) -> Any:
+    """The table as a data frame with flat column names and one row per id."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError("join_views needs pandas: pip install pandas") from error
+    if is_sparse(table):
+        raise TypeError(
+            f"join_views: {name!r} is sparse. Join sparse tables of the same rows by "
+            "scipy.sparse.hstack, and give their columns as slices in KernelBank(views=…)."
+        )
+    if isinstance(table, pd.Series):
+        table = table.to_frame(name if table.name is None else table.name)
+    elif hasattr(table, "columns") and not hasattr(table, "iloc"):  # a frame of another library
+        table = pd.DataFrame({column: table[column].to_numpy() for column in table.columns})
+    elif not hasattr(table, "iloc"):
+        table = np.asarray(table)
+        if table.ndim not in (1, 2):
+            raise ValueError(
+                f"join_views: {name!r} must be a table, an array of two dimensions; found "
+                f"{shown(table)}."
+            )
+        table = pd.DataFrame(table).add_prefix("x")
+    table = table.set_axis([_flat(column) for column in table.columns], axis=1)
+    for what, labels in (("columns", table.columns), ("ids in its index", table.index)):
+        twice = labels[labels.duplicated()].unique()
+        if len(twice):
+            raise ValueError(
+                f"join_views: {name!r} has {len(twice)} {what} more than once: "
+                f"{some(map(repr, twice))}. Keep one of each, such as "
+                "frame[~frame.index.duplicated()] or frame.groupby(level=0).mean()."
+            )
+    if not table.shape[1]:
+        raise ValueError(f"join_views: {name!r} has no columns.")
+    return table
+
+
+def _flat(column: Any) -> str:
+    return "_".join(map(str, column)) if isinstance(column, tuple) else str(column)
+
+
+def _check_same_rows(read: dict[str, Any]) -> None:
+    """Tables without an index are aligned by position: all must have the same rows."""
+    lengths = {name: len(frame) for name, frame in read.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(
+            f"join_views: tables without an index must have the same rows; found {lengths} rows. "
+            "Give data frames whose index names the rows."
+        )
+    named = [name for name, frame in read.items() if list(frame.index) != list(range(len(frame)))]
+    if named:
+        raise ValueError(
+            f"join_views: {named[0]!r} names its rows in its index, but others have no index. Give "
+            "all as data frames with an index, or frame.to_numpy() if rows are in the same order."
+        )
+
+
+def _ids(read: dict[str, Any]) -> Any:
+    """All ids, those of the first table first; warns of rows that some table does not have."""
+    names = list(read)
+    ids = read[names[0]].index
+    for name in names[1:]:
+        own = read[name].index
+        if not ids.isin(own).any():
+            raise ValueError(
+                f"join_views: {name!r} has no id in common with the tables before it: "
+                f"{some(map(repr, own), 3)} against {some(map(repr, ids), 3)}. Give all the same "
+                "ids, frame.set_index(…), as numbers or as strings."
+            )
+        ids = ids.append(own[~own.isin(ids)])
+    told = []
+    for name, frame in read.items():
+        lacking = ids[~ids.isin(frame.index)]
+        if len(lacking):
+            told.append(f"{name!r} lacks {len(lacking)} ({some(map(repr, lacking))})")
+    if told:
+        warn(
+            f"join_views: of {len(ids)} rows, {'; '.join(told)}. These rows lack the view, see "
+            "KernelBank(missing=…). For rows that all have, X.dropna()."
+        )
+    return ids
+
+
+def _aligned(frame: Any, ids: Any) -> Any:
+    """The rows of these ids; booleans become numbers where rows are missing."""
+    if ids.isin(frame.index).all():
+        return frame.reindex(ids)
+    flags = {column: float for column, dtype in frame.dtypes.items() if str(dtype) == "bool"}
+    return frame.astype(flags).reindex(ids)
