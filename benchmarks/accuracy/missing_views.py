@@ -124,6 +124,9 @@ def report(results, levels, splits):
                 for c in cells
                 if c[name]["accuracy"] is not None
             ]
+            if not pairs:  # no split has two classes of complete rows
+                row += [None, None]
+                continue
             own, ours = np.array(pairs).T
             row += [float(own.mean()), common.standard_error(own - ours)]
             if name in ("column means", "complete rows"):

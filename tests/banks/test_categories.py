@@ -39,8 +39,13 @@ def test_the_share_of_columns_that_agree():
         np.testing.assert_allclose(fitted.cross(rows, [1.0]), crossed, rtol=1e-15)
     sphere = quiet(KernelBank(Hamming(), normalize="sphere"), words)
     np.testing.assert_allclose(sphere.cross(new, [1.0]), crossed, rtol=1e-15)
-    assert np.linalg.eigvalsh(expected)[0] > -1e-12
-    assert clone(Hamming()) == Hamming() and repr(Hamming()) == "Hamming()"
+    cubed = quiet(KernelBank(Hamming(3), normalize=None), words)
+    np.testing.assert_allclose(cubed.cross(new, [1.0]), crossed**3, rtol=1e-14)
+    for K in (expected, expected**3):
+        assert np.linalg.eigvalsh(K)[0] > -1e-12
+    assert clone(Hamming(2)) == Hamming(2) and repr(Hamming()) == "Hamming()"
+    with pytest.raises(ValueError, match="Hamming: degree must be positive, found 0"):
+        KernelBank(Hamming(0)).fit(words)
 
 
 def test_numbers_are_levels_if_asked():
@@ -51,15 +56,17 @@ def test_numbers_are_levels_if_asked():
 
 def test_the_default_bank_splits_by_dtype():
     fitted = quiet(KernelBank(), FRAME)
-    assert fitted.names[-1] == "Hamming() on all" and set(fitted.views) == {"all"}
+    assert fitted.names[5:] == ("Hamming() on all", "Hamming(degree=2) on all")
+    assert set(fitted.views) == {"all"}
     numbers = quiet(KernelBank(), FRAME[["age", "dose", "sick"]])
-    assert numbers.names == fitted.names[:-1]
+    assert numbers.names == fitted.names[:5]
     for m in range(5):
-        weights = np.eye(6)[m]
+        weights = np.eye(7)[m]
         found = fitted.stack.combine(weights)
         np.testing.assert_allclose(found, numbers.stack.combine(weights[:5]), rtol=1e-12)
     expected = agreement((CITY, CITY), (GRADE, GRADE))
-    np.testing.assert_allclose(fitted.stack.combine(np.eye(6)[5]), expected, rtol=1e-15)
+    np.testing.assert_allclose(fitted.stack.combine(np.eye(7)[5]), expected, rtol=1e-15)
+    np.testing.assert_allclose(fitted.stack.combine(np.eye(7)[6]), expected**2, rtol=1e-15)
     each = quiet(KernelBank(views="each"), FRAME)
     assert [name for name in each.names if "Hamming" in name] == [
         "Hamming() on city",
@@ -81,10 +88,9 @@ def test_a_level_not_seen_in_fit_matches_none_and_pipelines_work():
     model = make_pipeline(MKLClassifier(C=10.0)).fit(FRAME, y)
     assert model.score(FRAME, y) == 1.0
     new = FRAME.assign(city="never", grade=pd.Categorical([9] * 15))
-    bank = model[-1].bank_
-    if "Hamming() on all" in [n for n, w in zip(bank.names, model[-1].weights_, strict=True) if w]:
-        weights = np.where(np.array(bank.names) == "Hamming() on all", 1.0, 0.0)
-        assert not bank.cross(new, weights).any()
+    used = ["Hamming" in name for name in model[-1].kernel_names_]
+    weights = np.where(used, model[-1].weights_, 0.0)
+    assert weights.any() and not model[-1].bank_.cross(new, weights).any()
 
 
 @pytest.mark.parametrize(
@@ -105,7 +111,7 @@ def test_strings_that_are_no_categories(column, message):
 def test_half_of_them_different_is_a_category_and_declared_ones_always_are():
     quiet(KernelBank(), FRAME.assign(new=[*"abcdefgabcdefga"]))
     ids = pd.Categorical([f"p{i}" for i in range(15)])
-    assert quiet(KernelBank(), FRAME.assign(new=ids)).m_all == 6
+    assert quiet(KernelBank(), FRAME.assign(new=ids)).m_all == 7
 
 
 @pytest.mark.parametrize("kernels", [None, [Linear(), Hamming()], Hamming()])
@@ -121,7 +127,7 @@ def test_rows_may_lack_categories():
     gappy = FRAME.copy()
     gappy.loc[[2, 5], ["city", "grade"]] = None
     fitted = quiet(KernelBank(views=views, normalize="center+trace"), gappy)
-    K = fitted.stack.combine(np.eye(6)[5])
+    K = fitted.stack.combine(np.eye(7)[5])
     assert not K[[2, 5]].any() and K[0].any()
 
 
@@ -146,7 +152,7 @@ def test_polars_frames():
     )
     found = quiet(KernelBank(), frame.with_columns(pl.col("city").cast(pl.Categorical)))
     np.testing.assert_allclose(
-        found.stack.combine(np.ones(6)), quiet(KernelBank(), FRAME).stack.combine(np.ones(6))
+        found.stack.combine(np.ones(7)), quiet(KernelBank(), FRAME).stack.combine(np.ones(7))
     )
     model = MKLClassifier().fit(frame, SICK)
     assert list(model.feature_names_in_) == frame.columns

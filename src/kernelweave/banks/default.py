@@ -6,6 +6,7 @@ import numpy as np
 
 from kernelweave._core.types import Array
 from kernelweave.kernels.base import Kernel
+from kernelweave.kernels.categorical import Hamming
 from kernelweave.kernels.numeric import Gaussian, Linear, Polynomial
 from kernelweave.views import weighted
 from kernelweave.views.columns import View
@@ -22,10 +23,15 @@ def default_kernels() -> list[Kernel]:
 
     ``KernelBank(None)`` applies them to each view and, under ``scale="auto"``, standardizes the
     columns to mean 0 and variance 1 (see ``share_a_unit``). They therefore work on a raw table, and
-    do not change when columns are shifted or rescaled. Narrower Gaussians tend
-    to overfit where classes overlap. Categories get ``Hamming()``.
+    do not change when columns are shifted or rescaled. Narrower Gaussians tend to overfit where
+    classes overlap.
     """
     return [Linear(), Polynomial(2), *(Gaussian(width, relative=True) for width in WIDTHS)]
+
+
+def default_category_kernels(columns: int) -> list[Kernel]:
+    """On categories: the share of columns that agree, and, of several columns, its square."""
+    return [Hamming(), Hamming(2)] if columns > 1 else [Hamming()]
 
 
 def share_a_unit(view: View, table: Table, weights: Array | None) -> bool:

@@ -10,10 +10,13 @@ import numpy as np
 
 from kernelweave._core.checks import shown
 from kernelweave._core.types import Array
-from kernelweave.banks.default import default_kernels, share_a_unit
+from kernelweave.banks.default import (
+    default_category_kernels,
+    default_kernels,
+    share_a_unit,
+)
 from kernelweave.kernels.adapters import as_kernel
 from kernelweave.kernels.base import Kernel
-from kernelweave.kernels.categorical import Hamming
 from kernelweave.views.columns import SCALES, View
 from kernelweave.views.selectors import find_columns, make_views
 from kernelweave.views.table import Table
@@ -62,12 +65,13 @@ def make_plan(
 
 
 def _requests(kernels: Any, views: Any, table: Table) -> Iterator[tuple[View, Request]]:
-    items = [*default_kernels(), Hamming()] if kernels is None else as_list(kernels)
-    if not items:
+    items = [] if kernels is None else as_list(kernels)
+    if not items and kernels is not None:
         raise ValueError("kernels: the bank is empty; give at least one kernel.")
     crossed = [_checked(item) for item in items if not isinstance(item, tuple)]
-    for view in make_views(views, table) if crossed else []:
-        for part, readers in _split(view, crossed, table, default=kernels is None):
+    for view in make_views(views, table) if crossed or kernels is None else []:
+        parts = _default_parts(view, table) if kernels is None else _split(view, crossed, table)
+        for part, readers in parts:
             for kernel in readers:
                 yield part, (f"{kernel.label()} on {view.name}", view.name, kernel)
     for item in (item for item in items if isinstance(item, tuple)):
@@ -78,31 +82,50 @@ def _requests(kernels: Any, views: Any, table: Table) -> Iterator[tuple[View, Re
         yield view, (name, view.name, kernel)
 
 
-def _split(
-    view: View, kernels: list[Kernel], table: Table, *, default: bool
-) -> Iterator[tuple[View, list[Kernel]]]:
+Part = tuple[View, list[Kernel]]  # some columns of a view, and the kernels that read them
+
+
+def _default_parts(view: View, table: Table) -> Iterator[Part]:
+    """The numbers and the categories of a view, each with its default kernels."""
+    numbers, levels, others = _kinds(view, table)
+    if others:
+        table.floats(others)  # raises: no default kernel reads it
+    _refuse_ids(levels, table)
+    whole = not (numbers and levels)
+    if numbers:
+        yield _part(view, "numbers", numbers, whole), default_kernels()
+    if levels:
+        yield _part(view, "categories", levels, whole), default_category_kernels(len(levels))
+
+
+def _split(view: View, kernels: list[Kernel], table: Table) -> Iterator[Part]:
     """A view of numbers and categories by what its kernels read, if each has its kernels.
 
-    Kernels that read all columns get the whole view. Of the default kernels, those that find no
-    column to read are left out.
+    Kernels that read all columns get the whole view.
     """
-    parts: dict[str, list[int]] = {"numbers": [], "levels": [], "object": []}
-    for column in view.columns:
-        kind = table.kind(column)
-        parts[{"number": "numbers", "object": kind}.get(kind, "levels")].append(column)
-    if default:
-        if parts["object"]:
-            table.floats(parts["object"])  # raises: no default kernel reads it
-        _refuse_ids(parts["levels"], table)
-        kernels = [kernel for kernel in kernels if parts[kernel.reads]]
-    mixed = parts["numbers"] and parts["levels"] and not parts["object"]
+    numbers, levels, others = _kinds(view, table)
+    mixed = numbers and levels and not others
     if not mixed or not {"numbers", "levels"} <= {kernel.reads for kernel in kernels}:
         yield view, kernels
         return
-    for what, name in (("numbers", "numbers"), ("levels", "categories")):
-        part = View(f"{view.name} ({name})", tuple(parts[what]))
-        yield part, [kernel for kernel in kernels if kernel.reads == what]
-    yield view, [kernel for kernel in kernels if kernel.reads == "all"]
+    for reads, part in (
+        ("numbers", _part(view, "numbers", numbers)),
+        ("levels", _part(view, "categories", levels)),
+        ("all", view),
+    ):
+        yield part, [kernel for kernel in kernels if kernel.reads == reads]
+
+
+def _kinds(view: View, table: Table) -> tuple[list[int], list[int], list[int]]:
+    """The columns of a view that hold numbers, categories, and anything else."""
+    kinds = {column: table.kind(column) for column in view.columns}
+    groups = (("number",), ("string", "category"), ("object",))
+    found = [[column for column, kind in kinds.items() if kind in group] for group in groups]
+    return found[0], found[1], found[2]
+
+
+def _part(view: View, what: str, columns: list[int], whole: bool = False) -> View:
+    return view if whole else View(f"{view.name} ({what})", tuple(columns))
 
 
 def _refuse_ids(columns: list[int], table: Table) -> None:

@@ -1,9 +1,10 @@
 """The Hamming kernel, for categories: the share of columns in which two rows agree.
 
-    k(x, z) = (1/p) Σ_j [x_j = z_j]        over the p columns of the view
+    k(x, z) = ((1/p) Σ_j [x_j = z_j])^degree        over the p columns of the view
 
-It is the inner product of the rows written as indicators of their levels, divided by p, so that
-every column has the same share whatever its number of levels.
+At degree 1 it is the inner product of the rows written as indicators of their levels, divided by p:
+every column has the same share, whatever its number of levels. At degree 2 it compares pairs of
+columns, and so on.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._core.checks import check_number
 from kernelweave._core.jit import ordered_jit
 from kernelweave._core.types import Array
 from kernelweave.kernels.base import Kernel
@@ -20,13 +22,21 @@ from kernelweave.views.rows import Gram, Pair, Rows
 
 
 class Hamming(Kernel):
-    """k(x, z) = share of the columns in which x and z have the same level.
+    """k(x, z) = s^degree, s the share of the columns in which x and z have the same level.
 
     Levels are compared for equality: strings, numbers or any hashable objects. A level that no
     training row has agrees with none.
+
+    Parameters
+    ----------
+    degree : positive int
+        1 adds up what single columns say, 2 what pairs of them say, and so on.
     """
 
     fills_half = True
+
+    def __init__(self, degree: int = 1) -> None:
+        self.degree = degree
 
     @property
     def reads(self) -> str:
@@ -39,18 +49,23 @@ class Hamming(Kernel):
         return False
 
     def label(self) -> str:
-        """Its name; it has no parameters."""
-        return "Hamming()"
+        """Shows the degree, unless it is 1."""
+        return "Hamming()" if self.degree == 1 else f"Hamming(degree={self.degree})"
+
+    def validate(self) -> None:
+        """Raise an error unless the degree is a positive integer."""
+        check_number("Hamming: degree", self.degree, int)
 
     def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
         """The kernel with the levels of the training rows."""
-        return [("", _FittedHamming(_Codes(rows)))]
+        return [("", _FittedHamming(_Codes(rows), self.degree))]
 
 
 class _FittedHamming(Hamming):
     """The kernel on levels that are known; ``codes(rows)`` gives their numbers."""
 
-    def __init__(self, codes: _Codes) -> None:
+    def __init__(self, codes: _Codes, degree: int) -> None:
+        super().__init__(degree)
         self.codes = codes
 
     def fill(self, pair: Pair, out: Array) -> None:
@@ -59,6 +74,8 @@ class _FittedHamming(Hamming):
             _agreement_half(a, out)
         else:
             _agreement(a, b, out)
+        if self.degree > 1:
+            np.power(out, int(self.degree), out=out)
 
     def diagonal(self, rows: Rows) -> Array:
         return np.ones(len(rows))

@@ -273,8 +273,9 @@ def check_shape(data: Any) -> None:
 def refuse_several(X: Any) -> None:
     """Raise TypeError if X is several tables; the error has the line that joins them."""
     first = X[0] if isinstance(X, list | tuple) and X else None
-    if isinstance(X, Mapping) or hasattr(first, "columns"):
-        found = f" with {some(map(repr, X))}" if isinstance(X, Mapping) else " of data frames"
+    mapping = isinstance(X, Mapping) and not is_sparse(X)  # a sparse DOK matrix is a mapping
+    if mapping or hasattr(first, "columns"):
+        found = f" with {some(map(repr, X))}" if mapping else " of data frames"
         raise TypeError(
             f"X must be one table, found {type(X).__name__}{found}. Join them:\n"
             "    joined = kernelweave.join_views(X)\n"
