@@ -145,6 +145,28 @@ def test_only_known_classes_are_made(name, content, tmp_path):
         kernelweave.load(tmp_path / "m")
 
 
+def test_options_that_did_not_exist_yet_have_their_defaults(model, content, tmp_path):
+    def change(manifest):
+        for found in manifest["objects"]:
+            if found["class"] == "KernelBank":
+                del found["state"]["missing"]
+            if found["class"] == "Member":
+                del found["state"]["alone"]
+
+    (tmp_path / "m").write_bytes(with_manifest(content, change))
+    back = kernelweave.load(tmp_path / "m")
+    assert back.kernels.missing == "mean"
+    assert np.array_equal(back.decision_function(X), model.decision_function(X))
+
+    def lose(manifest):
+        for found in manifest["objects"]:
+            found["state"].pop("columns", None)
+
+    (tmp_path / "m").write_bytes(with_manifest(content, lose))
+    with pytest.raises(ModelFileError, match=r"View lacks 'columns'.*kernelweave 0\.1\.0' wrote"):
+        kernelweave.load(tmp_path / "m")
+
+
 def test_no_corruption_changes_a_prediction(model, content, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     truth, path = model.decision_function(X), tmp_path / "m"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Mapping
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -18,6 +19,17 @@ _KINDS: dict[Any, str] = {
     np.intp: "iu",
     np.int64: "iu",
 }
+
+
+def completed(cls: Any, state: dict[str, Any]) -> dict[str, Any]:
+    """``state``, with the defaults of what did not exist yet when a file was written."""
+    arguments = inspect.signature(cls).parameters.values()
+    defaults = {one.name: one.default for one in arguments if one.default is not one.empty}
+    for field in dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ():
+        if field.default_factory is not dataclasses.MISSING:
+            defaults[field.name] = field.default_factory()
+    new = (_declared(cls).keys() & defaults.keys()) - state.keys()
+    return state | {name: defaults[name] for name in sorted(new)}
 
 
 def check_state(name: str, cls: Any, state: dict[str, Any]) -> None:

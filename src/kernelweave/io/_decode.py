@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave.io._conform import check_state
+from kernelweave.io._conform import check_state, completed
 from kernelweave.io._encode import TYPES
 from kernelweave.io._registry import class_of
 
@@ -29,6 +29,7 @@ class Decoder:
         name, state = found["class"], found["state"]
         state = {str(key): self.decode(part) for key, part in state.items()}
         cls = class_of(name)
+        state = completed(cls, state)
         check_state(name, cls, state)
         if issubclass(cls, tuple):
             made = cls(**state)

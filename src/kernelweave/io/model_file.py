@@ -34,7 +34,7 @@ from kernelweave.io._registry import ESTIMATORS, name_of
 from kernelweave.io.atomic import written
 
 FORMAT = "kernelweave model"
-VERSION = 1  # of the format; raised when older versions of kernelweave cannot read new files
+VERSION = 1  # of the format; raised when a class changes in more than attributes with a default
 
 _MANIFEST, _DIGEST = "manifest.json", "manifest.sha256"
 _MOST = 2**31  # bytes that ``load`` allows unless told otherwise
@@ -125,10 +125,16 @@ def _load(file: IO[bytes], most: int) -> Any:
             _array(archive, members[f"{place}.bin"], entry) for place, entry in enumerate(described)
         ]
     decoder = Decoder(arrays, most)
-    for found in manifest["objects"]:
-        decoder.add(found)
-    model = decoder.decode(manifest["model"])
-    _check_model(model)
+    try:
+        for found in manifest["objects"]:
+            decoder.add(found)
+        model = decoder.decode(manifest["model"])
+        _check_model(model)
+    except Exception as error:  # a file made on purpose may raise anything
+        raise ModelFileError(
+            f"kernelweave {__version__} cannot make sense of it ({type(error).__name__}: {error}); "
+            f"it says that {shown(manifest.get('writer'))} wrote it"
+        ) from error
     return model
 
 
