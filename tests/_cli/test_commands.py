@@ -82,7 +82,7 @@ def test_two_tables_to_a_model_to_predictions(run, model, folder):
     loaded = kernelweave.load(model)
     assert set(loaded.bank_.views) == {"clinical", "genes"}
     assert [*loaded.feature_names_in_] == [
-        "age", "chol_a", "chol_b", "genes.g1", "genes.g2", "genes.g3",
+        "age", "chol_a", "chol_b", "genes__g1", "genes__g2", "genes__g3",
     ]  # fmt: skip
 
 
@@ -161,7 +161,7 @@ def test_rows_that_a_table_lacks(run, tmp_path):
 
 def test_archives_and_kernel_matrices(run, tmp_path):
     path = str(tmp_path / "m")
-    assert run("fit all.npz --target status --view g=genes.* --view a=age -o", path)[0] == 0
+    assert run("fit all.npz --target status --view g=genes__* --view a=age -o", path)[0] == 0
     code, out, _ = run(f"predict {path} all.npz")
     assert (code, len(out.splitlines())) == (0, N + 1)
     assert run("fit clinical.csv --target status --view k=K.npy --cv 2 -o", path)[0] == 0

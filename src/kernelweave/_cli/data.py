@@ -11,6 +11,7 @@ import numpy as np
 
 from kernelweave._cli.tables import MATRIX, column, is_file, read_matrix, read_table
 from kernelweave._core.checks import some
+from kernelweave.views.joining import join_views
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Source:
 
     def read(self, path: str, view: str = "") -> Any:
         """A table; ids, where 007 is not 7, and columns of words are read as text."""
-        start = f"{view}." if view else ""
+        start = f"{view}__" if view else ""
         texts = [name.removeprefix(start) for name in self.words if name.startswith(start)]
         ids = () if self.key is None else (self.key,)
         return read_table(path, self.delimiter, (*texts, *ids))
@@ -87,7 +88,7 @@ def read_data(source: Source) -> Data:
     views, unused = _views(source, [str(name) for name in _features(frame, source).columns])
     joined = join(frame, ids, source)
     for view, path in source.files.items():
-        views[view] = [name for name in joined.columns if str(name).startswith(f"{view}.")]
+        views[view] = [name for name in joined.columns if str(name).startswith(f"{view}__")]
         if not views[view]:
             raise ValueError(f"{path} has no columns beside {source.key!r}")
     used = [name for names in views.values() for name in names]
@@ -98,27 +99,25 @@ def read_data(source: Source) -> Data:
 
 
 def join(frame: Any, ids: Any, source: Source) -> Any:
-    """The table with the columns of the other files, each named ``view.column``, by id.
+    """The table with the columns of the other files, each named ``view__column``, by id.
 
     Rows that a file lacks are empty in its columns: the model treats them as lacking the view.
     """
     import pandas as pd
 
-    parts = [frame]
+    if not source.files:
+        return frame
+    others = {}
     for view, path in source.files.items():
         if ids is None or source.key is None:
             raise ValueError(f"--view {view}={path}: tables are joined on ids; name them with --id")
         other = source.read(path, view)
         keys = read_ids(other, source.key, path)
-        found = pd.Index(keys).get_indexer(pd.Index(ids))
-        if (found < 0).all():
+        if not keys.isin(ids).any():
             raise ValueError(f"{path} has none of the ids of {source.table}, such as {ids.iloc[0]}")
-        rest = other.drop(columns=[source.key])
-        rest = rest.drop(columns=[source.target]) if source.target in rest.columns else rest
-        taken = rest.take(np.maximum(found, 0)).reset_index(drop=True)
-        taken = taken.mask(pd.Series(found < 0), axis=0)
-        parts.append(taken.add_prefix(f"{view}."))
-    return pd.concat(parts, axis=1) if len(parts) > 1 else frame
+        others[view] = _features(other, source).set_index(keys)
+    found = join_views(others).X.reindex(ids)
+    return pd.concat([frame.reset_index(drop=True), found.reset_index(drop=True)], axis=1)
 
 
 def _check_target(target: Any, source: Source) -> None:

@@ -121,7 +121,7 @@ def _parquet(path: str, whole: bool) -> Iterator[Any]:
 
 
 def _npz(path: str) -> Any:
-    """One column for each array of one dimension, several (a.0, a.1, …) for a matrix a."""
+    """One column for each array of one dimension, several (a__0, a__1, …) for a matrix a."""
     import pandas as pd
 
     if not zipfile.is_zipfile(path):
@@ -133,7 +133,7 @@ def _npz(path: str) -> Any:
             if array.ndim == 1:
                 columns[name] = array
             elif array.ndim == 2:
-                columns |= {f"{name}.{j}": array[:, j] for j in range(array.shape[1])}
+                columns |= {f"{name}__{j}": array[:, j] for j in range(array.shape[1])}
             else:
                 raise ValueError(f"{path}: {name!r} has {array.ndim} dimensions, not 1 or 2")
     lengths = {len(values) for values in columns.values()}
