@@ -103,10 +103,10 @@ def webkb(data: kw.datasets.DataSet) -> MultiView:
     widths = (0.5, 1.0, 2.0)
     kernels = [kw.Linear(), *(kw.Gaussian(width, relative=True) for width in widths)]
     banks = {
-        name: kw.KernelBank(kernels, {name: columns}, "sphere")
+        name: kw.KernelBank(kernels, {name: columns}, "sphere", scale=None)
         for name, columns in data.views.items()
     }
-    joint = kw.KernelBank(kernels, normalize="sphere")
+    joint = kw.KernelBank(kernels, normalize="sphere", scale=None)
     return MultiView(data.X, {"course": signs(data.y == 1)}, data.y, banks, joint, 350, 350)
 
 

@@ -26,7 +26,7 @@ def exponents(X):
 
 def measure(data, normalize, n, quick):
     X, _ = common.sample("ionosphere", data, n)
-    bank = kw.KernelBank(common.rakoto_kernels(), views="all+each", normalize=normalize)
+    bank = kw.KernelBank(common.rakoto_kernels(), "all+each", normalize, scale=None)
     given = exponents(X)
     ready = np.ones_like(given)
     with warnings.catch_warnings():
