@@ -229,7 +229,8 @@ def test_bank_is_its_parameters():
     assert KernelBank(Gaussian(2.0)).set_params(kernels__width=5.0, normalize=None).get_params() \
         == {"kernels": Gaussian(5.0), "kernels__width": 5.0, "kernels__relative": False,
             "views": "all", "normalize": None, "scale": "auto", "dtype": "float64",
-            "missing": "mean", "storage": "auto", "approximation": None}  # fmt: skip
+            "missing": "mean", "storage": "auto", "approximation": None,
+            "cache_size": 200.0}  # fmt: skip
     with pytest.raises(ValueError, match="Invalid parameter 'normalise'"):
         bank.set_params(normalise="trace")
 

@@ -22,6 +22,7 @@ from kernelweave.stacks.defaults import BlockStack, Completed, Part, as_stack
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.factors import FactorStack
 from kernelweave.stacks.identity import WithIdentity
+from kernelweave.stacks.lazy import LazyStack
 from kernelweave.stacks.mixed import MixedStack
 from kernelweave.stacks.protocol import NotDense, is_stack
 
@@ -139,6 +140,20 @@ def with_identity_of_factors(K: np.ndarray) -> Made:
     return WithIdentity(stack), np.concatenate([K, eye]), np.concatenate([sizes, eye])
 
 
+def lazy(K: np.ndarray) -> Made:
+    """Room for a third of the rows."""
+    return _lazy(K, K.shape[0] * K.shape[1] ** 2 * 8 / 3 / 2**20)
+
+
+def lazy_without_room(K: np.ndarray) -> Made:
+    return _lazy(K, 0.0)
+
+
+def _lazy(K: np.ndarray, size: float) -> Made:
+    blocks = Duck(K).block
+    return LazyStack(blocks, np.einsum("kii->ki", K), size), K, abs(K)
+
+
 def completed(K: np.ndarray) -> Made:
     stack = as_stack(Duck(K))
     assert type(stack) is Completed
@@ -203,6 +218,8 @@ MAKERS = [
     mixed,
     mixed_by_blocks,
     with_identity_of_factors,
+    lazy,
+    lazy_without_room,
     completed,
     restricted,
     selected,

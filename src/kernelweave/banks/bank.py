@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from kernelweave._core.checks import shown
+from kernelweave._core.checks import check_number, shown
 from kernelweave._core.params import Params
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
@@ -69,15 +69,18 @@ class KernelBank(Params):
         which keeps it positive semidefinite. ``"indicator"``: also adds a kernel per such view
         that compares who has it. ``"error"``: NaN is an error. NaN in only some columns of a view
         always is.
-    storage : "auto", "dense" or "factors"
+    storage : "auto", "dense", "factors" or "lazy"
         How the training stack keeps a kernel: as a matrix (n², "dense"), or as a factor F with
         K = FFᵀ up to 1e-13 of its trace, which is rounding (n times its numerical rank). "auto":
         each kernel in its cheaper form; kernels on few columns have a low rank. "factors": a factor
-        of every numeric kernel, whatever its rank.
+        of every numeric kernel, whatever its rank. "lazy": factors of kernels of low rank, and all
+        others on demand, for n where no matrix fits; nobody looks for equal ones among these.
     approximation : None, Nystroem(…), Cholesky(…) or RandomFeatures(…)
         None keeps kernels exactly. The others put kernels of few features in their place, n·r
         numbers where a matrix has n², for training and for new rows; ``storage`` is then not
         asked. Scales are learned from the exact diagonals.
+    cache_size : float
+        Megabytes of rows that "lazy" keeps.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class KernelBank(Params):
         missing: str = "mean",
         storage: str = "auto",
         approximation: Approximation | None = None,
+        cache_size: float = 200.0,
     ) -> None:
         self.kernels = kernels
         self.views = views
@@ -99,6 +103,7 @@ class KernelBank(Params):
         self.missing = missing
         self.storage = storage
         self.approximation = approximation
+        self.cache_size = cache_size
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; ``deep`` adds named kernels and their parameters, ``name__beta``."""
@@ -219,6 +224,7 @@ class KernelBank(Params):
             float_type(self.dtype),
             check_storage(self.storage),
             check_approximation(self.approximation),
+            check_number("cache_size", self.cache_size, zero=True),
         )
 
     def _plan(self, table: Table, weights: Array | None = None) -> list[Planned]:

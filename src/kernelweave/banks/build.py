@@ -12,6 +12,7 @@ from kernelweave.banks.exactness import Exactness
 from kernelweave.banks.factoring import FactorBuilder, Recipe
 from kernelweave.banks.matrices import MatrixBuilder
 from kernelweave.banks.member import Group, Member
+from kernelweave.banks.on_demand import demand
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.mixed import MixedStack
 from kernelweave.stacks.protocol import Stack
@@ -52,7 +53,12 @@ def build(
         if member.kernel is not None and number not in factors.seen
     ]
     parts: list[tuple[NDArray[np.intp], Stack]] = []
-    if matrices:
+    if matrices and recipe.storage == "lazy":
+        asked = groups, members, matrices, recipe.rule, len(table), recipe.cache_size
+        kept, lazy = demand(*asked)
+        if lazy is not None:
+            parts.append((kept, lazy))
+    elif matrices:
         K = KernelStack.allocate(len(matrices), len(table), recipe.dtype)
         builder = MatrixBuilder(groups, members, matrices, recipe.rule, K, tell)
         builder.fill(count_threads(n_jobs))

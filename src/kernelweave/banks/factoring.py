@@ -27,7 +27,7 @@ from kernelweave.views import weighted
 from kernelweave.views.rows import Rows
 from kernelweave.views.table import Table
 
-STORAGES = ("auto", "dense", "factors")
+STORAGES = ("auto", "dense", "factors", "lazy")
 _FEW = 100  # rows below which matrices are small anyway
 _ALIKE = 100.0  # a sketch sums n entries: it may differ by this much more than an entry
 CHEAPER = 4  # a factor's passes cost what a matrix's cost at n over this
@@ -40,10 +40,11 @@ class Recipe(NamedTuple):
     dtype: np.dtype[Any]
     storage: str
     approximation: Approximation | None
+    cache_size: float = 200.0
 
 
 def check_storage(storage: Any) -> str:
-    """``storage``, if it is one of the three."""
+    """``storage``, if it is a way to keep kernels."""
     if storage not in STORAGES:
         raise ValueError(f"storage must be one of {STORAGES}; found {shown(storage)}.")
     return str(storage)
@@ -93,7 +94,7 @@ class FactorBuilder:
         tell: Callable[[], None],
     ) -> None:
         self.n, self.members, self.tell = n, members, tell
-        self.rule, self.dtype, storage, self.approximation = recipe
+        self.rule, self.dtype, storage, self.approximation, _ = recipe
         self.seen: set[int] = set()
         self._kept: dict[int, Array] = {}
         self._exact: dict[int, Member] = {}

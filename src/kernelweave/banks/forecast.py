@@ -23,6 +23,7 @@ from kernelweave.views.rows import Rows
 
 _PROBE = 800  # rows on which ranks are looked at
 _COMBINED = 4  # n × n arrays of float64 that learning holds: K(d) at some weights, rows in play
+_CHUNK = 4000  # rows in play where kernels are computed on demand
 _COPIES = 2  # of the factors with a weight that learning holds, as float64
 
 
@@ -35,7 +36,7 @@ class Forecast:
     names : tuple of str
         The kernels, those that views without content lose left out.
     storage : tuple of str
-        "matrix" or "factor" for each of them.
+        "matrix", "factor" or "on demand" for each of them.
     ranks : tuple of int
         The columns of its factor, about; n for a matrix.
     nbytes : tuple of int
@@ -60,8 +61,8 @@ class Forecast:
         return self.available is None or self.peak <= self.available
 
     def __str__(self) -> str:
-        counts = {kind: self.storage.count(kind) for kind in ("matrix", "factor")}
-        words = {"matrix": "as matrices", "factor": "as factors"}
+        words = {"matrix": "as matrices", "factor": "as factors", "on demand": "on demand"}
+        counts = {kind: self.storage.count(kind) for kind in words}
         kept = ", ".join(f"{count} {words[kind]}" for kind, count in counts.items() if count)
         return (
             f"{len(self.names)} kernels on {self.n} rows: {kept}, {_gib(sum(self.nbytes))}; "
@@ -70,7 +71,7 @@ class Forecast:
 
     def __repr__(self) -> str:
         lines = [
-            f"{name:<40} {kind:<7} rank {rank:<7} {_gib(size)}"
+            f"{name:<40} {kind:<9} rank {rank:<7} {_gib(size)}"
             for name, kind, rank, size in zip(
                 self.names, self.storage, self.ranks, self.nbytes, strict=True
             )
@@ -84,6 +85,8 @@ class Forecast:
             return
         assert self.available is not None
         ways = ["KernelBank(approximation=Nystroem(300))", "fewer rows"]
+        if "matrix" in self.storage:
+            ways.insert(1, "KernelBank(storage='lazy'), slower")
         if len(self.names) > 1:
             ways.append("fewer kernels")
         if recipe.approximation is not None:
@@ -103,18 +106,21 @@ def forecast(groups: list[Group], n: int, recipe: Recipe) -> Forecast:
     ]
     probes = {id(group): _probes(group.rows) for group in groups}
     ranks = [_rank(member, *probes[id(group)], n, recipe) for group, member in live]
+    lazy = recipe.storage == "lazy" and recipe.approximation is None
     low = [rank for rank in ranks if rank is not None]
     if (recipe.approximation, recipe.storage) == (None, "auto") and not pays(low, len(live), n):
         ranks = [None] * len(live)
     item = recipe.dtype.itemsize
-    nbytes = [n * (n if rank is None else rank) * item for rank in ranks]
+    whole = 0 if lazy else n * n * item  # of a kernel without a factor
+    nbytes = [whole if rank is None else n * rank * item for rank in ranks]
+    besides = _on_demand(ranks, n, recipe) if lazy else _besides(ranks, n, item)
     return Forecast(
         n,
         tuple(member.name for _, member in live),
-        tuple("matrix" if rank is None else "factor" for rank in ranks),
+        tuple(("on demand" if lazy else "matrix") if r is None else "factor" for r in ranks),
         tuple(n if rank is None else rank for rank in ranks),
         tuple(nbytes),
-        sum(nbytes) + _besides(ranks, n, item),
+        sum(nbytes) + besides,
         available_bytes(),
     )
 
@@ -131,6 +137,13 @@ def _besides(ranks: list[int | None], n: int, item: int) -> int:
     written_out = len(low) < len(ranks) or n <= FactorStack.most_dense
     arrays = _COMBINED * n * n * 8 if written_out and len(ranks) > 1 else 0
     return arrays + sum(low) * n * (item + _COPIES * 8)
+
+
+def _on_demand(ranks: list[int | None], n: int, recipe: Recipe) -> int:
+    """The same where kernels are computed on demand: rows that are kept, blocks of rows in play."""
+    low = sum(rank for rank in ranks if rank is not None)
+    rows = min(recipe.cache_size * 2**20, 8.0 * len(ranks) * n * n)
+    return int(rows) + 4 * 8 * min(_CHUNK, n) ** 2 + low * n * (recipe.dtype.itemsize + 16)
 
 
 def _probes(rows: Rows) -> tuple[Rows, Rows]:

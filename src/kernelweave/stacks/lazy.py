@@ -1,0 +1,149 @@
+"""Exact kernels that are never held whole: rows are computed on demand, and some are kept.
+
+    block(k, rows, columns)    from rows that are kept, else computed
+    K_k v                      from the rows of K_k where v is not zero, which are kept where there
+                               is room: machines ask for the same rows again and again
+
+Rows are kept by kernel, since K(d) changes with the weights and its rows would be of no use then.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelweave._core.checks import check_number, check_vector
+from kernelweave._core.types import Array, Index, Mask, Places
+from kernelweave.stacks.defaults import BlockStack
+
+_BLOCK = 2**22  # entries computed at a time
+Compute = Callable[[int, Places, Places], Array]  # kernel, rows, columns
+
+
+class LazyStack(BlockStack):
+    """Kernels behind a function that computes blocks of them, with a cache of rows.
+
+    Parameters
+    ----------
+    compute : function (kernel, rows, columns) → array
+        The block of a kernel, a new array of float64.
+    diagonals : array (m, n)
+        All K_k[i, i].
+    cache_size : float
+        Megabytes of rows that are kept at the most.
+    """
+
+    def __init__(self, compute: Compute, diagonals: ArrayLike, cache_size: float = 200.0) -> None:
+        self._compute = compute
+        self._diagonals = np.array(diagonals, dtype=float)
+        self._diagonals.flags.writeable = False
+        self.m, self.n = self._diagonals.shape
+        check_number("cache_size", cache_size, zero=True)
+        room = int(cache_size * 2**20 // (8 * max(1, self.n)))
+        self._kept = _RowCache(self.n, min(room, self.m * self.n))
+
+    def diagonals(self) -> Array:
+        """All K_k[i, i], shape (m, n), read-only."""
+        return self._diagonals
+
+    def block(self, kernel: int, rows: Index, columns: Index) -> Array:
+        """One kernel at some rows and columns, from kept rows where all of either are kept."""
+        every = np.arange(self.n)
+        kernel, left, right = int(kernel) % self.m, every[rows], every[columns]
+        for whole, other, turned in ((left, right, False), (right, left, True)):
+            found = self._kept.block(kernel, whole, other)
+            if found is not None:
+                return np.ascontiguousarray(found.T) if turned else found
+        return self._compute(kernel, left, right)
+
+    def matvecs(
+        self, v: ArrayLike, rows: Index | None = None, kernels: Index | None = None
+    ) -> Array:
+        """K_k v, or some rows of it, for each of ``kernels``.
+
+        Where all rows are asked for, the rows of K_k where v is not zero are kept as far as there
+        is room.
+        """
+        x = check_vector("v", v, self.n, finite=False)
+        support, every = np.flatnonzero(x), np.arange(self.n)
+        places = every[slice(None) if rows is None else rows]
+        chosen = np.arange(self.m)[slice(None) if kernels is None else kernels]
+        out = np.zeros((chosen.size, places.size))
+        self._kept.stamp += 1
+        step = max(1, _BLOCK // max(1, self.n))
+        for place, k in enumerate(chosen):
+            for start in range(0, support.size, step):
+                piece = support[start : start + step]
+                out[place] += self._part(int(k), x, piece, None if rows is None else places)
+        return out
+
+    def _part(self, kernel: int, x: Array, piece: Places, places: Places | None) -> Array:
+        """Σ_{i in piece} x_i K[i], at all places or some."""
+        whole = places is None
+        places = np.arange(self.n) if places is None else places
+        K, missing = self._kept.find(kernel, piece, places)
+        if missing.any():
+            K[missing] = fresh = self._compute(kernel, piece[missing], places)
+            if whole:
+                self._kept.add(kernel, piece[missing], fresh)
+        return np.asarray(x[piece] @ K)
+
+    def __repr__(self) -> str:
+        return f"LazyStack(m={self.m}, n={self.n})"
+
+
+class _RowCache:
+    """At most ``most`` rows of n numbers, by kernel; rows of the latest pass stay."""
+
+    def __init__(self, n: int, most: int) -> None:
+        self.stamp = 0  # the number of the latest pass
+        self.rows = np.empty((most, n))  # takes memory as it is filled
+        self._where: dict[int, Places] = {}  # by kernel, the slot of each row, −1 for none
+        self._owner = np.full((most, 2), -1, np.intp)  # by slot, kernel and row
+        self._seen = np.full(most, -1, np.int64)  # by slot, the pass that asked for it last
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy begins empty."""
+        return _RowCache, (self.rows.shape[1], len(self.rows))
+
+    def find(self, kernel: int, rows: Places, places: Places) -> tuple[Array, Mask]:
+        """Room for these rows at some places, those that are kept filled in; which are not."""
+        out = np.empty((rows.size, places.size))
+        with self._lock:
+            slots = self._slots(kernel, rows)
+            kept = slots >= 0
+            out[kept] = self.rows[np.ix_(slots[kept], places)]
+            self._seen[slots[kept]] = self.stamp
+        return out, ~kept
+
+    def block(self, kernel: int, rows: Places, places: Places) -> Array | None:
+        """These rows at some places, if all of them are kept."""
+        with self._lock:
+            slots = self._slots(kernel, rows)
+            if not slots.size or slots.min() < 0:
+                return None
+            return self.rows[np.ix_(slots, places)]
+
+    def add(self, kernel: int, rows: Places, values: Array) -> None:
+        """Keep as many of these rows as there is room for, in the place of the oldest."""
+        with self._lock:
+            old = np.flatnonzero(self._seen < self.stamp)
+            old = old[np.argsort(self._seen[old], kind="stable")][: rows.size]
+            for before, row in self._owner[old]:
+                if before >= 0:
+                    self._where[int(before)][row] = -1
+            taken = rows[: old.size]
+            self.rows[old] = values[: old.size]
+            self._owner[old, 0], self._owner[old, 1], self._seen[old] = kernel, taken, self.stamp
+            none = np.full(self.rows.shape[1], -1, np.intp)
+            self._where.setdefault(kernel, none)[taken] = old
+
+    def _slots(self, kernel: int, rows: Places) -> Places:
+        """Where these rows are kept, −1 for those that are not."""
+        found = self._where.get(kernel)
+        return np.full(rows.size, -1, np.intp) if found is None else found[rows]
