@@ -43,7 +43,7 @@ def explicit_mean_imputation(K, K_new, has, new_has):
     return (features - mean) @ (features - mean).T, (new - mean) @ (features - mean).T
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "sphere"])
+@pytest.mark.parametrize("rule", [rule for rule in RULES if "sphere" not in str(rule)])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_mean_imputation_in_feature_space(rule, kernel):
     """Against features made by hand from the kernel on complete rows, with the learned width."""
@@ -74,7 +74,9 @@ def test_entries_of_rows_without_the_view_are_zero_and_kernels_semidefinite(rule
         assert np.linalg.eigvalsh(K)[0] > -1e-12 * np.trace(K)
         if found.views[found.kept[m]] == "second":
             assert not K[LACKS].any()
-            np.testing.assert_allclose(K.sum(axis=0) if rule != "sphere" else 0.0, 0.0, atol=1e-11)
+            np.testing.assert_allclose(
+                K.sum(axis=0) if "sphere" not in str(rule) else 0.0, 0.0, atol=1e-11
+            )
     expected = [found.stack.block(m, every, every) for m in range(found.stack.m)]
     np.testing.assert_allclose(found.cross_stack(gappy(X, LACKS)), expected, atol=1e-12)
 
