@@ -231,6 +231,44 @@ def plot_weight_history(
 # ---- drawing ------------------------------------------------------------------------------------
 
 
+def plot_cv_scores(model: Any, ax: Axes | None = None) -> Axes:
+    """Mean score over C of every bank (color) and weight norm (dashes); a ring marks the choice.
+
+    Parameters
+    ----------
+    model : MKLClassifierCV or MKLRegressorCV, fitted
+    ax : matplotlib axes, optional
+        By default those of a new figure.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    found = getattr(model, "cv_results_", {})
+    needed = [f"param_{name}" for name in ("bank", "weight_norm", "C")]
+    if not all(name in found for name in needed):
+        raise TypeError(
+            f"model must be a fitted MKLClassifierCV or MKLRegressorCV, found {told(model)}"
+        )
+    bank, norm, C = (np.array(found[name].tolist(), dtype=object) for name in needed)
+    score = found["mean_test_score"]
+    ax = _axes(ax)
+    for i, name in enumerate(dict.fromkeys(bank)):
+        for j, p in enumerate(dict.fromkeys(norm)):
+            rows = np.flatnonzero((bank == name) & (norm == p))
+            rows = rows[np.argsort(C[rows])]
+            weights = "equal weights" if isinstance(p, str) else f"norm {_number(p)}"
+            look = {"color": COLORS[i % len(COLORS)], "linestyle": STYLES[j % len(STYLES)]}
+            ax.plot(C[rows], score[rows], label=f"{name}, {weights}", marker=".", **look)
+    best = model.best_index_
+    ring = {"markersize": 10, "markerfacecolor": "none", "markeredgecolor": COLORS[-1]}
+    ax.plot([C[best]], [score[best]], "o", label="chosen", **ring)
+    _log_axis(ax)
+    _finish(ax, "C", "mean score over folds")
+    _legend_beside(ax)
+    return ax
+
+
 def _axes(ax: Axes | None) -> Axes:
     if ax is not None:
         return ax
