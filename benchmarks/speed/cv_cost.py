@@ -45,8 +45,9 @@ def one_stack(data, Cs):
 
 
 def chosen(data, Cs):
-    """All folds at once, as users call it."""
+    """All folds at once, as users call it; once before, to have all of it compiled."""
     X, y = rows(data)
+    kw.MKLClassifierCV(bank(), Cs[:1], [1], StratifiedKFold(2), refit=False).fit(X, y)
     model = kw.MKLClassifierCV(bank(), Cs, [1], StratifiedKFold(5), cv_tol=TOL, refit=False)
     _, seconds = timed(lambda: model.fit(X, y))
     return {"ours": seconds}

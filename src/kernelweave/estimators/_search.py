@@ -180,10 +180,14 @@ class CrossValidated(Saved, BaseEstimator):
     def _scores(self, scorer: Any, trial: Trial, y: Any, weights: Array | None) -> list[float]:
         """The score of every candidate on the rows held out, which count by weight."""
         rows = trial.fold.test
-        count = {} if weights is None else {"sample_weight": weights[rows]}
-        nothing = np.empty((len(rows), 0))  # what the candidates say of them is known
+        held = y[rows], None if weights is None else weights[rows]
         values = trial.values.reshape(-1, *trial.values.shape[2:])
-        return [scorer(self._recall(value), nothing, y[rows], **count) for value in values]
+        return [self._score(scorer, self._recall(value), *held) for value in values]
+
+    def _score(self, scorer: Any, model: Any, y: Any, weights: Array | None) -> float:
+        """The score of a model that has the values of all rows held out."""
+        count = {} if weights is None else {"sample_weight": weights}
+        return float(scorer(model, np.empty((len(y), 0)), y, **count))
 
     def _path_options(self, weights: Array | None, **more: Any) -> dict[str, Any]:
         """Options of ``regularization_path`` in a fold."""

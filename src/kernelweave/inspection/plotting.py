@@ -258,10 +258,17 @@ def plot_cv_scores(model: Any, ax: Axes | None = None) -> Axes:
             rows = np.flatnonzero((bank == name) & (norm == p))
             rows = rows[np.argsort(C[rows])]
             weights = "equal weights" if isinstance(p, str) else f"norm {_number(p)}"
-            look = {"color": COLORS[i % len(COLORS)], "linestyle": STYLES[j % len(STYLES)]}
+            look: dict[str, Any] = {
+                "color": COLORS[i % len(COLORS)],
+                "linestyle": STYLES[j % len(STYLES)],
+            }
             ax.plot(C[rows], score[rows], label=f"{name}, {weights}", marker=".", **look)
     best = model.best_index_
-    ring = {"markersize": 10, "markerfacecolor": "none", "markeredgecolor": COLORS[-1]}
+    ring: dict[str, Any] = {
+        "markersize": 10,
+        "markerfacecolor": "none",
+        "markeredgecolor": COLORS[-1],
+    }
     ax.plot([C[best]], [score[best]], "o", label="chosen", **ring)
     _log_axis(ax)
     _finish(ax, "C", "mean score over folds")
