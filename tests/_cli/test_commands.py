@@ -148,6 +148,20 @@ def test_path(run):
     assert run("path clinical.csv --target days --view a=age --Cs 1")[0] == 0
 
 
+def test_compare(run):
+    words = "compare clinical.csv --target status --id patient --view genes=genes.csv"
+    words += " --view a=age --cv 3 --repeats 1"
+    code, out, _ = run(words)
+    assert code == 0
+    assert out.startswith("Learnt weights are ")
+    assert "equal weights" in out
+    code, out, _ = run(words + " --json")
+    found = json.loads(out)
+    assert (code, found["verdict"].startswith("Learnt weights are")) == (0, True)
+    assert len(found["scores"]) == 4
+    assert run("compare clinical.csv --target days --view a=age --cv 2 --repeats 1")[0] == 0
+
+
 def test_rows_that_a_table_lacks(run, tmp_path):
     path = str(tmp_path / "m")
     words = "clinical.csv --id patient --view genes=some_genes.csv"
@@ -266,6 +280,7 @@ BAD = {
     "C is no number": (FIT + "-C x", "Invalid value for '-C'"),
     "C of matrices": (FIT + "--view k=K.npy -C auto", "-C auto needs columns"),
     "norm": (FIT + "--norm 0.5", "Invalid value for '--norm'"),
+    "folds of compare": ("compare clinical.csv --target status --cv 1", "Invalid value for '--cv'"),
     "folds": (FIT + "--view a=age --cv 1000", "--cv must lie between 2 and"),
     "regression of words": (FIT + "--task regression", "regression needs numbers"),
     "unwritable output": (FIT + "-o nowhere/m.kweave", "nowhere: No such directory"),

@@ -27,7 +27,7 @@ def test_version(capsys):
 def test_help_names_the_commands(capsys):
     assert cli.main(["--help"]) == 0
     out = capsys.readouterr().out
-    for command in ("demo", "evaluate", "fit", "info", "path", "predict"):
+    for command in ("compare", "demo", "evaluate", "fit", "info", "path", "predict"):
         assert re.search(rf"^\s+{command}\s+\w+", out, re.MULTILINE)
         assert cli.main([command, "--help"]) == 0
 

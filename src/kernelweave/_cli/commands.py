@@ -205,6 +205,30 @@ def path(costs: str, as_json: bool, **said: Any) -> None:
 
 
 @program.command()
+@_with(*_DATA, *_LEARNING, _COST, _JSON)
+@click.option("--cv", type=click.IntRange(2), default=5, show_default=True, help="Folds.")
+@click.option(
+    "--repeats",
+    type=click.IntRange(1),
+    default=4,
+    show_default=True,
+    help="How often the rows are cut into folds.",
+)
+def compare(cv: int, repeats: int, as_json: bool, C: float | None, **said: Any) -> None:
+    """Tell whether learnt weights predict TABLE better than simpler ways to use its views."""
+    from kernelweave._cli.models import compared
+    from kernelweave._cli.output import show_json, show_table
+
+    found = compared(*_learning(said, C), cv, repeats)
+    scores = found.frame()
+    if as_json:
+        show_json({"verdict": found.verdict, "scores": scores.to_dict("records")})
+        return
+    print(f"{found!r}\n")
+    show_table([tuple(scores.columns), *scores.itertuples(index=False, name=None)])
+
+
+@program.command()
 @click.argument("model", type=click.Path())
 @_with(_JSON)
 def info(model: str, as_json: bool) -> None:

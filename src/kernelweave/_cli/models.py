@@ -118,6 +118,21 @@ def held_out(data: Data, task: str, options: Options, folds: int) -> dict[str, A
     }
 
 
+def compared(data: Data, task: str, options: Options, folds: int, repeats: int) -> Any:
+    """Learnt weights against equal weights, the best single view, and all views as one."""
+    from kernelweave.inspection import compare
+
+    return compare(
+        estimator(bank_of(data), task, options),
+        rows_of(data),
+        labels(data.target, task),
+        cv=folds,
+        n_repeats=repeats,
+        n_jobs=options.jobs,
+        random_state=options.seed,
+    )
+
+
 def scores(model: Any, X: Any, y: NDArray[Any]) -> dict[str, float]:
     """How good predictions are, by several measures."""
     from sklearn import metrics
