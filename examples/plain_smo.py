@@ -100,7 +100,7 @@ else:
     axes.set_xscale("symlog")
     axes.semilogy(*np.array(smooth).T, "o-", color="C1", label="regularized, κ = 1/2, 1/4, …")
     axes.set(xlabel="pair steps", ylabel="short of the optimum", title="SMO with and without kinks")
-    axes.legend()
+    axes.legend(loc="lower left")
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) == 2 else tempfile.mkdtemp())
     path = folder / "bach2004_kink.png"
     figure.savefig(path, dpi=120)

@@ -62,7 +62,8 @@ def bars_by_group(
     ax.set_xticks(range(len(groups)), groups)
     ax.set_ylabel(label)
     if low is not None:
-        ax.set_ylim(bottom=low)
+        high = max(map(max, series.values()))
+        ax.set_ylim(low, high + 0.05 * (high - low))
     plain(ax)
     figure.legend(loc="outside upper center", ncols=len(series), frameon=False)
     return figure

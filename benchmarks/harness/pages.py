@@ -18,7 +18,14 @@ from typing import Any
 from benchmarks.harness.folders import BENCHMARKS, GROUPS, output_folder, results_file
 from benchmarks.harness.tables import markdown
 
-CHOICES = ("--learners", "--only", "--panels", "--parts", "--sets")  # of some cells among all
+CHOICES = (
+    "--learners",
+    "--only",
+    "--panels",
+    "--parts",
+    "--rule",
+    "--sets",
+)  # of some cells among all
 
 
 @dataclass(frozen=True)
