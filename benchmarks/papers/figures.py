@@ -35,15 +35,15 @@ from matplotlib import pyplot as plt
 SHOWS = "rakoto2007, figures 1–3; chapelle2008, figures 1–3"
 TOL, CLOSE = 1e-2, 1e-4
 MOST = {TOL: 3000, CLOSE: 300}  # iterations; SimpleMKL's tail is longer than a figure needs
-CLOSING = ("journal", "hessian", "newton")  # programs whose gaps are followed to CLOSE
-CENTRED, NEWTONS = "center+unit_trace", ("journal", "hessian", "mixed", "newton")
+CLOSING = ("journal", "hessian", "newton_unscreened")  # programs whose gaps are followed to CLOSE
+CENTRED, NEWTONS = "center+unit_trace", ("journal", "hessian", "hessian_mixed", "newton_unscreened")
 PROGRAMS = {
     "published": Simple(finish=False),
     "journal": Simple(drop=True, finish=False),
     "silp": Silp(),
     "hessian": Hessian(),
-    "mixed": Hessian(mixed=True),
-    "newton": Newton(screen=False),
+    "hessian_mixed": Hessian(mixed=True),
+    "newton_unscreened": Newton(screen=False),
 }
 FOLLOWED = [("pima", "unit_trace"), ("ionosphere", CENTRED)]  # weights by iteration
 TITLES = {
@@ -51,8 +51,8 @@ TITLES = {
     "journal": "SimpleMKL, journal",
     "silp": "SILP",
     "hessian": "HessianMKL",
-    "mixed": "HessianMKL, mixed",
-    "newton": "newton (ours)",
+    "hessian_mixed": "HessianMKL, mixed",
+    "newton_unscreened": "newton (ours)",
     "simple": "SimpleMKL finished by cuts (ours)",
 }
 COST = {"cpu": "processor time (s)", "solves": "SVM solves", "passes": "passes over the kernels"}

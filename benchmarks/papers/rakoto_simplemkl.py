@@ -34,6 +34,14 @@ PAPER = {  # kernels of SILP and of SimpleMKL, table 1
     "ionosphere": (19.9, 30.5),
     "sonar": (29.1, 46.0),
 }
+RULE_WORDS = (
+    "Without dropping, a step ends where the first weight reaches zero, early on after less than "
+    "0.01: the rule then ends the run with most kernels in play, far from the optimum. The counts "
+    "of the paper are near those with dropping, which it does not mention. (Seen after the fact.) "
+    "The paper finds SimpleMKL to need less time than SILP; here SILP needs less. Our linear "
+    "programs are kept alive in HiGHS and SVMs start warm in both, and a line search of SimpleMKL "
+    "takes some ten SVMs where SILP takes one."
+)
 THEIRS = {"reference": False, "reference, journal": True}
 SPLITS, BESIDE, GAP, MAX_ITER = 20, 2, 1e-2, 5000
 
@@ -81,6 +89,7 @@ def report_rule(results, names, splits):
         print(f"the paper's own end, unit trace, C = {C:g}\n")
         header = ["data", "algorithm", "ended by the rule", "kernels", "paper"]
         common.table([*header, "median iterations", "mean gap", "accuracy", "CPU-s"], rows)
+        print(RULE_WORDS + "\n")
 
 
 def report(results, names, splits):
@@ -144,8 +153,8 @@ def main():
     ]
     ruled = [("rule", n, s, v) for s in range(splits) for n in names for v in RULE]
     results = common.Results("rakoto_simplemkl", args)
-    results.fill([(key, by_rule, args.data, *key[1:]) for key in ruled], processes=2)
     results.fill([(key, measure, args.data, *key) for key in plan], processes=2)
+    results.fill([(key, by_rule, args.data, *key[1:]) for key in ruled], processes=2)
     report(results, names, splits)
     report_rule(results, names, splits)
     bars(results, names, splits)
