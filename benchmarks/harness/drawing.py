@@ -39,7 +39,7 @@ def bach2004_2(panels: dict[str, list[dict[str, Any]]], folder: pathlib.Path) ->
                 ax.plot(*zip(*known, strict=True), dashed, marker=".", color=color, label=who)
         ax.set(xscale="log", yscale="log", xlabel="n" if panel.endswith("n") else "m")
         sizes = [row["at"] for row in rows]
-        ax.set_xticks(sizes[:: max(1, len(sizes) // 4)], labels=None)
+        ax.set_xticks(sizes[:: -(-len(sizes) // 4)])
         ax.xaxis.set_major_formatter("{x:g}")
         ax.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
         ax.set_title(panel, loc="left", fontsize="medium")

@@ -38,7 +38,7 @@ RULE_WORDS = (
     "Without dropping, a step ends where the first weight reaches zero, early on after less than "
     "0.01: the rule then ends the run with most kernels in play, far from the optimum. The counts "
     "of the paper are near those with dropping, which it does not mention. (Seen after the fact.) "
-    "The paper finds SimpleMKL to need less time than SILP; here SILP needs less. Our linear "
+    "The paper finds SimpleMKL faster than SILP; here, with dropping, it is not. Our linear "
     "programs are kept alive in HiGHS and SVMs start warm in both, and a line search of SimpleMKL "
     "takes some ten SVMs where SILP takes one."
 )
