@@ -3,6 +3,9 @@
 Random halves of liver, pima, credit, ionosphere and sonar; 10 Gaussians and 3 polynomials on all
 features and on each; unit trace, as they are and centred; C = 100. Learners simple, silp and newton
 to gap 1e-2 and 1e-4, newton to 1e-6 too, at most 10 minutes per fit.
+
+``simple`` is SimpleMKL whose last steps a bundle method makes, as measured before its line search
+was golden section; SimpleMKL alone is in rakoto_simplemkl.
 """
 
 from benchmarks.harness import common

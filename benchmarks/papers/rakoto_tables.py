@@ -7,6 +7,9 @@ relative gap of 1e-2 or after a minute, not when weights move by less than 0.01;
 say its ten widths, ours are those of gai2010; newton runs, too; times are processor seconds of the
 first 5 splits, measured in one process, the paper's those of a Pentium D at 3 GHz and Matlab; paths
 are over 3 runs, not 5, and end after five minutes.
+
+``simple`` is SimpleMKL whose last steps a bundle method makes, as measured before its line search
+was golden section; SimpleMKL alone is in rakoto_simplemkl.
 """
 
 import numpy as np
