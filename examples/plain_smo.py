@@ -102,6 +102,6 @@ else:
     axes.set(xlabel="pair steps", ylabel="short of the optimum", title="SMO with and without kinks")
     axes.legend(loc="lower left")
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) == 2 else tempfile.mkdtemp())
-    path = folder / "bach2004_kink.png"
+    path = folder / "plain_smo.png"
     figure.savefig(path, dpi=120)
     print(f"plot: {path}")

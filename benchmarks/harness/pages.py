@@ -23,7 +23,6 @@ CHOICES = (
     "--only",
     "--panels",
     "--parts",
-    "--rule",
     "--sets",
 )  # of some cells among all
 
