@@ -87,7 +87,11 @@ def test_outputs_see_only_results():
         }
 
 
-@pytest.mark.parametrize("file", sorted(set(FILES) - {"_cli/main.py"}))
+# estimators reach the report that stands above them by this one door
+DOORS = {"_cli/main.py", "estimators/_inspected.py"}
+
+
+@pytest.mark.parametrize("file", sorted(set(FILES) - DOORS))
 def test_no_way_round_the_layers(file):
     """The lazy names of the package itself are invisible to import-linter."""
     lazy = {"kernelweave", *(f"kernelweave.{name}" for name in kernelweave._HOME)}

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_floats
+from kernelweave._core.html import html_table
 from kernelweave._core.types import Array
 from kernelweave._solvers.radius.both_bounds import radius_bound_bounds, radius_bounds
 from kernelweave.certificate import Certificate, certify, certify_given
@@ -123,6 +124,11 @@ class Solution:
             f"gap {self.gap:.2g}, status {self.status!r}, {self.n_iter} iterations, "
             f"{self.n_svm_solves} SVM solves, {self.seconds:.2g} s)"
         )
+
+    def _repr_html_(self) -> str:
+        order = np.argsort(-np.abs(self.weights), kind="stable")
+        rows = [(int(k), f"{self.weights[k]:.4g}") for k in order if self.weights[k] != 0.0]
+        return html_table(repr(self), ("kernel", "weight"), rows)
 
     @property
     def objective(self) -> float:

@@ -6,6 +6,7 @@ import numpy as np
 
 from kernelweave import Gaussian, KernelBank, Linear
 
+HOSTILE = "<script>alert('$x$')</script>\"&"
 VIEWS = {"a": slice(0, 4), "b": slice(4, 8), "noise": slice(8, 12)}
 
 

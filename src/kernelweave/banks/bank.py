@@ -9,6 +9,7 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_number, shown
+from kernelweave._core.html import html_table
 from kernelweave._core.params import Params
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
@@ -143,6 +144,10 @@ class KernelBank(Params):
         names = [item[0] for item in items] + self._param_names()
         usable = [name for name in names if names.count(name) == 1 and "__" not in f"{name}_"]
         return {name: kernel for name, kernel, *_ in items if name in usable}
+
+    def _repr_html_(self) -> str:
+        rows = [(name, shown(value, 200)) for name, value in self.get_params(deep=False).items()]
+        return html_table("KernelBank", ("parameter", "value"), rows)
 
     def fit(
         self,

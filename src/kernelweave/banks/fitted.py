@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._core.checks import shown
+from kernelweave._core.html import html_table
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave.banks import collapse, crossing
@@ -230,6 +231,13 @@ class FittedBank:
         if self._centered:
             return FittedBank(members, self.table, self.kept, None, self._columns_of(index))
         return FittedBank(members, self.table.take(index), self.kept)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (member.name, member.view_name, f"{member.scale:.3g}", member.dropped or "")
+            for member in self.members
+        ]
+        return html_table(repr(self), ("kernel", "view", "scale", "left out"), rows)
 
     def __repr__(self) -> str:
         left = f", {len(self.dropped)} dropped" if self.dropped else ""

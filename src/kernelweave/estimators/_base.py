@@ -27,6 +27,7 @@ from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.certificate import dual_under
 from kernelweave.estimators._banks import as_bank, takes_sparse, takes_strings
+from kernelweave.estimators._inspected import Inspected
 from kernelweave.estimators._matrices import (
     ROW_NUMBERS,
     matrix_bank,
@@ -46,7 +47,7 @@ from kernelweave.solving import solve
 from kernelweave.views.table import Table, refuse_several
 
 
-class MKLEstimator(Saved, BaseEstimator):
+class MKLEstimator(Inspected, Saved, BaseEstimator):
     """The base class of estimators; not for use by itself."""
 
     bank_: FittedBank

@@ -22,6 +22,7 @@ from kernelweave.banks.bank import KernelBank
 from kernelweave.estimators._banks import as_bank, takes_sparse, takes_strings
 from kernelweave.estimators._candidates import Way, read_banks, read_Cs, read_ways
 from kernelweave.estimators._folds import Fold, Posed, Task, Trial, as_folds, run_all, share_rows
+from kernelweave.estimators._inspected import Inspected
 from kernelweave.estimators._saving import Saved
 from kernelweave.estimators._selection import check_selection, choose, results
 from kernelweave.estimators._training import used_rows
@@ -29,7 +30,7 @@ from kernelweave.learners.base import Learner
 from kernelweave.views.table import Table
 
 
-class CrossValidated(Saved, BaseEstimator):
+class CrossValidated(Inspected, Saved, BaseEstimator):
     """The base class of estimators that choose by cross-validation; not for use by itself."""
 
     best_estimator_: Any

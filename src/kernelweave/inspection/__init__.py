@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from kernelweave.inspection.draws import WeightDraws as WeightDraws
     from kernelweave.inspection.draws import WeightPath as WeightPath
     from kernelweave.inspection.held_out import HeldOut as HeldOut
+    from kernelweave.inspection.html.page import write_report as write_report
     from kernelweave.inspection.importance import drop_view as drop_view
     from kernelweave.inspection.importance import permutation_importance as permutation_importance
     from kernelweave.inspection.importance import single_view as single_view
@@ -36,6 +37,7 @@ _HOME = {
     "single_view": "importance",
     "stability": "uncertainty",
     "weights_frame": "weights",
+    "write_report": "html.page",
 }
 
 __all__ = [*_HOME]

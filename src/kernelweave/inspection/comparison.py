@@ -25,6 +25,7 @@ LEARNT, EQUAL, SINGLE, JOINT = (
     "all views as one",
 )
 _INNER = 3  # folds that choose the single view
+_MOST_VIEWS = 50  # to choose from
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -100,6 +101,8 @@ def compare(
     joint, left_out = _concatenated(refits)
     if len(refits.views) < 2:
         left_out[SINGLE] = f"there is one view, {refits.views[0]!r}."
+    elif len(refits.views) > _MOST_VIEWS:
+        left_out[SINGLE] = f"to choose among {len(refits.views)} views would take long."
 
     def ask(part: Refits, fold: Fold) -> Mapping[str, Any]:
         scores = {

@@ -1,0 +1,207 @@
+"""Charts as images in data URLs, drawn without pyplot: nothing of a session is touched."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import confusion_matrix, roc_auc_score, roc_curve
+
+from kernelweave._core.types import Array
+from kernelweave.inspection.draws import WeightDraws, WeightPath
+from kernelweave.inspection.held_out import HeldOut
+from kernelweave.inspection.html.facts import Predicted
+from kernelweave.inspection.interval_plots import plot_intervals
+from kernelweave.inspection.plotting import COLORS, plot_convergence, plot_weight_path
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_WIDTH, _DPI = 6.4, 100
+_MOST_CLASSES = len(COLORS)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """An image and what it shows, in words."""
+
+    url: str
+    words: str
+
+
+def chart(words: str, draw: Callable[[Axes], Any], height: float = 3.6) -> Chart:
+    """What ``draw`` puts on its axes."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        told = "charts need matplotlib, the extra 'report': pip install kernelweave[report]"
+        raise ImportError(told) from None
+    figure = Figure(figsize=(_WIDTH, height), dpi=_DPI, layout="constrained")
+    FigureCanvasAgg(figure)
+    draw(figure.subplots())
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", facecolor="white", metadata={"Software": None})
+    return Chart("data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode(), words)
+
+
+def plain(name: object, most: int = 40) -> str:
+    """A name as matplotlib shows it: no mathematics, and not too long."""
+    text = " ".join(str(name).split())
+    text = text if len(text) <= most else text[: most - 1] + "…"
+    return text.replace("$", r"\$")
+
+
+def _tall(count: int) -> float:
+    return 1.2 + 0.26 * count
+
+
+def weights(draws: WeightDraws, by: str, top: int = 20) -> Chart:
+    """Weights of views or kernels, with intervals."""
+    names, values, found = (
+        draws.of_views() if by == "view" else (draws.names, draws.weights, draws.draws)
+    )
+    columns = draws.summary(values, found)
+    shown = np.argsort(-np.maximum(values, columns["high"]), kind="stable")[:top]
+    label = f"weight, and {100 * draws.level:g} % of {len(draws.draws)} resamples"
+    return chart(
+        f"Weight of each {by} with its interval.",
+        lambda ax: plot_intervals(
+            [plain(names[k]) for k in shown],
+            values[shown],
+            columns["low"][shown],
+            columns["high"][shown],
+            ax,
+            label,
+        ),
+        _tall(len(shown)),
+    )
+
+
+def differences(scores: HeldOut, top: int = 20) -> Chart:
+    """By how much the first model is better than others."""
+    others = sorted(scores.names[1:], key=lambda name: -scores.difference(name)[0])[:top]
+    found = np.array([scores.difference(name) for name in others]).T
+    return chart(
+        f"{scores.scoring} of {scores.names[0]} less that of others, with intervals.",
+        lambda ax: plot_intervals(
+            [plain(name) for name in others],
+            found[0],
+            found[1],
+            found[2],
+            ax,
+            plain(f"{scores.scoring} of {scores.names[0]}, less that of …", 80),
+            zero=True,
+        ),
+        _tall(len(others)),
+    )
+
+
+def path(found: WeightPath) -> Chart:
+    """Weights of views, or of kernels where there is one view, by C."""
+    by_view = len(set(found.views)) > 1
+    keys = found.views if by_view else found.names
+    names = list(dict.fromkeys(keys))
+    sums = np.array(
+        [[row[[k == name for k in keys]].sum() for name in names] for row in found.weights]
+    )
+    return chart(
+        f"Weight of each {'view' if by_view else 'kernel'} for several C.",
+        lambda ax: plot_weight_path(list(sums), found.Cs, ax, [plain(n, 25) for n in names]),
+    )
+
+
+def convergence(model: Any) -> Chart:
+    """The gap over time."""
+    return chart(
+        "Relative duality gap over time.", lambda ax: plot_convergence(model, ax, x="seconds"), 2.8
+    )
+
+
+def roc(found: Predicted, positive: Any) -> Chart:
+    """The ROC curve of rows held out."""
+    truth = found.truth == positive
+    wrong, right, _ = roc_curve(truth, found.scores)
+    area = roc_auc_score(truth, found.scores)
+
+    def draw(ax: Axes) -> None:
+        ax.plot([0, 1], [0, 1], ":", color="#888888")
+        ax.plot(wrong, right, color=COLORS[0])
+        ax.set_aspect("equal")
+        ax.set_xlabel("share of other rows taken for it")
+        ax.set_ylabel(plain(f"share of class {positive} found"))
+
+    return chart(f"ROC curve of rows held out; area under it {area:.3f}.", draw, 4.2)
+
+
+def confusion(found: Predicted, classes: NDArray[Any]) -> Chart:
+    """Counts of rows by their class and the class said."""
+    counts = confusion_matrix(found.truth, found.said, labels=classes)
+    names = [plain(name, 16) for name in classes]
+
+    def draw(ax: Axes) -> None:
+        _heat(ax, counts / np.maximum(counts.sum(axis=1, keepdims=True), 1), names, 0.0)
+        for (i, j), count in np.ndenumerate(counts) if len(classes) <= 12 else ():
+            dark = count > 0.5 * counts[i].sum()
+            ax.text(j, i, count, ha="center", va="center", color="white" if dark else "black")
+        ax.set_xlabel("class said")
+        ax.set_ylabel("class of the row")
+
+    return chart("Confusion matrix of rows held out.", draw, 3.6)
+
+
+def residuals(found: Predicted) -> Chart:
+    """Predictions of rows held out against their targets."""
+    truth, said = found.truth.reshape(len(found.truth), -1), found.said
+    said = said.reshape(truth.shape)
+
+    def draw(ax: Axes) -> None:
+        for target in range(min(truth.shape[1], _MOST_CLASSES)):
+            ax.plot(said[:, target], truth[:, target] - said[:, target], ".", color=COLORS[target])
+        ax.axhline(0.0, color="#888888", linewidth=1.0)
+        ax.set_xlabel("prediction")
+        ax.set_ylabel("target less prediction")
+
+    return chart("Residuals of rows held out.", draw)
+
+
+def alignment(names: Sequence[str], values: Array) -> Chart:
+    """How alike kernels are, and how alike the target."""
+    shown = [plain(name, 30) for name in names]
+    return chart(
+        "Centered alignment of kernels with one another and with the target.",
+        lambda ax: _heat(ax, values, shown, min(0.0, float(values.min()))),
+        2.4 + 0.16 * len(names),
+    )
+
+
+def points(places: Array, targets: NDArray[Any], classes: NDArray[Any] | None) -> Chart:
+    """Kernel PCA of the learnt kernel."""
+
+    def draw(ax: Axes) -> None:
+        if classes is None:
+            ax.scatter(
+                places[:, 0], places[:, 1], c=np.asarray(targets, dtype=float), s=10, cmap="viridis"
+            )
+        else:
+            for k, name in enumerate(classes[:_MOST_CLASSES]):
+                mine = targets == name
+                ax.plot(*places[mine].T, ".", color=COLORS[k], label=plain(name, 20))
+            ax.legend(fontsize="small", frameon=False)
+        ax.set_xlabel("first direction")
+        ax.set_ylabel("second direction")
+
+    return chart("Rows in the two main directions of the learnt kernel.", draw, 4.2)
+
+
+def _heat(ax: Axes, values: Array, names: Sequence[str], low: float) -> None:
+    image = ax.imshow(values, cmap="Blues", vmin=low, vmax=1.0)
+    ax.figure.colorbar(image, ax=ax, shrink=0.8)
+    size = "small" if len(names) <= 12 else 6
+    ax.set_xticks(range(len(names)), names, rotation=90, fontsize=size)
+    ax.set_yticks(range(len(names)), names, fontsize=size)

@@ -1,0 +1,194 @@
+"""What a report tells of a model: each part computed where the data allow it, else why not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+
+from kernelweave._core.types import Array, Places
+from kernelweave.inspection._refits import Refits, recalled
+from kernelweave.inspection.comparison import Comparison, compare
+from kernelweave.inspection.draws import WeightDraws, WeightPath
+from kernelweave.inspection.held_out import HeldOut, Splits
+from kernelweave.inspection.importance import permutation_importance
+from kernelweave.inspection.selection import Selection, select_views
+from kernelweave.inspection.uncertainty import over_C, stability
+
+_SMALL = 500  # rows up to which everything is drawn in full
+_LARGE = 3000  # rows above which views are not shuffled and C is not varied
+_MOST_VIEWS = 10  # views that are shuffled one by one
+_MOST_POINTS = 1000  # rows of heat maps and kernel PCA
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user wants to know, and with how much effort."""
+
+    cv: Any = 5
+    scoring: Any = None
+    groups: Any = None
+    n_resamples: int | None = None
+    n_jobs: int | None = None
+    random_state: Any = 0
+    verbose: int = 0
+
+    def common(self) -> dict[str, Any]:
+        """Options of all functions that draw."""
+        return {
+            "groups": self.groups,
+            "n_jobs": self.n_jobs,
+            "random_state": self.random_state,
+            "verbose": self.verbose,
+        }
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Rows predicted by models that had not seen them.
+
+    ``scores``: the decision value of two classes, else None. ``doubt``: per row, the larger the
+    worse it was predicted.
+    """
+
+    truth: NDArray[Any]
+    said: NDArray[Any]
+    scores: Array | None
+    doubt: Array
+    rows: Places
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was found out; None for what was not, with the reason in ``left_out``."""
+
+    draws: WeightDraws | None = None
+    comparison: Comparison | None = None
+    selection: Selection | None = None
+    importance: HeldOut | None = None
+    path: WeightPath | None = None
+    predicted: Predicted | None = None
+    alignment: tuple[list[str], Array] | None = None
+    points: tuple[Array, NDArray[Any]] | None = None
+    n_rows: int | None = None
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+def gather(model: Any, X: Any, y: Any, asked: Asked) -> Facts:
+    """Everything that the rows tell of a model; a refit of it is judged, not the model itself."""
+    refits = Refits.of(model, X, y, asked.n_jobs)
+    n, left_out = refits.n, dict[str, str]()
+    small, count = n <= _SMALL, asked.n_resamples
+    draws = stability(model, X, y, n_resamples=count or (100 if small else 20), **asked.common())
+    facts = Facts(draws=draws, n_rows=n, left_out=left_out)
+    facts = replace(facts, alignment=alignments(refits, draws.weights), points=_points(refits))
+    if refits.targets is None:
+        left_out["held-out scores"] = f"{type(refits.model).__name__} has no targets to score."
+        return facts
+    repeats = {"cv": asked.cv, "n_repeats": 4 if small else 1, "scoring": asked.scoring}
+    facts = replace(
+        facts,
+        comparison=compare(model, X, y, **repeats, **asked.common()),
+        predicted=_predicted(refits, asked),
+    )
+    if len(refits.views) > 1:
+        importance = permutation_importance(model, X, y, **repeats, **asked.common())
+        facts = replace(facts, importance=importance)
+    if n > _LARGE:
+        left_out["selection of views"] = f"shuffling views of {n} rows would take long."
+        left_out["weights over C"] = f"fits to {n} rows for several C would take long."
+        return facts
+    if "C" in refits.model.get_params(deep=False):
+        facts = replace(facts, path=over_C(model, X, y, n_jobs=asked.n_jobs))
+    if not 1 < len(refits.views) <= _MOST_VIEWS:
+        told = f"there are {len(refits.views)} views; it is made for 2 to {_MOST_VIEWS}."
+        left_out["selection of views"] = told
+        return facts
+    return replace(facts, selection=select_views(model, X, y, **asked.common()))
+
+
+def _predicted(refits: Refits, asked: Asked) -> Predicted:
+    splits = Splits.of(refits, asked.cv, 1, asked.groups, asked.scoring, asked.random_state)
+    found = []
+    for fold in splits.folds:
+        part = refits.part(fold.train)
+        fitted = part.estimator(part.fit())
+        known: Any = recalled(fitted, refits.values(fitted, fold.test))
+        truth = refits.targets[refits.training.places[fold.test]]
+        said, dummy = known.predict(np.empty((fold.test.size, 0))), np.empty((fold.test.size, 0))
+        if is_classifier(refits.model):
+            scores = known.decision_function(dummy)
+            doubt = _doubt(scores, truth, fitted.classes_)
+            scores = scores if scores.ndim == 1 else np.full(len(truth), np.nan)
+        else:
+            scores = np.full(len(truth), np.nan)
+            doubt = np.abs(said - truth).reshape(len(truth), -1).sum(axis=1)
+        found.append((truth, said, scores, doubt, fold.test))
+    truth, said, scores, doubt, rows = (np.concatenate(part) for part in zip(*found, strict=True))
+    return Predicted(truth, said, None if np.isnan(scores).all() else scores, doubt, rows)
+
+
+def _doubt(scores: Array, truth: NDArray[Any], classes: NDArray[Any]) -> Array:
+    """How far the best other class is ahead of the true one; negative where the true one wins."""
+    if scores.ndim == 1:
+        return np.where(truth == classes[1], -scores, scores)
+    own = np.searchsorted(classes, truth)
+    rows = np.arange(len(truth))
+    others = scores.copy()
+    others[rows, own] = -np.inf
+    return others.max(axis=1) - scores[rows, own]
+
+
+def alignments(refits: Refits, weights: Array, most: int = 30) -> tuple[list[str], Array]:
+    """Names and centered alignments of the heaviest kernels, with the target as the first."""
+    rows = _some(refits.n)
+    kept = refits.bank.kept
+    order = kept[np.argsort(-weights[kept], kind="stable")[:most]]
+    shown = np.array(sorted(order.tolist()))
+    stack = refits.bank.stack
+    places = {int(number): place for place, number in enumerate(kept)}
+    matrices = [stack.block(places[int(number)], rows, rows) for number in shown]
+    names = [refits.bank.names[number] for number in shown]
+    if refits.targets is not None:
+        matrices.insert(0, _target_kernel(refits, rows))
+        names.insert(0, "target")
+    flat = np.array([_centered(K).ravel() for K in matrices])
+    sizes = np.linalg.norm(flat, axis=1)
+    flat /= np.where(sizes > 0.0, sizes, 1.0)[:, None]
+    return names, flat @ flat.T
+
+
+def _target_kernel(refits: Refits, rows: Places) -> Array:
+    targets = refits.targets[refits.training.places[rows]]
+    if is_classifier(refits.model):
+        return (targets[:, None] == targets[None, :]).astype(float)
+    columns = targets.reshape(len(targets), -1)
+    columns = (columns - columns.mean(axis=0)) / np.maximum(
+        columns.std(axis=0), np.finfo(float).tiny
+    )
+    return columns @ columns.T
+
+
+def _points(refits: Refits) -> tuple[Array, NDArray[Any]] | None:
+    """Kernel PCA of the learnt kernel: two coordinates per row, and the target of each."""
+    rows, refit = _some(refits.n), refits.fit()
+    K = refits.bank.stack.combined(refit.start).block(rows, rows)
+    values, vectors = np.linalg.eigh(_centered(K))
+    top = vectors[:, [-1, -2]] * np.sqrt(np.maximum(values[[-1, -2]], 0.0))
+    if refits.targets is None:
+        return top, np.zeros(len(rows))
+    targets = refits.targets[refits.training.places[rows]]
+    return top, targets if targets.ndim == 1 else targets[:, 0]
+
+
+def _centered(K: Array) -> Array:
+    means = K.mean(axis=0)
+    return K - means - K.mean(axis=1)[:, None] + means.mean()
+
+
+def _some(n: int) -> Places:
+    """All rows, or as many as fit into a picture, evenly spread."""
+    return np.unique(np.linspace(0, n - 1, min(n, _MOST_POINTS)).astype(np.intp))

@@ -1,0 +1,127 @@
+"""One self-contained file: a template that escapes all it is given, one script, no other source.
+
+The content security policy forbids everything but images in data URLs, inline styles, and the one
+script whose hash it states. Nothing a data set or a name contains can become markup or run.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from kernelweave._core.checks import check_number
+from kernelweave.inspection._models import check_readable
+from kernelweave.inspection.html.facts import Asked, Facts, gather
+from kernelweave.inspection.html.sections import Reader
+from kernelweave.io.atomic import written
+
+_NEEDS = ("weights_", "bank_", "solution_", "duality_gap_")
+
+
+def write_report(
+    model: Any,
+    path: str | os.PathLike[str],
+    X: Any = None,
+    y: Any = None,
+    *,
+    cv: Any = 5,
+    scoring: Any = None,
+    groups: Any = None,
+    row_ids: Sequence[Any] | None = None,
+    title: str | None = None,
+    n_resamples: int | None = None,
+    n_jobs: int | None = None,
+    random_state: Any = 0,
+    verbose: int = 0,
+) -> None:
+    """Write what a fitted model is worth to one HTML file that can be sent to a colleague.
+
+    It opens with the verdict and the certificate in words. With data there follow weights with
+    intervals, held-out scores against simpler ways, what each view is worth, predictions of rows
+    held out, and pictures; without, what the model alone can tell.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    path : str or path
+        The file to write; it appears whole or not at all.
+    X, y : optional
+        The rows that the model was fitted to.
+    cv, scoring, groups, n_jobs, random_state, verbose
+        As for ``kernelweave.inspection.compare``.
+    row_ids : sequence, optional
+        Names of the rows, to be shown beside the hardest ones. Left out by default: rows may be
+        people.
+    title : str, optional
+        The heading.
+    n_resamples : int, optional
+        Draws for intervals of the weights; by default 100, or 20 where there are many rows.
+    """
+    model = getattr(model, "best_estimator_", model)
+    check_readable("model", model, _NEEDS)
+    environment = _environment()
+    if n_resamples is not None:
+        check_number("n_resamples", n_resamples, int)
+    if row_ids is not None and y is not None and len(row_ids) != len(y):
+        raise ValueError(f"row_ids must name {len(y)} rows, found {len(row_ids)}")
+    asked = Asked(cv, scoring, groups, n_resamples, n_jobs, random_state, verbose)
+    facts = Facts() if X is None else gather(model, X, y, asked)
+    names = None if row_ids is None else [str(name) for name in row_ids]
+    text = _render(environment, Reader(model, facts, names, random_state), title)
+    with written(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _render(environment: Any, reader: Reader, title: str | None) -> str:
+    from markupsafe import Markup
+
+    script = _part("report.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = (
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+        f"script-src 'sha256-{digest}'"
+    )
+    model, facts = reader.model, reader.facts
+    rows = "" if facts.n_rows is None else f", {facts.n_rows} rows"
+    views = len(set(model.bank_.views))
+    active = np.count_nonzero(np.atleast_2d(model.weights_).any(axis=0))
+    subtitle = (
+        f"{type(model).__name__}: {active} of {model.bank_.m_all} kernels have a weight, on "
+        f"{views} {'view' if views == 1 else 'views'}{rows}"
+    )
+    template = environment.from_string(_part("report.html.jinja"))
+    return str(
+        template.render(
+            policy=Markup(policy),
+            css=Markup(_part("report.css")),
+            script=Markup(script),
+            title=title or "What the kernels tell",
+            subtitle=subtitle,
+            verdict=reader.verdict(),
+            sections=list(reader.sections()),
+        )
+    )
+
+
+def _part(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _environment() -> Any:
+    try:
+        from jinja2 import Environment, StrictUndefined
+    except ImportError:
+        told = "reports need jinja2, the extra 'report': pip install kernelweave[report]"
+        raise ImportError(told) from None
+    made = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    made.filters["figure"] = lambda x: f"{x:.3g}" if abs(x) < 1e4 else f"{x:.4g}"
+    made.filters["yesno"] = lambda x: {True: "yes", False: "no"}.get(x, x) if x in (0, 1) else x
+    return made

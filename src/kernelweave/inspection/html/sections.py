@@ -1,0 +1,257 @@
+"""The sections of a report: words, charts and tables made of facts."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+from kernelweave._core.checks import shown
+from kernelweave._core.types import Array
+from kernelweave.inspection._fits import weights_of
+from kernelweave.inspection.draws import summed_by_view
+from kernelweave.inspection.held_out import HeldOut, told
+from kernelweave.inspection.html import charts
+from kernelweave.inspection.html.charts import Chart
+from kernelweave.inspection.html.facts import Facts
+from kernelweave.solution import Solution
+
+_HARDEST = 20
+_PACKAGES = ("kernelweave", "numpy", "scipy", "scikit-learn", "numba")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells; cells that are numbers are shown and sorted as such."""
+
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands under it."""
+
+    title: str
+    text: Sequence[str] = ()
+    charts: Sequence[Chart] = ()
+    tables: Sequence[Table] = ()
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What sections read: a fitted model, the facts, and who the rows are, if it may be told."""
+
+    model: Any
+    facts: Facts
+    row_ids: Sequence[Any] | None = None
+    seed: Any = field(default=0)
+
+    def verdict(self) -> list[str]:
+        """What a reader must know, the most important first."""
+        facts = self.facts
+        found = [] if facts.comparison is None else _sentences(facts.comparison)
+        if facts.selection is not None:
+            found.append(facts.selection.verdict)
+        return [*found, certificate_in_words(self.model)]
+
+    def sections(self) -> Iterator[Section]:
+        """All sections for which there are facts."""
+        yield self._weights()
+        yield from self._scores()
+        yield from self._predictions()
+        yield from self._pictures()
+        yield self._solver()
+        yield self._settings()
+
+    def _weights(self) -> Section:
+        model, facts = self.model, self.facts
+        bank = model.bank_
+        if facts.draws is None:
+            weights = weights_of(model)
+            views, sums = summed_by_view(weights, bank.views)
+            tables = [
+                Table("Weight by view", ("view", "weight"), _sorted(zip(views, sums, strict=True))),
+                Table(
+                    "Weight by kernel",
+                    ("kernel", "view", "weight"),
+                    _sorted(zip(bank.names, bank.views, weights, strict=True)),
+                ),
+            ]
+            told = "Without data there are no intervals: give X and y to see how stable these are."
+            return Section("Weights", [told, *self._dropped()], (), tables)
+        draws = facts.draws
+        names, sums, found = draws.of_views()
+        text = [
+            f"Intervals hold {100 * draws.level:g} % of {len(draws.draws)} resamples of the rows. "
+            "“Selected” is the share of resamples in which there is a weight. Neither says that a "
+            "view is of use: weights sum to a constant, whatever there is to find.",
+            *self._dropped(),
+        ]
+        pictures = [charts.weights(draws, "view")] if len(names) > 1 else []
+        header = ("weight", "mean", "low", "high", "selected")
+        by_view = zip(names, *_columns(draws.summary(sums, found), header), strict=True)
+        by_kernel = zip(
+            draws.names,
+            draws.views,
+            *_columns(draws.summary(draws.weights, draws.draws), header),
+            strict=True,
+        )
+        tables = [
+            Table("Weight by view", ("view", *header), _sorted(by_view, -5)),
+            Table("Weight by kernel", ("kernel", "view", *header), _sorted(by_kernel, -5)),
+        ]
+        return Section("Weights", text, [*pictures, charts.weights(draws, "kernel")], tables)
+
+    def _dropped(self) -> list[str]:
+        dropped = self.model.bank_.dropped
+        return [f"Left out: {name}: {why}." for name, why in list(dropped.items())[:10]]
+
+    def _scores(self) -> Iterator[Section]:
+        facts = self.facts
+        if facts.comparison is not None:
+            found = facts.comparison
+            text = [
+                f"Mean {found.scoring} over {len(found.scores)} splits. Intervals respect that "
+                "training sets overlap (Nadeau and Bengio).",
+                *(f"Not compared with {name}: {why}" for name, why in found.left_out.items()),
+            ]
+            yield Section(
+                "Against simpler ways", text, [charts.differences(found)], [_score_table(found)]
+            )
+        tables, pictures, text = [], [], []
+        if facts.selection is not None:
+            s = facts.selection
+            text = [
+                s.verdict,
+                "A view helps if the objective rises when its rows are shuffled, more than chance "
+                f"explains; at most {100 * s.level:g} % of the views found are false, on average.",
+            ]
+            rows = zip(s.views, s.weights, s.loss, s.p_values, s.adjusted, s.selected, strict=True)
+            header = ("view", "weight", "rise of objective", "p", "adjusted p", "helps")
+            tables.append(Table("Which views help beyond chance", header, [*map(tuple, rows)]))
+        if facts.importance is not None:
+            text.append(
+                "The chart shows what is lost when a view of the rows held out is shuffled."
+            )
+            pictures.append(charts.differences(facts.importance))
+            tables.append(_score_table(facts.importance))
+        if tables:
+            yield Section("What each view is worth", text, pictures, tables)
+
+    def _predictions(self) -> Iterator[Section]:
+        found = self.facts.predicted
+        if found is None:
+            return
+        classes = getattr(self.model, "classes_", None)
+        if classes is None:
+            pictures = [charts.residuals(found)]
+        else:
+            pictures = [charts.confusion(found, classes)]
+            if found.scores is not None:
+                pictures.insert(0, charts.roc(found, classes[-1]))
+        yield Section("Predictions of rows held out", (), pictures)
+        worst = np.argsort(-found.doubt, kind="stable")[:_HARDEST]
+        header, ids = ["rank", "truth", "prediction", "how far off"], self.row_ids
+        rows = [
+            [rank + 1, *(str(x[k]) for x in (found.truth, found.said)), float(found.doubt[k])]
+            for rank, k in enumerate(worst)
+        ]
+        text = ["Row names are left out: they may be names of people. Ask for them by row_ids."]
+        if ids is not None:
+            header.insert(1, "row")
+            for row, k in zip(rows, worst, strict=True):
+                row.insert(1, str(ids[found.rows[k]]))
+            text = []
+        yield Section(
+            "Hardest rows", text, (), [Table("Rows held out, the worst first", header, rows)]
+        )
+
+    def _pictures(self) -> Iterator[Section]:
+        facts = self.facts
+        if facts.alignment is not None:
+            text = [
+                "1 where two kernels say the same of all pairs of rows, 0 where they have nothing "
+                "in common. Kernels that are alike can take weight from one another."
+            ]
+            yield Section("How alike kernels are", text, [charts.alignment(*facts.alignment)])
+        if facts.points is not None:
+            classes = getattr(self.model, "classes_", None)
+            picture = charts.points(*facts.points, classes)
+            yield Section("The learnt kernel", (), [picture])
+        if facts.path is not None:
+            text = ["If weights change with C, they tell of the fit as much as of the data."]
+            yield Section("Weights over C", text, [charts.path(facts.path)])
+
+    def _solver(self) -> Section:
+        model = self.model
+        text = [
+            certificate_in_words(model),
+            f"{model.n_iter_} iterations, {model.n_svm_solves_} machines solved.",
+        ]
+        return Section("Certificate and convergence", text, [charts.convergence(model)])
+
+    def _settings(self) -> Section:
+        params = self.model.get_params(deep=False)
+        rows = [(name, shown(value, 300)) for name, value in params.items()]
+        rows += [(name, _version(name)) for name in _PACKAGES]
+        rows += [("Python", platform.python_version()), ("seed", shown(self.seed))]
+        left = [f"Left out, {what}: {why}" for what, why in self.facts.left_out.items()]
+        code = f"from kernelweave import {type(self.model).__name__}\nmodel = {self.model!r}"
+        table = Table("Parameters and versions", ("name", "value"), rows)
+        return Section("Settings", left, (), [table], code)
+
+
+def certificate_in_words(model: Any) -> str:
+    """How close to the optimum the model is proved to be."""
+    found = model.solution_
+    solutions: tuple[Solution, ...] = found if isinstance(found, tuple) else (found,)
+    given = solutions[0].extras.get("given_weights", False)
+    least = "no machine on these weights" if given else "no weights and no machine"
+    status = solutions[0].status
+    end = "" if status in ("optimal", "rule_met") else f" The fit ended early ({status})."
+    return (
+        f"Certificate: {least} can lower the objective by more than "
+        f"{100.0 * model.duality_gap_:.2g} %. This is proved from the data, whatever the solver "
+        f"did.{end}"
+    )
+
+
+def _sentences(comparison: Any) -> list[str]:
+    return [comparison.sentence(name) for name in comparison.names[1:]]
+
+
+def _score_table(found: HeldOut) -> Table:
+    rows = []
+    for name in found.names:
+        mean, low, high = found.score(name)
+        less = told(*found.difference(name)) if name != found.names[0] else ""
+        rows.append((name, mean, low, high, less))
+    header = ("model", found.scoring, "low", "high", f"{found.names[0]} less this")
+    return Table(f"{found.scoring} of rows held out", header, rows)
+
+
+def _columns(summary: dict[str, Array], names: Sequence[str]) -> list[list[float]]:
+    return [summary[name].tolist() for name in names]
+
+
+def _sorted(rows: Any, key: int = -1) -> list[tuple[Any, ...]]:
+    """Rows with the largest number of one column first."""
+    return sorted((tuple(row) for row in rows), key=lambda row: -row[key])
+
+
+def _version(package: str) -> str:
+    if package == "kernelweave":
+        from kernelweave import __version__
+
+        return __version__
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,177 @@
+"""The report: one safe file that begins with the verdict."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from inspection.several_views import HOSTILE, VIEWS, bank, rows
+from sklearn.exceptions import NotFittedError
+
+from kernelweave import KernelBank, MKLClassifier, MKLClassifierCV, MKLOneClass, MKLRegressor
+from kernelweave.inspection.draws import WeightDraws
+from kernelweave.inspection.html.facts import Facts, Predicted
+from kernelweave.inspection.html.page import _environment, _render
+from kernelweave.inspection.html.sections import Reader
+
+X, Y = rows(40)
+
+
+class Reading(HTMLParser):
+    """Tags with their attributes, headings, and what stands in scripts."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.script, self.headings, self._in = [], "", [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self._in = tag
+
+    def handle_endtag(self, tag):
+        self._in = ""
+
+    def handle_data(self, data):
+        if self._in == "script":
+            self.script += data
+        if self._in in ("h1", "h2"):
+            self.headings.append(data)
+
+
+def every(page, tag):
+    return [attrs for name, attrs in page.tags if name == tag]
+
+
+def test_hostile_names_are_text(written):
+    text = written.read_text(encoding="utf-8")
+    page = Reading(text)
+    assert len(every(page, "script")) == 1 and "alert" not in page.script
+    assert "&lt;script&gt;alert(&#39;$x$&#39;)" in text
+    assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
+
+
+def test_nothing_is_loaded_and_only_the_one_script_runs(written):
+    page = Reading(written.read_text(encoding="utf-8"))
+    (policy,) = [a["content"] for a in every(page, "meta") if "http-equiv" in a]
+    digest = base64.b64encode(hashlib.sha256(page.script.encode()).digest()).decode()
+    assert policy == (
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+        f"script-src 'sha256-{digest}'"
+    )
+    images = every(page, "img")
+    assert len(images) >= 7
+    assert all(
+        image["src"].startswith("data:image/png;base64,") and image["alt"] for image in images
+    )
+    assert not every(page, "link") and not every(page, "iframe") and not every(page, "a")
+    assert not any("src" in attrs for attrs in every(page, "script"))
+
+
+def test_the_verdict_comes_first(written):
+    text = written.read_text(encoding="utf-8")
+    place = text.index('class="verdict"')
+    told = text[place : text.index("</section>", place)]
+    assert "Learnt weights are" in told and "equal weights: accuracy" in told
+    assert "help" in told and "beyond chance" in told
+    assert "Certificate: no weights and no machine" in told
+    assert Reading(text).headings[1:] == [
+        "Weights",
+        "Against simpler ways",
+        "What each view is worth",
+        "Predictions of rows held out",
+        "Hardest rows",
+        "How alike kernels are",
+        "The learnt kernel",
+        "Weights over C",
+        "Certificate and convergence",
+        "Settings",
+    ]
+
+
+def test_without_data_only_what_the_model_knows(tmp_path):
+    model = MKLClassifier(bank()).fit(X, Y)
+    model.report(tmp_path / "r.html")
+    page = Reading((tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert page.headings[1:] == ["Weights", "Certificate and convergence", "Settings"]
+
+
+def test_row_names_are_told_only_if_asked(tmp_path):
+    names = [f"patient-{k}" for k in range(40)]
+    y = X[:, 0] + X[:, 5]
+    model = MKLRegressor(bank()).fit(X, y)
+    facts = Facts(predicted=Predicted(y, y + 0.1, None, np.abs(X[:, 1]), np.arange(40)), n_rows=40)
+    shy, open_ = (_render(_environment(), Reader(model, facts, ids), None) for ids in (None, names))
+    assert "patient-" not in shy and "Row names are left out" in shy
+    assert "patient-" in open_
+    with pytest.raises(ValueError, match="row_ids must name 40 rows"):
+        model.report(tmp_path / "r.html", X, y, cv=2, n_resamples=1, row_ids=["a"])
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_one_class_has_no_scores(tmp_path):
+    model = MKLOneClass(bank()).fit(X)
+    model.report(tmp_path / "r.html", X, n_resamples=2)
+    assert "has no targets to score" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_a_large_report_is_small():
+    rng = np.random.default_rng(0)
+    columns = rng.normal(size=(30, 100))
+    model = MKLClassifier(KernelBank(views="each"), tol=0.1).fit(columns, columns[:, 0] > 0)
+    m, n = model.bank_.m_all, 10_000
+    assert m >= 500
+    weights = np.asarray(model.weights_)
+    draws = WeightDraws(
+        model.bank_.names, model.bank_.views, weights, rng.dirichlet(np.ones(m), 20), "resamples"
+    )
+    truth, scores = rng.integers(0, 2, n) == 1, rng.normal(size=n)
+    facts = Facts(
+        draws=draws,
+        predicted=Predicted(truth, scores > 0, scores, scores, np.arange(n)),
+        alignment=([f"kernel {k}" for k in range(31)], rng.uniform(size=(31, 31))),
+        points=(rng.normal(size=(1000, 2)), truth[:1000]),
+        n_rows=n,
+    )
+    text = _render(_environment(), Reader(model, facts, [str(k) for k in range(n)]), None)
+    assert len(text.encode()) <= 1_500_000
+
+
+def test_what_is_missing_is_named(tmp_path, monkeypatch):
+    model = MKLClassifier(bank()).fit(X, Y)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ImportError, match=re.escape("kernelweave[report]")):
+        model.report(tmp_path / "r.html")
+    with pytest.raises(NotFittedError):
+        MKLClassifier().report(tmp_path / "r.html")
+
+
+def test_notebooks_show_weights_and_escape_names():
+    model = MKLClassifier(bank(**{HOSTILE: VIEWS["a"], "b": VIEWS["b"]}))
+    assert "Kernel weights" not in model._repr_html_()
+    model.fit(X, Y)
+    shown = [
+        model._repr_html_(),
+        model._repr_mimebundle_()["text/html"],
+        model.bank_._repr_html_(),
+        model.kernels._repr_html_(),
+        model.solution_._repr_html_(),
+    ]
+    assert "Kernel weights" in shown[0] and "Kernel weights" in shown[1]
+    for text in shown:
+        assert "alert('$x$')</script>" not in text
+        assert "<table>" in text
+    chosen = MKLClassifierCV(bank(), Cs=[1.0], weight_norms=[1], cv=2).fit(X, Y)
+    assert "Kernel weights" in chosen._repr_html_()
+    assert chosen.weights_frame()["weight"].sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("model", [MKLClassifier(7), MKLRegressor("no"), MKLOneClass(learner=3)])
+def test_no_attribute_raises_before_fit(model):
+    """Notebooks read every attribute, also of estimators with parameters that fit will refuse."""
+    assert "<" in model._repr_html_()
