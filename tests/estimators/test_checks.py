@@ -52,7 +52,7 @@ def cosine(A, B):
         MKLOneClass(),
         MKLOneClass(learner="newton"),
     ],
-    ids=str,
+    ids=lambda model: str(model).partition(" at 0x")[0],
 )
 def test_check_estimator(model):
     with warnings.catch_warnings():
