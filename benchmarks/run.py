@@ -19,7 +19,7 @@ import time
 
 from benchmarks.harness import pages
 from benchmarks.harness.folders import ROOT
-from benchmarks.harness.tables import table
+from benchmarks.harness.markdown_tables import table
 
 
 def parse():

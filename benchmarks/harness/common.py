@@ -1,9 +1,10 @@
 """All that most experiments need, under one name: ``from benchmarks.harness import common``."""
 # ruff: noqa: F401
 
-from benchmarks.harness.comparison import Comparison, corrected_t_test
 from benchmarks.harness.folders import output_folder
 from benchmarks.harness.judging import accuracy, certify, fit, judge, rival_gap, sparsity
+from benchmarks.harness.markdown_tables import mean, ms, short, standard_error, table
+from benchmarks.harness.paired_methods import Comparison, corrected_t_test
 from benchmarks.harness.paper_data import (
     WIDTHS,
     Split,
@@ -24,5 +25,4 @@ from benchmarks.harness.rival_cones import FORMS, LADDER, certified_cone, factor
 from benchmarks.harness.rival_svc import certified_loop, cutting_planes, svc, svc_coef
 from benchmarks.harness.runner import Results, arguments, warm_up
 from benchmarks.harness.skipped import Skipped, need
-from benchmarks.harness.tables import mean, ms, short, standard_error, table
 from benchmarks.harness.timing import TimeUp, exponent, overhead, race, spread, time_limit

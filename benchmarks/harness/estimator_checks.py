@@ -13,7 +13,7 @@ import warnings
 from sklearn.utils.estimator_checks import check_estimator
 
 import kernelweave as kw
-from benchmarks.harness.tables import table
+from benchmarks.harness.markdown_tables import table
 from kernelweave.learners import NAMES
 
 EXPECTED = {f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")}

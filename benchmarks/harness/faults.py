@@ -46,7 +46,7 @@ import numpy as np
 
 import kernelweave
 from benchmarks.harness.fault_processes import Found, Place, can_mount, ended, mounted
-from kernelweave import MKLClassifier
+from kernelweave import KernelBank, MKLClassifier
 
 KINDS = ("result", "refused", "ignored", "wrong", "broken", "died or hung")
 FORK_PATIENCE = 15.0  # seconds after which a fork has hung
@@ -234,9 +234,11 @@ def memory(place: Place, quick: bool) -> Found:
 
 
 def child_bounded(levels: str) -> Found:
-    small, old = digest(fitted()), pickle.dumps(fitted())
+    matrices = KernelBank(storage="dense")  # factors would hardly need memory
+    first = fitted(kernels=matrices)
+    small, old = digest(first), pickle.dumps(first)
     low = address_space()
-    right = digest(fitted(700))
+    right = digest(fitted(1500, kernels=matrices))
     most = address_space("VmPeak") - low
     found = Counter[str]()
     for level in range(int(levels)):
@@ -247,14 +249,14 @@ def child_bounded(levels: str) -> Found:
             model = pickle.loads(old)
             resource.setrlimit(resource.RLIMIT_AS, (address_space() + extra, limits[1]))
             try:
-                model.fit(*problem(700))
+                model.fit(*problem(1500))
                 kind = "result"
             except MemoryError:
                 kind = "refused"
             resource.setrlimit(resource.RLIMIT_AS, limits)
             if digest(model) != (right if kind == "result" else small):
                 return "wrong" if kind == "result" else "broken"
-            return kind if digest(fitted()) == small else "wrong"
+            return kind if digest(fitted(kernels=matrices)) == small else "wrong"
 
         found[in_fork(work)] += 1
     return found

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.harness.folders import BENCHMARKS, GROUPS, output_folder, results_file
-from benchmarks.harness.tables import markdown
+from benchmarks.harness.markdown_tables import markdown
 
 CHOICES = (
     "--learners",

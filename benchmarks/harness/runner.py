@@ -20,9 +20,9 @@ import kernelweave as kw
 from benchmarks.harness.environment import environment, telling_options
 from benchmarks.harness.folders import results_file
 from benchmarks.harness.judging import fit
+from benchmarks.harness.markdown_tables import short
 from benchmarks.harness.paper_data import matrices, rakoto_bank
 from benchmarks.harness.skipped import Skipped
-from benchmarks.harness.tables import short
 
 BAR = 20  # characters of a full progress bar
 

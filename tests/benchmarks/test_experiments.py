@@ -6,7 +6,7 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BENCHMARKS, PACKAGE = ROOT / "benchmarks", ROOT / "src" / "kernelweave"
-PUBLIC = ("learners", "papers")  # folders of the package whose modules are documented
+PUBLIC = ("inspection", "learners", "papers")  # folders of the package whose modules are documented
 
 
 def test_every_experiment_says_what_it_asks(harness):

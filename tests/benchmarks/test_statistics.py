@@ -13,7 +13,7 @@ class Silent:
 def test_comparison_with_a_paper(harness, capsys):
     ours = np.array([79.0, 81.0, 80.0, 80.0])  # mean 80, standard error √(2/3)/2
     error = np.sqrt(2.0 / 3.0) / 2.0
-    comparison = harness("comparison").Comparison("set")
+    comparison = harness("paired_methods").Comparison("set")
     comparison.add(("paper's error",), ours, 81.2, 0.5)
     comparison.add(("ours for both",), ours, 81.2)
     comparison.add(("too far",), ours, 81.3, 0.1)
@@ -33,12 +33,15 @@ def test_comparison_with_a_paper(harness, capsys):
 
 
 def test_times_show_their_spread(harness):
-    assert harness("tables").ms({"median": 0.0021, "low": 0.002, "high": 0.0024}) == "2.1 (2–2.4)"
-    assert harness("tables").ms({"median": 0.002, "low": 0.002, "high": 0.002}) == "2"
+    assert (
+        harness("markdown_tables").ms({"median": 0.0021, "low": 0.002, "high": 0.0024})
+        == "2.1 (2–2.4)"
+    )
+    assert harness("markdown_tables").ms({"median": 0.002, "low": 0.002, "high": 0.002}) == "2"
 
 
 def test_splits_without_common_rows_are_independent(harness):
-    test = harness("comparison").corrected_t_test
+    test = harness("paired_methods").corrected_t_test
     differences = np.array([0.3, -0.1, 0.8, 0.4, 0.2])
     mean, half, p = test(differences, 0.0)
     plain = scipy.stats.ttest_1samp(differences, 0.0)
@@ -48,7 +51,7 @@ def test_splits_without_common_rows_are_independent(harness):
 
 def test_splits_with_common_rows_prove_less(harness):
     """Nadeau and Bengio: a third of the rows to test adds n_test/n_train = 1/2 to 1/J."""
-    test = harness("comparison").corrected_t_test
+    test = harness("paired_methods").corrected_t_test
     differences = np.array([0.3, -0.1, 0.8, 0.4, 0.2])
     _, plain, _ = test(differences, 0.0)
     _, corrected, _ = test(differences, 1.0 / 3.0)

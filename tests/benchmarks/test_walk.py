@@ -20,7 +20,7 @@ def test_a_walk_tells_what_ran_and_what_was_handed_over():
     (fit, *fitted), (predict, *predicted) = numbers
     assert (fit, predict) == ("fit", "predict")
     assert [int(k) > 5 for k in (*fitted, *predicted)] == [True] * 4
-    assert "MKLClassifier.fit(X: array (569, 30), y: array int64 (569,))" in done.stdout
+    assert "MKLClassifier.fit(X: array (569, 30), y: array int64 (569,)" in done.stdout
     assert "MKLClassifier.predict(X: array (569, 30))" in done.stdout
     lines = re.findall(r"^ +\S+\.py: (?!\(again\)).*", done.stdout.partition("predict:")[0], re.M)
     assert len(lines) == len(set(lines)) > 10

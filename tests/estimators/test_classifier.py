@@ -324,9 +324,10 @@ def test_says_when_it_has_not_converged():
 
 def test_says_what_it_does_if_asked(capsys):
     fit(verbose=1)
-    first, second, *_ = capsys.readouterr().err.splitlines()
-    assert re.fullmatch(r"\[kernelweave\] 5 kernels on 80 rows, \d+\.\d s", first)
-    assert second.startswith("[kernelweave] iteration 1:")
+    plan, built, first, *_ = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"\[kernelweave\] 5 kernels on 80 rows: .* GiB", plan)
+    assert re.fullmatch(r"\[kernelweave\] 5 kernels on 80 rows, \d+\.\d s", built)
+    assert first.startswith("[kernelweave] iteration 1:")
     fit()
     assert capsys.readouterr().err == ""
 

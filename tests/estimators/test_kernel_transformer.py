@@ -62,7 +62,7 @@ def test_it_is_the_combined_kernel() -> None:
 
 
 def test_kernel_pca_of_a_linear_kernel_is_pca() -> None:
-    bank = KernelBank([Linear()], normalize=None)
+    bank = KernelBank([Linear()], normalize=None, scale=None)
     chain = make_pipeline(
         MKLKernelTransformer(MKLClassifier(bank)), KernelPCA(2, kernel="precomputed")
     ).fit(X, Y)

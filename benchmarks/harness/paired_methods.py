@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from benchmarks.harness.tables import standard_error, table
+from benchmarks.harness.markdown_tables import standard_error, table
 
 ENOUGH = 80.0  # per cent of a paper's cells that must agree
 
