@@ -101,7 +101,8 @@ class Solution:
         if self.problem is None:
             raise ValueError(
                 "this solution does not keep its kernels: pickles and fitted estimators leave them "
-                "out; call duality_gap with the kernels instead"
+                "out; call duality_gap with the kernels instead, for an estimator those of "
+                "KernelBank(…).fit(X).stack with the bank of its parameter kernels"
             )
         model: dict[str, Any] = {
             name: getattr(self, name) for name in ("weights", "coef", "bias", "dual_alpha")

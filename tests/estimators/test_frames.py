@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import cross_val_score
 
-from kernelweave import Gaussian, KernelBank, Linear, MKLClassifier
+from kernelweave import Gaussian, KernelBank, Linear, MKLClassifier, MKLClassifierCV
 
 rng = np.random.default_rng(9)
 N = 60
@@ -84,3 +84,15 @@ def test_booleans_as_an_array():
     model, same = MKLClassifier().fit(flags, y), MKLClassifier().fit(flags.astype(float), y)
     assert np.array_equal(model.decision_function(flags), same.decision_function(flags))
     assert model.classes_.dtype == bool and (model.predict(flags) == y).mean() > 0.9
+
+
+@pytest.mark.parametrize("kind", [MKLClassifier, MKLClassifierCV])
+def test_labels_of_rows_in_another_order_are_refused(kind):
+    X = FRAMES["numpy dtypes"]()
+    y = pd.Series(Y, index=X.index)
+    model = kind()
+    with pytest.raises(ValueError, match=r"another order.*y\.loc\[X\.index\]"):
+        model.fit(X, y[::-1])
+    plain = MKLClassifier().fit(X, Y)
+    turned = MKLClassifier().fit(X, y[::-1].loc[X.index])
+    assert turned.dual_coef_.tolist() == plain.dual_coef_.tolist()

@@ -128,3 +128,17 @@ def test_cross_validation_names_the_way_of_row_numbers():
     square = TRAIN[1]  # rows are split, columns are not
     with pytest.raises(ValueError, match=r"Cross-validation and pipelines split.*row numbers"):
         cross_val_score(MKLClassifier("precomputed"), square, Y, error_score="raise")
+
+
+def test_a_dict_goes_by_names():
+    names = ("line", "bump", "bowl")
+    model = MKLClassifier("precomputed").fit(dict(zip(names, TRAIN, strict=True)), Y)
+    new = dict(zip(names, CROSS, strict=True))
+    turned = {name: new[name] for name in reversed(names)}
+    assert np.array_equal(model.decision_function(turned), model.decision_function(CROSS))
+    with pytest.raises(ValueError, match="X lacks 'bump': a dict must name its matrices as fit"):
+        model.predict({"line": CROSS[0], "bowl": CROSS[2], "hill": CROSS[1]})
+    with pytest.raises(ValueError, match="X holds the unknown 'hill'"):
+        model.predict({**new, "hill": CROSS[0]})
+    with pytest.raises(ValueError, match=r"names of matrices must differ as text.*\[1, '1'\]"):
+        MKLClassifier("precomputed").fit({1: TRAIN[0], "1": TRAIN[1]}, Y)

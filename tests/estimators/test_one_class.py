@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.svm import OneClassSVM
 
-from kernelweave import Gaussian, KernelBank, MKLOneClass, Polynomial
+from kernelweave import Gaussian, KernelBank, Linear, MKLOneClass, Polynomial
 
 rng = np.random.default_rng(1)
 X = rng.normal(size=(120, 2))
@@ -84,3 +84,12 @@ def test_learners_for_labels_say_so():
     for learner in ("alignment", "radius"):
         with pytest.raises(ValueError, match="does not go with loss='one_class'"):
             MKLOneClass(learner=learner).fit(X)
+
+
+def test_linear_kernels_of_centered_columns_are_refused():
+    X = np.random.default_rng(0).normal(size=(90, 4)) + 5.0
+    weights = np.arange(90) % 3
+    for given in (None, weights):
+        with pytest.raises(ValueError, match=r"mean of the rows at the origin.*scale=None"):
+            MKLOneClass([Linear()]).fit(X, sample_weight=given)
+    assert MKLOneClass(KernelBank([Linear()], scale=None), nu=0.2).fit(X).duality_gap_ <= 1e-3

@@ -132,3 +132,17 @@ def test_grid_search():
     ridge = KernelRidge(kernel="rbf", alpha=0.1, gamma=0.5).fit(X, Y)
     assert search.best_score_ > 0.5
     assert np.corrcoef(search.predict(NEW), ridge.predict(NEW))[0, 1] > 0.6
+
+
+def test_targets_that_are_no_numbers():
+    X = np.arange(6.0).reshape(-1, 1)
+    with pytest.raises(TypeError, match=r"strings\. A regression.*classes, use MKLClassifier"):
+        MKLRegressor().fit(X, [*"ababab"])
+    with pytest.raises(ValueError, match="y contains NaN, in 2 rows, the first in row 3; leave"):
+        MKLRegressor().fit(X, [0.0, 1.0, 2.0, np.nan, 4.0, np.nan])
+
+
+def test_a_solution_tells_where_the_kernels_are():
+    model = MKLRegressor([Linear()]).fit(np.arange(6.0).reshape(-1, 1), np.arange(6.0))
+    with pytest.raises(ValueError, match=r"KernelBank\(…\)\.fit\(X\)\.stack"):
+        model.solution_.certificate()

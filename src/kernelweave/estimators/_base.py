@@ -35,8 +35,15 @@ from kernelweave.estimators._matrices import (
     with_matrices,
     without_matrices,
 )
+from kernelweave.estimators._parameters import check_verbose
 from kernelweave.estimators._saving import Saved
-from kernelweave.estimators._training import Learnt, Posed, Training, used_rows
+from kernelweave.estimators._training import (
+    Learnt,
+    Posed,
+    Training,
+    refuse_another_order,
+    used_rows,
+)
 from kernelweave.learners import make_learner
 from kernelweave.learners.base import Learner
 from kernelweave.learning import check_options
@@ -152,6 +159,7 @@ class MKLEstimator(Inspected, Saved, BaseEstimator):
     ) -> Learner:
         """The learner; raises an error if it cannot do what the parameters ask."""
         check_random_state(self.random_state)
+        check_verbose(self.verbose)
         learner = check_options(
             self.learner,
             C,
@@ -279,6 +287,8 @@ class MKLEstimator(Inspected, Saved, BaseEstimator):
                 validate_data(self, y=None, skip_check_array=True)  # which tells the user
             return
         refuse_several(X)
+        if y:
+            refuse_another_order(X, y[0])
         if getattr(X, "ndim", 2) == 2:
             validate_data(self, X, *y, reset=bool(y), skip_check_array=True)
 

@@ -177,11 +177,12 @@ def number_of_folds(cv: int | None, smallest: int, what: str) -> int:
 
 
 def as_folds(splits: Any, n: int, used: Places) -> list[Fold]:
-    """Folds of n rows, of which ``used`` count, from pairs of row numbers or masks."""
+    """Folds of the ``used`` rows, numbered among these, from pairs of numbers among n, or masks."""
     folds = []
     for number, (train, test) in enumerate(splits):
         learned, held_out = (
-            rows[np.isin(rows, used)] for rows in (_numbers(train, n), _numbers(test, n))
+            np.searchsorted(used, rows[np.isin(rows, used)])
+            for rows in (_numbers(train, n), _numbers(test, n))
         )
         if not learned.size or not held_out.size:
             raise ValueError(f"cv: split {number} has no rows to learn on, or none to test.")

@@ -1,8 +1,8 @@
 """Kernel matrices in place of X: ``kernels="precomputed"``, as ``SVC`` has it.
 
-``fit`` takes one n × n matrix per kernel, ``predict`` one n_new × n matrix per kernel. Inside, the
-matrices are a bank on row numbers, so that normalization, centering and dropped kernels are the
-same as everywhere.
+``fit`` takes one n × n matrix per kernel, ``predict`` one n_new × n matrix per kernel: a list goes
+by its order, a dict by its names. Inside, the matrices are a bank on row numbers, so that
+normalization, centering and dropped kernels are the same as everywhere.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._core.checks import check_floats, shown
+from kernelweave._core.checks import check_floats, shown, some
 from kernelweave._core.types import Array
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
@@ -62,7 +62,11 @@ def matrix_bank(bank: KernelBank, X: Any) -> tuple[KernelBank, Table]:
 
 def with_matrices(bank: FittedBank, X: Any, n: int) -> tuple[FittedBank, Table]:
     """A fitted bank whose kernels are the matrices in X: new rows against all ``n`` of ``fit``."""
-    matrices = list(_matrices(X).values())
+    found = _matrices(X)
+    if isinstance(X, Mapping):
+        _check_names(bank.names, tuple(found))
+        found = {name: found[name] for name in bank.names}
+    matrices = list(found.values())
     if len(matrices) != bank.m_all:
         raise ValueError(
             f"X must hold {bank.m_all} matrices, one per kernel as in fit; found {len(matrices)}."
@@ -77,6 +81,19 @@ def with_matrices(bank: FittedBank, X: Any, n: int) -> tuple[FittedBank, Table]:
         for member, K in zip(bank.members, matrices, strict=True)
     )
     return replace(bank, members=members), _numbers(len(matrices[0]))
+
+
+def _check_names(known: tuple[str, ...], found: tuple[str, ...]) -> None:
+    """Raise ValueError unless these are the names of ``fit``, in any order."""
+    for what, names in (
+        ("lacks", [name for name in known if name not in found]),
+        ("holds the unknown", [name for name in found if name not in known]),
+    ):
+        if names:
+            raise ValueError(
+                f"X {what} {some(map(repr, names))}: a dict must name its matrices as fit did, "
+                f"{some(map(repr, known))}; a list goes by their order."
+            )
 
 
 def without_matrices(bank: FittedBank) -> FittedBank:
@@ -108,8 +125,13 @@ def _matrices(X: Any) -> dict[str, Array]:
             f"kernels='precomputed' takes a list of matrices or an array (m, n, n) as X; found "
             f"{shown(X)}. One matrix is [K]. {ROW_NUMBERS}"
         )
-    given = X.items() if isinstance(X, Mapping) else ((f"kernel {k}", K) for k, K in enumerate(X))
+    named = isinstance(X, Mapping)
+    given = [*X.items()] if named else [(f"kernel {k}", K) for k, K in enumerate(X)]
     found = {str(name): check_floats(f"X: {name}", K) for name, K in given}
+    if len(found) < len(given):
+        raise ValueError(
+            f"X: names of matrices must differ as text; found {shown([name for name, _ in given])}."
+        )
     if not found:
         raise ValueError("X holds no matrix; give one per kernel.")
     first = next(iter(found.values())).shape

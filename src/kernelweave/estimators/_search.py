@@ -6,13 +6,14 @@ are cut into folds (``_splitter``), and which estimator is fitted in the end (``
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import PredefinedSplit, check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
@@ -23,8 +24,10 @@ from kernelweave.estimators._banks import as_bank, takes_sparse, takes_strings
 from kernelweave.estimators._candidates import Way, read_banks, read_Cs, read_ways
 from kernelweave.estimators._folds import Fold, Posed, Task, Trial, as_folds, run_all, share_rows
 from kernelweave.estimators._inspected import Inspected
+from kernelweave.estimators._matrices import ROW_NUMBERS, takes_matrices
+from kernelweave.estimators._parameters import check_verbose
 from kernelweave.estimators._saving import Saved
-from kernelweave.estimators._selection import check_selection, choose, results
+from kernelweave.estimators._selection import check_scores, check_selection, choose, results
 from kernelweave.estimators._training import used_rows
 from kernelweave.learners.base import Learner
 from kernelweave.views.table import Table
@@ -34,6 +37,8 @@ class CrossValidated(Inspected, Saved, BaseEstimator):
     """The base class of estimators that choose by cross-validation; not for use by itself."""
 
     best_estimator_: Any
+
+    _other_scores = "choose another score."  # the advice if a score needs what is not there
 
     def __init__(
         self,
@@ -81,6 +86,9 @@ class CrossValidated(Inspected, Saved, BaseEstimator):
         """Targets as an array, a row per row of X."""
         raise NotImplementedError
 
+    def _know(self, y: Any) -> None:
+        """Keep what must be known of the targets of all rows that count."""
+
     def _pose(self, y: Any, weights: Array | None) -> Posed:
         """What machines learn from these targets, in which row i counts ``weights[i]`` times."""
         raise NotImplementedError
@@ -110,17 +118,21 @@ class CrossValidated(Inspected, Saved, BaseEstimator):
         probe._check_columns(X, y)
         targets, table = self._check_y(y), Table.read(X)
         check_consistent_length(range(len(table)), targets)
-        used, weights = self._weights(sample_weight, len(table))
         scorer = check_scoring(probe, scoring=self.scoring)
+        self._check_scorer(scorer, probe)
+        n = len(table)
+        used, weights = used_rows(sample_weight, n)
+        table, targets = table.take(used) if len(used) < n else table, targets[used]
+        self._know(targets)
         self.banks_, self.skipped_ = read_banks(self.banks, self.views, table)
         for bank in self.banks_.values():
             bank.check(table)  # a fold may lack the very row that shows what is wrong
-        folds = self._folds(targets, groups, used)
+        folds = self._folds(targets, groups, used, n)
 
         def pose(rows: Places) -> Posed:
             return self._pose(targets[rows], None if weights is None else weights[rows])
 
-        pose(used)  # complains of parameters before any work
+        pose(np.arange(len(used)))  # complains of parameters before any work
         for fold in folds:
             self._check_fold(fold, targets)
         task = Task(share_rows(table), weights, pose, Cs, ways, self.learner, self.verbose)
@@ -140,8 +152,18 @@ class CrossValidated(Inspected, Saved, BaseEstimator):
         if self.refit:
             self._refit(X, y, sample_weight)
 
+    def _given_banks(self) -> list[KernelBank]:
+        """The banks named in ``banks``; the default bank if there is none."""
+        several = isinstance(self.banks, Mapping)
+        return [as_bank(bank) for bank in (self.banks.values() if several else [self.banks])]
+
     def _check_parameters(self) -> tuple[list[Way], Array]:
         check_selection(self.selection)
+        check_verbose(self.verbose)
+        if any(takes_matrices(bank) for bank in self._given_banks()):
+            raise ValueError(
+                f"kernels='precomputed' is not for {type(self).__name__}. {ROW_NUMBERS}"
+            )
         check_random_state(self.random_state)
         if not isinstance(self.refit, bool | np.bool_):
             raise TypeError(f"refit must be True or False, found {shown(self.refit)}")
@@ -149,31 +171,37 @@ class CrossValidated(Inspected, Saved, BaseEstimator):
             check_number("cv_tol", self.cv_tol)
         return read_ways(self.weight_norms), read_Cs(self.Cs)
 
-    def _weights(self, sample_weight: Any, n: int) -> tuple[Places, Array | None]:
-        """Numbers of the rows that count, and a weight for every row."""
-        used, some = used_rows(sample_weight, n)
-        if some is None:
-            return used, None
-        weights = np.zeros(n)
-        weights[used] = some
-        return used, weights
+    def _check_scorer(self, scorer: Any, probe: Any) -> None:
+        """Raise ValueError if scores need a method that the estimator does not have."""
+        needed = getattr(scorer, "_response_method", "predict")
+        methods = [needed] if isinstance(needed, str) else list(needed)
+        if not any(hasattr(probe, method) for method in methods):
+            raise ValueError(
+                f"scoring={shown(self.scoring)} needs {' or '.join(methods)}, which "
+                f"{type(self).__name__} does not have; {self._other_scores}"
+            )
 
-    def _folds(self, y: Any, groups: Any, used: Places) -> list[Fold]:
-        """The folds, without rows that do not count."""
+    def _folds(self, y: Any, groups: Any, used: Places, n: int) -> list[Fold]:
+        """Folds of the ``used`` rows among n, whose targets are y.
+
+        A splitter cuts these rows; what lists rows by itself lists them among all.
+        """
         if groups is not None:
-            check_consistent_length(y, groups)
-        cv = self.cv
+            check_consistent_length(range(n), groups)
+            groups = np.asarray(groups)[used]
+        cv, listed = self.cv, isinstance(self.cv, PredefinedSplit)
         if cv is None or is_whole(cv):
-            cv = self._splitter(y[used], groups is not None)
+            cv = self._splitter(y, groups is not None)
         elif not hasattr(cv, "split") or isinstance(cv, str):
             try:
-                cv = check_cv(cv)
+                cv, listed = check_cv(cv), True
             except (TypeError, ValueError) as error:
                 raise type(error)(
                     "cv must be a number of folds, a splitter of sklearn.model_selection or pairs "
                     f"(train, test) of row numbers, found {shown(self.cv)}"
                 ) from error
-        return as_folds(cv.split(np.empty((len(y), 1)), y, groups), len(y), used)
+        splits = cv.split(np.empty((len(y), 1)), y, groups)
+        return as_folds(splits, n, used) if listed else as_folds(splits, len(y), np.arange(len(y)))
 
     def _check_fold(self, fold: Fold, y: Any) -> None:
         """Raise ValueError if a fold cannot be learned on."""
@@ -197,6 +225,7 @@ class CrossValidated(Inspected, Saved, BaseEstimator):
         return {**common, "sample_weight": weights, **more}
 
     def _choose(self, params: list[dict[str, Any]], scores: Array) -> None:
+        check_scores(scores)
         self.n_splits_ = scores.shape[1]
         self.cv_results_ = results(params, scores)
         self.best_index_ = choose(self.selection, params, scores)
@@ -239,8 +268,8 @@ class CrossValidated(Inspected, Saved, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        banks = [*self.banks.values()] if isinstance(self.banks, dict) else [self.banks]
+        banks = self._given_banks()
         tags.input_tags.string = all(takes_strings(bank) for bank in banks)
         tags.input_tags.sparse = all(takes_sparse(bank) for bank in banks)
-        tags.input_tags.allow_nan = all(as_bank(bank).allows_gaps() for bank in banks)
+        tags.input_tags.allow_nan = all(bank.allows_gaps() for bank in banks)
         return tags

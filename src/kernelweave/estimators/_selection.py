@@ -9,6 +9,7 @@ from scipy.stats import rankdata
 
 from kernelweave._core.checks import shown
 from kernelweave._core.types import Array
+from kernelweave._core.warnings import warn
 
 SELECTIONS = ("best", "one_se")
 
@@ -18,6 +19,25 @@ def check_selection(selection: Any) -> str:
     if not isinstance(selection, str) or selection not in SELECTIONS:
         raise ValueError(f"selection must be 'best' or 'one_se', found {shown(selection)}")
     return selection
+
+
+def check_scores(scores: Array) -> None:
+    """Warn if some scores (n_candidates, n_folds) are not finite; raise ValueError if none will do.
+
+    A candidate needs a score on every fold.
+    """
+    bad = ~np.isfinite(scores)
+    if not bad.any():
+        return
+    candidate, fold = (int(place) for place in np.argwhere(bad)[0])
+    told = (
+        f"{np.count_nonzero(bad)} of {bad.size} scores are not finite, the first "
+        f"{scores[candidate, fold]} for candidate {candidate} on fold {fold}. Some scores need "
+        "rows of every class in each fold: use stratified folds (an integer cv), or other scoring."
+    )
+    if bad.any(axis=1).all():
+        raise ValueError(f"No candidate can be chosen: {told}")
+    warn(f"{told} Candidates without a score on every fold are not chosen.")
 
 
 def results(params: list[dict[str, Any]], scores: Array) -> dict[str, Any]:

@@ -20,10 +20,16 @@ def check_targets(y: Any) -> Array:
     try:
         values = check_floats("y", y, "leave rows without a target out of X and y.")
     except TypeError as error:
-        error.add_note("A regression predicts numbers; to predict classes, use MKLClassifier.")
-        raise
+        raise TypeError(
+            f"{error}. A regression predicts numbers; to predict classes, use MKLClassifier."
+        ) from None
     if values.ndim not in (1, 2) or 0 in values.shape:
         raise ValueError(f"y must have shape (n,), or (n, k) for k targets; found {values.shape}.")
+    if (missing := np.isnan(values).reshape(len(values), -1).any(axis=1)).any():
+        raise ValueError(
+            f"Input y contains NaN, in {np.count_nonzero(missing)} rows, the first in row "
+            f"{np.argmax(missing)}; leave these rows out of X and y."
+        )
     assert_all_finite(values, input_name="y")
     return values
 

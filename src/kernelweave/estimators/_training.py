@@ -49,6 +49,20 @@ def used_rows(sample_weight: ArrayLike | None, n: int) -> tuple[Places, Array | 
     return places, weights[places]
 
 
+def refuse_another_order(X: Any, y: Any) -> None:
+    """Raise ValueError if frames X and y name the same rows in another order."""
+    if not (hasattr(X, "iloc") and hasattr(y, "iloc")):
+        return
+    rows, labels = X.index, y.index
+    if len(rows) != len(labels) or rows.equals(labels):
+        return
+    if rows.is_unique and labels.is_unique and labels.isin(rows).all():
+        raise ValueError(
+            "y has the row labels of X in another order, but rows are matched by position. Give "
+            "y.loc[X.index] to match them by label, or y.to_numpy() if their order is right."
+        )
+
+
 @dataclass(frozen=True)
 class Posed:
     """The problems to solve, who solves them, and what must be known of y to read the result.

@@ -31,6 +31,18 @@ from kernelweave.learners.base import Learner
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.problem import make_formulation
 
+NO_PROBABILITIES = (
+    "decision values are no probabilities. Use "
+    "CalibratedClassifierCV(MKLClassifier(…), ensemble=False) of sklearn.calibration, which has "
+    "predict_proba."
+)
+
+
+@property  # so that hasattr(model, "predict_proba") is False
+def no_probabilities(model: Any) -> Any:
+    """Not available: raises AttributeError, which says what to use."""
+    raise AttributeError(f"{type(model).__name__} has no predict_proba: {NO_PROBABILITIES}")
+
 
 class MKLClassifier(ClassifierMixin, MKLEstimator):
     """Support vector classifier on a learned combination of kernels.
@@ -49,8 +61,9 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         The kernels to weight. None: the default bank, on all columns, without any need to scale X
         (see ``kernelweave.banks.default``). A kernel or a list of items means
         ``KernelBank(kernels)``. The kernels determine which values X may hold. "precomputed": X
-        is a list of kernel matrices, or an array (m, n, n), and in ``predict`` their counterparts
-        (m, n_new, n); ``KernelBank("precomputed", normalize=…)`` chooses their normalization.
+        is a list or dict of kernel matrices, or an array (m, n, n), and in ``predict`` their
+        counterparts (m, n_new, n), in the order of ``fit`` or by name; one matrix is ``[K]``.
+        ``KernelBank("precomputed", normalize=…)`` chooses their normalization.
         Cross-validation needs the other way to give matrices, ``Precomputed``.
     C : float or "learn", default=1.0
         Cost of a slack, which is how far a row falls short of its side of the margin; ``inf``
@@ -191,6 +204,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
 
     classes_: NDArray[Any]
     C_: float | Array
+    predict_proba = no_probabilities
 
     def __init__(
         self,

@@ -16,9 +16,10 @@ from kernelweave.estimators._folds import Fold, Posed, number_of_folds
 from kernelweave.estimators._labels import check_classes, several_classes
 from kernelweave.estimators._multiclass import FORMS, class_factors, machine_labels
 from kernelweave.estimators._parameters import check_choice, check_loss_for
+from kernelweave.estimators._recalled import RecalledClassifier, RecalledRegressor
 from kernelweave.estimators._search import CrossValidated
 from kernelweave.estimators._targets import Units, check_targets
-from kernelweave.estimators.classifier import MKLClassifier
+from kernelweave.estimators.classifier import NO_PROBABILITIES, MKLClassifier, no_probabilities
 from kernelweave.estimators.regressor import MKLRegressor
 from kernelweave.learners.base import Learner
 
@@ -38,7 +39,8 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         What to choose the kernels from. None: the default kernels and Laplacians on all columns
         ("all"); these and three kernels on each column ("each"); and, if ``views`` are given, the
         default kernels on each view ("views"). Those that do not suit X or would take too much
-        memory are skipped: see ``skipped_``.
+        memory are skipped: see ``skipped_``. Kernel matrices are ``[Precomputed(K1), …]``, with
+        row numbers as X.
     Cs : int or list of float, default=6
         Values of C to try, or how many between 0.01 and 1000.
     weight_norms : list, default=(1, 4/3, 2, "equal")
@@ -109,6 +111,8 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
 
     best_estimator_: MKLClassifier
     classes_: NDArray[Any]
+    predict_proba = no_probabilities
+    _other_scores = NO_PROBABILITIES
 
     def __init__(
         self,
@@ -195,11 +199,12 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         )
 
     def _check_y(self, y: Any) -> NDArray[Any]:
-        labels = check_classes(y)
-        self.classes_, _ = several_classes(labels)
         check_loss_for("labels", self.loss)
         check_choice("multi_class", self.multi_class, FORMS)
-        return labels
+        return check_classes(y)
+
+    def _know(self, y: NDArray[Any]) -> None:
+        self.classes_, _ = several_classes(y)
 
     def _pose(self, y: NDArray[Any], weights: Array | None) -> Posed:
         numbers = np.searchsorted(self.classes_, y)
@@ -210,7 +215,7 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         return Posed(targets, self._path_options(weights))
 
     def _recall(self, values: Array) -> Any:
-        return _RecalledClassifier(self.classes_, self.multi_class, values)
+        return RecalledClassifier(self.classes_, self.multi_class, values)
 
     def _score(self, scorer: Any, model: Any, y: Any, weights: Array | None) -> float:
         if self.scoring is not None:
@@ -220,8 +225,10 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         )  # accuracy, without checks
 
     def _splitter(self, y: Any, grouped: bool) -> Any:
-        smallest = int(np.unique(y, return_counts=True)[1].min())
-        count = number_of_folds(self.cv, smallest, "rows of each class")
+        counts = np.unique(y, return_counts=True)[1]
+        rarest = self.classes_.tolist()[int(counts.argmin())]
+        what = f"rows of each class (class {rarest!r} has the fewest)"
+        count = number_of_folds(self.cv, int(counts.min()), what)
         kind = StratifiedGroupKFold if grouped else StratifiedKFold
         return kind(count, shuffle=self.random_state is not None, random_state=self.random_state)
 
@@ -238,17 +245,6 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         single = MKLClassifier(learner=self.learner).__sklearn_tags__()
         tags.classifier_tags.multi_class = single.classifier_tags.multi_class
         return tags
-
-
-class _RecalledClassifier(MKLClassifier):
-    """The classifier of a fold, whose values for the rows held out are known."""
-
-    def __init__(self, classes: NDArray[Any], multi_class: str, values: Array) -> None:
-        super().__init__(multi_class=multi_class)
-        self.classes_, self._known = classes, values
-
-    def _values(self, X: Any) -> Array:
-        return self._known
 
 
 class MKLRegressorCV(RegressorMixin, MultiOutputMixin, CrossValidated):
@@ -381,20 +377,9 @@ class MKLRegressorCV(RegressorMixin, MultiOutputMixin, CrossValidated):
         return Posed(targets if y.ndim > 1 else targets[:, 0], options, units.scale, units.mean)
 
     def _recall(self, values: Array) -> Any:
-        return _RecalledRegressor(values)
+        return RecalledRegressor(values)
 
     def _splitter(self, y: Any, grouped: bool) -> Any:
         count = number_of_folds(self.cv, len(y), "rows")
         shuffled = {"shuffle": self.random_state is not None, "random_state": self.random_state}
         return GroupKFold(count) if grouped else KFold(count, **shuffled)
-
-
-class _RecalledRegressor(MKLRegressor):
-    """The regressor of a fold, whose values for the rows held out are known."""
-
-    def __init__(self, values: Array) -> None:
-        super().__init__()
-        self._known, self._one_column = values, values.shape[1] == 1
-
-    def _values(self, X: Any) -> Array:
-        return self._known

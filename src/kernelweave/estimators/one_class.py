@@ -9,9 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
 from kernelweave._core.checks import is_number
+from kernelweave._core.tolerances import COINCIDE
 from kernelweave._core.types import Array
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.default import WIDTHS
+from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.normalize import RULES, check_rule
 from kernelweave.estimators._base import MKLEstimator
 from kernelweave.estimators._training import Learnt, Posed, Training
@@ -40,8 +42,8 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
     kernels : KernelBank, kernel, list of kernels or "precomputed", default=None
         As for ``MKLClassifier``, but the default kernels are Gaussians alone, of ½, 1 and 2 times
         the median distance: under a linear or polynomial kernel rows far away have large f(x), and
-        count as inliers. Centered kernels are refused: the mean of the rows is then the origin,
-        from which nothing is to be told apart.
+        count as inliers. Centered kernels are refused, and linear ones of centered columns: the
+        mean of the rows is then the origin, from which nothing is to be told apart.
     nu : float, default=0.5
         ν in (0, 1]: an upper bound on the share of training rows that are outliers, and a lower
         bound on the share of support rows.
@@ -138,6 +140,20 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
             np.zeros(n), C, "one_class", self.weight_norm, sample_weight=training.weights
         )
         return Posed(learner, (formulation,), rounding)
+
+    def _solve(self, bank: FittedBank, training: Training, *rest: Any) -> Learnt:
+        """As everywhere, unless the mean of the rows is the origin: the optimum is then 0."""
+        stack, weights = bank.stack, training.weights
+        shares = np.full(stack.n, 1.0 / stack.n) if weights is None else weights / weights.sum()
+        nothing = max(COINCIDE, float(np.finfo(stack.precision).eps))
+        if (stack.quad_forms(shares) <= nothing * stack.traces() / stack.n).all():
+            raise ValueError(
+                "All kernels put the mean of the rows at the origin: no machine tells them from "
+                "it. So do linear kernels of columns that the bank scales to mean 0. Use Gaussian "
+                "kernels; or KernelBank([Linear()], scale=None), if 0 has a meaning in your "
+                "columns and rows are to be told from it."
+            )
+        return super()._solve(bank, training, *rest)
 
     def _settle(self, posed: Posed, learnt: Learnt) -> None:
         self._keep(learnt)

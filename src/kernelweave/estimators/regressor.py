@@ -38,7 +38,8 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
     Parameters
     ----------
     kernels : KernelBank, kernel, list of kernels or "precomputed", default=None
-        As for ``MKLClassifier``.
+        As for ``MKLClassifier``. "precomputed": X is a list or dict of kernel matrices; one matrix
+        is ``[K]``.
     C : float, default=1.0
         Cost of errors beside ‖f‖². With the bank's default normalization it has the same scale as
         in ``SVR`` on standardized targets.
@@ -61,7 +62,7 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         With several targets: whether they share one set of kernel weights, or each learns its own.
     trace : float, optional
         c of [lanckriet2004]: weights with Σ_m d_m tr K_m = c in place of Σ_m d_m = 1, which needs
-        ``weight_norm=1``. The paper's choice is c = Σ_m tr K_m, plus n with C="learn".
+        ``weight_norm=1``. The paper's choice is c = Σ_m tr K_m.
     recenter : bool, default=False
         The same with the traces that kernels have once centered [chapelle2008, eq. 1]; without
         ``trace``, their mean is c.
