@@ -38,10 +38,12 @@ NO_PROBABILITIES = (
 )
 
 
-@property  # so that hasattr(model, "predict_proba") is False
-def no_probabilities(model: Any) -> Any:
+def _refuse(model: Any) -> Any:
     """Not available: raises AttributeError, which says what to use."""
     raise AttributeError(f"{type(model).__name__} has no predict_proba: {NO_PROBABILITIES}")
+
+
+no_probabilities = property(_refuse)  # hasattr(model, "predict_proba") is then False
 
 
 class MKLClassifier(ClassifierMixin, MKLEstimator):
