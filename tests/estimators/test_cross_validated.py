@@ -244,6 +244,23 @@ def test_banks_that_do_not_fit_are_told(data, monkeypatch):
     assert "26 kernels on 90 rows" in model.skipped_["each"]
 
 
+@pytest.mark.parametrize("Chooser", [MKLClassifierCV, MKLRegressorCV])
+def test_banks_that_cannot_read_rows_without_a_view_are_skipped(data, Chooser):
+    frame = pytest.importorskip("pandas").DataFrame(data[0][:, :4], columns=list("abcd"))
+    frame.loc[:8, ["c", "d"]] = np.nan
+    views = {"ab": ["a", "b"], "cd": ["c", "d"]}
+    chooser = Chooser(Cs=[1.0], weight_norms=[1], views=views, cv=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = chooser.fit(frame, data[1])
+    assert list(model.banks_) == ["views"]
+    assert set(model.skipped_) == {"all", "each"}
+    assert "'c' (9 NaN)" in model.skipped_["all"]
+    assert np.isfinite(model.predict(frame)).all()
+    with pytest.raises(ValueError, match="'c'"):
+        Chooser(Cs=[1.0], weight_norms=[1], cv=2).fit(frame, data[1])
+
+
 def test_one_standard_error_takes_the_smallest_C():
     params = [{"C": C} for C in (10.0, 1.0, 0.1, 0.01)]
     scores = np.array([[0.9, 0.8, 1.0], [0.88, 0.8, 0.99], [0.8, 0.9, 0.9], [0.5, 0.5, 0.5]])

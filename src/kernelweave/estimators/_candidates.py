@@ -119,12 +119,25 @@ def _automatic(views: Any, table: Table) -> tuple[dict[str, KernelBank], dict[st
     if views is not None:
         if not isinstance(views, Mapping):
             raise TypeError(f"views must be {{name: columns}}, found {shown(views)}.")
+        _leave_out_unsuited(found, skipped, table)
         found["views"] = KernelBank(views=views)
-    for name in [*found][1:]:
+    for name in [name for name in found if name != "all"]:
         if why := _too_large(found[name], table):
             del found[name]
             skipped[name] = why
     return found, skipped
+
+
+def _leave_out_unsuited(
+    found: dict[str, KernelBank], skipped: dict[str, str], table: Table
+) -> None:
+    """Skip banks that cannot read X, such as one whose rows lack a view: named views still can."""
+    for name in [*found]:
+        try:
+            found[name].check(table)
+        except (TypeError, ValueError) as error:
+            del found[name]
+            skipped[name] = f"it cannot read X: {str(error).partition('. ')[0]}"
 
 
 def _on_all() -> list[Any]:
