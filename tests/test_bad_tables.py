@@ -45,7 +45,46 @@ BAD = {
         ["lack every view", "row 3"],
     ),
     "gap in a view": (fit(gap("age")), ValueError, ["'age' (1 NaN)", "SimpleImputer"]),
-    "gap, refused": (fit(gap("age"), views=VIEWS, missing="error"), ValueError, ["'age' (1 NaN)"]),
+    "gap, refused": (
+        fit(gap("age"), views=VIEWS, missing="error"),
+        ValueError,
+        ["'age' (1 NaN)", 'KernelBank has missing="error"', 'missing="mean" allows'],
+    ),
+    "gap beside words": (
+        fit(gap("age", frame=FRAME)),
+        ValueError,
+        ["'age' (1 NaN)", "X.fillna({'age': …})", "ColumnTransformer"],
+    ),
+    "infinity": (
+        fit(NUMBERS.assign(age=np.inf)),
+        ValueError,
+        ["infinity", "X.replace([np.inf, -np.inf], np.nan); or drop"],
+    ),
+    "infinity in an array": (
+        fit(np.full((N, 2), np.inf)),
+        ValueError,
+        ["np.clip(X, low, high); or drop"],
+    ),
+    "constant": (
+        fit(NUMBERS * 0.0),
+        ValueError,
+        ["No kernel is left on these 12 rows", "more: its columns are constant", "values differ"],
+    ),
+    "negated matrix": (
+        lambda: MKLClassifier("precomputed").fit([-np.eye(N)], Y),
+        ValueError,
+        ["; if negative eigenvalues come", 'Precomputed(K, indefinite="clip")', "row numbers as X"],
+    ),
+    "repeated columns": (
+        lambda: join_views([NUMBERS, FRAME[["age", "age"]]]),
+        ValueError,
+        ["'view2'", "1 columns", "'age'", "frame.loc[:, ~frame.columns.duplicated()]"],
+    ),
+    "columns of one name": (
+        lambda: join_views({"a": NUMBERS.add_prefix("b__"), "a__b": NUMBERS}),
+        ValueError,
+        ["'a' and 'a__b'", "'a__b__age'", "Rename"],
+    ),
     "gap in words": (
         fit(gap("city", frame=FRAME[["age", "city"]].assign(b=[*"xy"] * 6)), views="all"),
         ValueError,

@@ -366,7 +366,7 @@ def test_duplicates_up_to_scale(rule, dtype):
 
 
 def test_the_same_kernel_twice_and_many_names():
-    with pytest.warns(UserWarning, match=r"; and 3 more\.$"):
+    with pytest.warns(UserWarning, match=r"; and 3 more\. With weight_norm .* kernels kept\.$"):
         fitted = KernelBank([Gaussian(1.0)] * 9).fit(X)
     assert fitted.dropped["Gaussian(width=1) on all (2)"].startswith("it equals 'Gaussian(width=1)")
     assert fitted.stack.m == 1

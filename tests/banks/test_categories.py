@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -91,6 +93,17 @@ def test_a_level_not_seen_in_fit_matches_none_and_pipelines_work():
     used = ["Hamming" in name for name in model[-1].kernel_names_]
     weights = np.where(used, model[-1].weights_, 0.0)
     assert weights.any() and not model[-1].bank_.cross(new, weights).any()
+
+
+def test_levels_of_another_type_are_told_once():
+    codes = pd.DataFrame({"ward": [1, 2, 3] * 5}).astype("category")
+    fitted = KernelBank(Hamming()).fit(codes)
+    read = pd.DataFrame({"ward": ["1", "2", "3"]})
+    with pytest.warns(UserWarning, match=r"'ward'.* had float such as 1.0; found str such as '1'"):
+        assert not fitted.cross(read, [1.0]).any()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted.cross(read.astype(int), [1.0])
 
 
 @pytest.mark.parametrize(

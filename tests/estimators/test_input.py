@@ -173,7 +173,7 @@ def sparse():
         (np.nan, r"NaN or infinity in column 'd' \(1 NaN\)"),
         (np.inf, r"NaN or infinity in column 'd' \(1 infinity\)"),
         (None, "column 'd'"),
-        ("high", "Column 'd' of X does not hold numbers"),
+        ("high", "Column 'd' of X held numbers in fit, but holds 'high' in row 5"),
     ],
 )
 def test_columns_of_kernels_without_weight_are_checked_too(sparse, value, message):

@@ -131,7 +131,7 @@ def test_missing_values_are_for_functions_to_judge():
         (FRAME[[]], ValueError, r"0 feature\(s\)"),
         (X + 1j, ValueError, "Complex data not supported"),
         (pd.DataFrame(X + 1j), ValueError, "Complex data not supported"),
-        (np.ma.masked_array(X), TypeError, "masked array"),
+        (np.ma.masked_array(X, mask=X > 1.0), TypeError, r"masked array; .*\.filled\(value\)"),
         ([[1.0, 2.0], [3.0]], ValueError, "inhomogeneous"),
     ],
 )
@@ -142,6 +142,11 @@ def test_shapes_and_types(data, error, message):
         fitted = quiet(KernelBank(Gaussian()), X)
         with pytest.raises(error, match=message):
             fitted.cross(data, [1.0])
+
+
+def test_a_masked_array_in_which_nothing_is_masked_is_an_array():
+    fitted, same = (KernelBank(Gaussian()).fit(data) for data in (X, np.ma.masked_array(X)))
+    assert np.array_equal(fitted.cross(X, [1.0]), same.cross(np.ma.masked_array(X), [1.0]))
 
 
 def test_other_columns_at_prediction():

@@ -34,7 +34,7 @@ def check_number(name: str, x: Any, kind: type = float, *, zero: bool = False) -
 
 
 def check_floats(
-    name: str, x: ArrayLike, advice: str = "fill its gaps first"
+    name: str, x: ArrayLike, advice: str = "fill its gaps first, with its .filled(value)"
 ) -> NDArray[np.float64]:
     """``x`` as an array of floats; nothing masked, sparse or complex, and no strings."""
     refuse_masked(name, x, advice)
@@ -95,7 +95,9 @@ def check_positive(name: str, x: ArrayLike, size: int) -> NDArray[np.float64]:
     return vector
 
 
-def refuse_masked(name: str, x: object, advice: str = "fill its gaps first") -> None:
+def refuse_masked(
+    name: str, x: object, advice: str = "fill its gaps first, with its .filled(value)"
+) -> None:
     """Raise ``TypeError`` for a masked array: NumPy would read on behind the mask."""
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; {advice}")

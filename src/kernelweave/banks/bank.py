@@ -19,7 +19,7 @@ from kernelweave.banks.factoring import Recipe, check_storage
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.fitting import check_view, fit_view
 from kernelweave.banks.forecast import Forecast, Told, forecast, worst
-from kernelweave.banks.member import Group, Member
+from kernelweave.banks.member import EQUALS, Group, Member
 from kernelweave.banks.missing import check_missing, tell_missing
 from kernelweave.banks.normalize import RULES, check_rule
 from kernelweave.banks.plan import Planned, as_list, has_name, make_plan, several_views
@@ -250,4 +250,10 @@ def _with_unique_names(groups: list[Group]) -> list[Group]:
 def _told(dropped: dict[str, str], total: int, most: int = 5) -> str:
     shown = "; ".join(f"{name}: {reason}" for name, reason in list(dropped.items())[:most])
     rest = f"; and {len(dropped) - most} more" if len(dropped) > most else ""
-    return f"{len(dropped)} of {total} kernels are left out, with weight 0. {shown}{rest}."
+    told = f"{len(dropped)} of {total} kernels are left out, with weight 0. {shown}{rest}."
+    if not any(reason.startswith(EQUALS) for reason in dropped.values()):
+        return told
+    return (
+        f"{told} With weight_norm other than 1, or equal weights, this changes the problem; the "
+        "certificate is for the kernels kept."
+    )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._core.checks import some
 from kernelweave.banks.exactness import Exactness
 from kernelweave.banks.factoring import FactorBuilder, Recipe
 from kernelweave.banks.matrices import MatrixBuilder
@@ -70,10 +71,18 @@ def build(
         parts.append((np.array(factors.numbers, dtype=np.intp), factors.stack()))
     if not parts:
         raise ValueError(
-            "No kernel is left on these rows. "
-            + "; ".join(f"{member.name}: {member.dropped}" for member in members[:5])
+            f"No kernel is left on these {len(table)} rows. {_reasons(members)} Give columns whose "
+            "values differ between rows, or other kernels on them."
         )
     return Built(tuple(members), *_joined(parts), factors.exactness(table))
+
+
+def _reasons(members: list[Member]) -> str:
+    """Each reason once, with the kernels that it concerns."""
+    concerned: dict[str, list[str]] = {}
+    for member in members:
+        concerned.setdefault(str(member.dropped), []).append(member.name)
+    return " ".join(f"{some(names, 2)}: {why}." for why, names in concerned.items())
 
 
 def _joined(parts: list[tuple[NDArray[np.intp], Stack]]) -> tuple[NDArray[np.intp], Stack]:

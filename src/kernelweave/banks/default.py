@@ -34,18 +34,18 @@ def default_category_kernels(columns: int) -> list[Kernel]:
     return [Hamming(), Hamming(2)] if columns > 1 else [Hamming()]
 
 
-def share_a_unit(view: View, table: Table, weights: Array | None) -> bool:
+def share_a_unit(view: View, table: Table, weights: Array | None, gaps: str) -> bool:
     """Whether columns may be in one unit (pixels, counts, spectra), though they vary unequally.
 
     No range is more than four times the median range, yet the deviations differ: their 90 % and
     10 % quantiles by more than a factor of two. Then a column that varies little may be one that
-    matters little, and standardizing would blow it up.
+    matters little, and standardizing would blow it up. ``gaps``: as in ``Planned``.
     """
     if not all(table.kind(column) == "number" for column in view.columns):
         return False
     having = view.rows_of(table)
     rows = slice(None) if having is None else having
-    values = table.floats(view.columns, rows)
+    values = table.floats(view.columns, rows, gaps)
     if len(values) < 2:
         return False
     with np.errstate(over="ignore", invalid="ignore"):

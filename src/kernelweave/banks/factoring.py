@@ -19,7 +19,7 @@ from kernelweave._core.types import Array
 from kernelweave.banks.approximation import Approximation, check_approximable
 from kernelweave.banks.exactness import Exactness, Rest
 from kernelweave.banks.features import Landmarks, Waves, normalized
-from kernelweave.banks.member import Group, Member, drop
+from kernelweave.banks.member import EQUALS, Group, Member, drop
 from kernelweave.banks.normalize import Normalizer, learn_normalizer, rule_of
 from kernelweave.kernels._pivoted import pivoted
 from kernelweave.stacks.factors import FactorStack
@@ -195,7 +195,7 @@ class FactorBuilder:
                 continue
             first, second = min(k, twin), max(k, twin)
             near[near.index(twin)] = first
-            drop(self.members, second, f"it equals {self.members[first].name!r}{scale}")
+            drop(self.members, second, f"{EQUALS} {self.members[first].name!r}{scale}")
             del self._kept[second]
 
 

@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._core.checks import shown
 from kernelweave._core.html import html_table
 from kernelweave._core.types import Array
-from kernelweave._core.warnings import warn
 from kernelweave.banks import collapse, crossing
 from kernelweave.banks.exactness import Exactness
 from kernelweave.banks.member import Member
+from kernelweave.banks.reading import read_new
 from kernelweave.stacks.protocol import Stack
 from kernelweave.views.rows import Scratch
 from kernelweave.views.table import Table
@@ -258,33 +258,10 @@ class FittedBank:
         return replace(member, average=self._average(rows, number, member))
 
     def read(self, X: Any) -> Table:
-        """New rows, checked: the columns of ``fit``, numbers where kernels read numbers.
-
-        That holds for every kernel of the bank, whatever its weight. Warns of rows that lack
-        every view.
-        """
+        """New rows, checked; see ``read_new``."""
         if isinstance(X, Table):  # read and checked before
             return X
-        new = self.table.adopt(Table.read(X))
-        whole: set[int] = set()
-        lost = np.ones(len(new), dtype=bool)
-        for view, numeric in {m.view: m.numeric for m in self.members}.items():
-            having = view.rows_of(new)
-            if having is None:
-                lost[:] = False
-                whole.update(view.columns if numeric else ())
-            else:
-                lost[having] = False
-                if numeric:
-                    new.floats(view.columns, having)
-        new.floats(sorted(whole))
-        if lost.any():
-            warn(
-                f"{np.count_nonzero(lost)} of {len(new)} rows of X lack every view, the first is "
-                f"row {np.argmax(lost)}: nothing is known of them, and they get the value of an "
-                "average row, which is the bias if all kernels are centered."
-            )
-        return new
+        return read_new(X, self.table, self.members)
 
     def _index(self, rows: ArrayLike | None) -> NDArray[np.intp]:
         return np.arange(self.n_rows) if rows is None else _indices(rows, self.n_rows, "rows")

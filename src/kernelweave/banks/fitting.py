@@ -49,7 +49,7 @@ def check_view(planned: Planned, table: Table) -> None:
     _check_sparse(table, requests)
     places = view.rows_of(table)
     if any(kernel.numeric for _, _, kernel in requests):
-        (table if places is None else table.take(places)).floats(view.columns)
+        (table if places is None else table.take(places)).floats(view.columns, gaps=planned.gaps)
 
 
 def _check_sparse(table: Table, requests: list[Request]) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kernelweave._core.types import Array
 from kernelweave.banks.duplicates import Duplicates
-from kernelweave.banks.member import Group, Member, drop
+from kernelweave.banks.member import EQUALS, Group, Member, drop
 from kernelweave.banks.normalize import Normalizer, learn_normalizer, rule_of
 from kernelweave.stacks.threads import run
 from kernelweave.views import triangle
@@ -63,7 +63,7 @@ class MatrixBuilder:
         scale = " up to scale" if self.rule else ""
         for slot, twin in self.duplicates.twins(live):
             name = self.members[self.numbers[twin]].name
-            drop(self.members, self.numbers[slot], f"it equals {name!r}{scale}")
+            drop(self.members, self.numbers[slot], f"{EQUALS} {name!r}{scale}")
 
     def close_gaps(self) -> NDArray[np.intp]:
         """Move the last kernels into the slots of dropped ones; returns the numbers by slot."""

@@ -13,6 +13,8 @@ from kernelweave.kernels.base import Kernel
 from kernelweave.views.columns import View
 from kernelweave.views.rows import Gram, Pair, Rows
 
+EQUALS = "it equals"  # how the reason to drop a duplicate begins
+
 
 @dataclass(frozen=True)
 class Member:

@@ -19,18 +19,26 @@ from kernelweave.kernels.adapters import as_kernel
 from kernelweave.kernels.base import Kernel
 from kernelweave.views.columns import SCALES, View
 from kernelweave.views.selectors import find_columns, make_views
-from kernelweave.views.table import Table
+from kernelweave.views.table import WHOLE_VIEWS, Table
 
 Request = tuple[str, str, Kernel]  # name of the kernel, name of its view, the kernel
+
+_STRICT = (
+    'KernelBank has missing="error"; missing="mean" allows rows that lack a whole view of several.'
+)
 
 
 @dataclass(frozen=True)
 class Planned:
-    """Kernels that read the same columns at the same scale."""
+    """Kernels that read the same columns at the same scale.
+
+    ``gaps``: what an error about NaN says of rows that lack a view.
+    """
 
     view: View
     scale: str | None
     requests: list[Request]
+    gaps: str = WHOLE_VIEWS
 
 
 def make_plan(
@@ -53,14 +61,15 @@ def make_plan(
     for view, request in _requests(kernels, views, table):
         plan.setdefault(view.columns, (view, []))[1].append(request)
     may_lack = optional and len(plan) > 1
+    gaps = WHOLE_VIEWS if optional else _STRICT
     found = []
     for view, requests in plan.values():
         view = replace(view, may_lack=may_lack)
-        found.append(Planned(view, usual if scale == "auto" else scale, requests))
+        found.append(Planned(view, usual if scale == "auto" else scale, requests, gaps))
         both = kernels is None and scale == "auto" and not table.sparse
-        if both and share_a_unit(view, table, weights):
+        if both and share_a_unit(view, table, weights, gaps):
             again = [(f"{name}, common scale", label, k) for name, label, k in requests]
-            found.append(Planned(view, "common", again))
+            found.append(Planned(view, "common", again, gaps))
     return found
 
 

@@ -16,8 +16,8 @@ from kernelweave.stacks.gram import check_gram
 from kernelweave.views.rows import Pair, Rows
 
 _ADVICE = (
-    'If they come from rounding, Precomputed(K, indefinite="clip") sets negative eigenvalues to '
-    "zero; check=False uses K as it is."
+    'if negative eigenvalues come from rounding, Precomputed(K, indefinite="clip") sets them to '
+    "zero, with row numbers as X; Precomputed(K, check=False) uses K as it is."
 )
 _ROWS = (
     "For all rows, X is np.arange(len(K)).reshape(-1, 1), not K; if X has other columns, name the "

@@ -51,6 +51,7 @@ def join_views(frames: Any) -> JoinedViews:
     read = {name: _read(name, table) for name, table in tables.items()}
     if not all(hasattr(table, "iloc") for table in tables.values()):
         _check_same_rows(read)
+    _check_names(read)
     ids = _ids(read)
     parts, views, start = [], {}, 0
     for name, frame in read.items():
@@ -100,13 +101,19 @@ def _read(name: str, table: Any) -> Any:
             )
         table = pd.DataFrame(table).add_prefix("x")
     table = table.set_axis([_flat(column) for column in table.columns], axis=1)
-    for what, labels in (("columns", table.columns), ("ids in its index", table.index)):
+    for what, labels, cure in (
+        ("columns", table.columns, "frame.loc[:, ~frame.columns.duplicated()]"),
+        (
+            "ids in its index",
+            table.index,
+            "frame[~frame.index.duplicated()] or frame.groupby(level=0).mean()",
+        ),
+    ):
         twice = labels[labels.duplicated()].unique()
         if len(twice):
             raise ValueError(
                 f"join_views: {name!r} has {len(twice)} {what} more than once: "
-                f"{some(map(repr, twice))}. Keep one of each, such as "
-                "frame[~frame.index.duplicated()] or frame.groupby(level=0).mean()."
+                f"{some(map(repr, twice))}. Keep one of each, such as {cure}."
             )
     if not table.shape[1]:
         raise ValueError(f"join_views: {name!r} has no columns.")
@@ -131,6 +138,20 @@ def _check_same_rows(read: dict[str, Any]) -> None:
             f"join_views: {named[0]!r} names its rows in its index, but others have no index. Give "
             "all as data frames with an index, or frame.to_numpy() if rows are in the same order."
         )
+
+
+def _check_names(read: dict[str, Any]) -> None:
+    """Raise ValueError if columns of two views get the same name."""
+    owners: dict[str, str] = {}
+    for view, frame in read.items():
+        for column in frame.columns:
+            name = f"{view}__{column}"
+            if name in owners:
+                raise ValueError(
+                    f"join_views: views {owners[name]!r} and {view!r} both give a column {name!r}. "
+                    "Rename one of the views."
+                )
+            owners[name] = view
 
 
 def _ids(read: dict[str, Any]) -> Any:

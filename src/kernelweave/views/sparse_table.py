@@ -78,7 +78,7 @@ class SparseTable(Table):
         """No row: what is not stored is zero, and a stored NaN is an error."""
         return np.zeros(len(self), dtype=bool)
 
-    def floats(self, columns: Sequence[int], rows: Any = slice(None)) -> Any:
+    def floats(self, columns: Sequence[int], rows: Any = slice(None), gaps: str = "") -> Any:
         """Columns as CSR of finite floats; errors name the columns that are not."""
         values = self.raw(columns)[rows]
         bad = ~np.isfinite(values.data)

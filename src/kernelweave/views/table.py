@@ -7,7 +7,7 @@ unchanged for kernels that read them. If a numeric kernel meets such a column, t
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -19,6 +19,11 @@ from kernelweave._core.checks import is_sparse, refuse_masked, shown, some
 Array = NDArray[np.floating[Any]]
 
 _NUMBERS = "biuf"  # NumPy's kinds of real numbers
+_NO_INFINITY = "X.replace([np.inf, -np.inf], np.nan)"
+WHOLE_VIEWS = (
+    'If KernelBank has several views and missing="mean", a row may lack one as a whole, all of its '
+    "columns NaN."
+)
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,8 @@ class Table:
             from kernelweave.views.sparse_table import SparseTable
 
             return SparseTable.of(X)
+        if isinstance(X, np.ma.MaskedArray) and not np.ma.is_masked(X):
+            X = X.data
         refuse_masked("X", X)
         names = tuple(X.columns) if hasattr(X, "columns") else None
         data = _as_array(X)
@@ -134,8 +141,13 @@ class Table:
             return self.numbers[:, index]
         return self.objects[:, index]
 
-    def floats(self, columns: Sequence[int], rows: Any = slice(None)) -> Array:
-        """Columns as finite floats; errors name the columns that cannot be converted."""
+    def floats(
+        self, columns: Sequence[int], rows: Any = slice(None), gaps: str = WHOLE_VIEWS
+    ) -> Array:
+        """Columns as finite floats; errors name the columns that cannot be converted.
+
+        ``gaps``: what an error about NaN says of rows that lack a view.
+        """
         for column in columns:
             if not self.numeric[column]:
                 self._refuse(column)
@@ -143,7 +155,7 @@ class Table:
         if not np.isfinite(values.sum()):  # one cheap pass; a sum of finite numbers may overflow
             bad = ~np.isfinite(values)
             if bad.any():
-                raise ValueError(self._describe_gaps(columns, values, bad))
+                raise ValueError(self._describe_gaps(columns, values, bad, gaps))
         return values
 
     def lacking(self, columns: Sequence[int]) -> NDArray[np.bool_]:
@@ -224,18 +236,44 @@ class Table:
             "or astype(float) for an array."
         )
 
-    def _describe_gaps(self, columns: Sequence[int], values: Array, bad: NDArray[np.bool_]) -> str:
+    def check_still_numbers(self, columns: Iterable[int]) -> None:
+        """Raise ValueError if one of these columns, which held numbers in ``fit``, holds others."""
+        for column in columns:
+            if self.numeric[column]:
+                continue
+            values = self.raw([column])[:, 0].reshape(-1, 1)
+            row = next(i for i, value in enumerate(values) if _as_numbers(value) is None)
+            raise ValueError(
+                f"Column {self.label(column)!r} of X held numbers in fit, but holds "
+                f"{shown(values[row, 0])} in row {row}: correct it, or convert the column as for "
+                "fit, such as with pd.to_numeric."
+            )
+
+    def _describe_gaps(
+        self, columns: Sequence[int], values: Array, bad: NDArray[np.bool_], gaps: str
+    ) -> str:
         told = []
         for j in map(int, np.flatnonzero(bad.any(axis=0))):
             missing = int(np.isnan(values[:, j]).sum())
             infinite = int(bad[:, j].sum()) - missing
             counts = [f"{missing} NaN"] * bool(missing) + [f"{infinite} infinity"] * bool(infinite)
             told.append(f"{self.label(columns[j])!r} ({' and '.join(counts)})")
+        cures = []
+        if np.isinf(values).any():
+            clip = "np.clip(X, low, high)" if self.names is None else _NO_INFINITY
+            cures.append(f"replace or clip infinity, {clip}")
+        if missing_any := bool(np.isnan(values).any()):
+            first = self.label(columns[int(np.isnan(values).any(axis=0).argmax())])
+            cures.append(
+                "impute NaN, make_pipeline(SimpleImputer(), model)"
+                if self.numeric.all()
+                else f"impute NaN, X.fillna({{{first!r}: …}}) or a ColumnTransformer with "
+                "SimpleImputer on the columns of numbers"
+            )
         return (
             f"Input X contains NaN or infinity in column {some(told)} among "
-            f"{len(self)} rows. Kernels on numbers need finite values: impute them, "
-            "make_pipeline(SimpleImputer(), model), or drop these rows or columns. If KernelBank "
-            "has several views, a row may lack one as a whole, all of its columns NaN."
+            f"{len(self)} rows. Kernels on numbers need finite values: {'; '.join(cures)}; or drop "
+            f"these rows or columns.{f' {gaps}' if missing_any else ''}"
         )
 
 
