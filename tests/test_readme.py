@@ -70,6 +70,15 @@ def test_reports_of_the_readme():
         assert told in README
 
 
+@pytest.mark.parametrize(
+    "told",
+    ["MKLClassifierCV", "MKLRegressorCV", "join_views", '"precomputed"', "Hamming()", "missing="]
+    + [".save(", "kernelweave.load(", "kernelweave fit", 'storage="factors"', "approximation="],
+)
+def test_the_readme_mentions_what_most_people_need(told):
+    assert told in README
+
+
 def test_links_of_the_readme():
     targets = re.findall(r"\]\(([^)]+)\)", README)
     local = [target for target in targets if "://" not in target]
