@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_vector
+from kernelweave._core.tolerances import COINCIDE
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
 from kernelweave.learners.base import Learner, Step, at_given_weights, check_able
@@ -34,6 +35,8 @@ _ADVICE = {
     "max_iter": "raise max_iter, or {}",
     "stopped": "the learner could do no more: raise {}, or try another learner or kernels "
     "checked to be positive semidefinite",
+    "zero": "the optimum is 0, of which no relative gap can be told: the rows lie on all sides of "
+    "the origin, and no machine tells them from it; use Gaussian kernels",
 }
 
 
@@ -240,6 +243,7 @@ def _warn_unless_optimal(
             missed, knob = f"and the stopping rule of {learner!r} is not met", "its tolerances"
         elif reached <= tol:
             what, reached = "stationarity", last.stationarity
+        why = "zero" if _is_zero(solution, problem) else why
         warn_unconverged(
             f"the {what} reached is {reached:.2g}, {missed} (status "
             f"{solution.status!r} after {solution.n_iter} iterations, {solution.n_svm_solves} SVM "
@@ -252,6 +256,13 @@ def _warn_unless_optimal(
             + ", or float64"
             * (precision == np.float32)
         )
+
+
+def _is_zero(solution: Solution, problem: Problem) -> bool:
+    """Whether the optimum of one class, −½αᵀKα with Σα = 1, is 0 up to rounding."""
+    size = float(problem.stack.traces().max()) / problem.stack.n
+    found = max(abs(solution.primal), abs(solution.dual))
+    return solution.loss == "one_class" and found <= COINCIDE * size
 
 
 def _starting_weights(

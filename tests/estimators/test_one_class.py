@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import OneClassSVM
 
 from kernelweave import Gaussian, KernelBank, Linear, MKLOneClass, Polynomial
@@ -93,3 +94,9 @@ def test_linear_kernels_of_centered_columns_are_refused():
         with pytest.raises(ValueError, match=r"mean of the rows at the origin.*scale=None"):
             MKLOneClass([Linear()]).fit(X, sample_weight=given)
     assert MKLOneClass(KernelBank([Linear()], scale=None), nu=0.2).fit(X).duality_gap_ <= 1e-3
+
+
+def test_an_optimum_of_0_is_told():
+    model = MKLOneClass(KernelBank([Linear()], scale=None))
+    with pytest.warns(ConvergenceWarning, match="the optimum is 0.*use Gaussian kernels"):
+        model.fit(np.random.default_rng(0).normal(size=(40, 2)) + 0.1)
