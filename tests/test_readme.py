@@ -72,8 +72,11 @@ def test_reports_of_the_readme():
 
 @pytest.mark.parametrize(
     "told",
-    ["MKLClassifierCV", "MKLRegressorCV", "join_views", '"precomputed"', "Hamming()", "missing="]
-    + [".save(", "kernelweave.load(", "kernelweave fit", 'storage="factors"', "approximation="],
+    [
+        *("MKLClassifierCV", "MKLRegressorCV", "join_views", '"precomputed"', "Hamming()"),
+        *("missing=", ".save(", "kernelweave.load(", "kernelweave fit"),
+        *('storage="factors"', "approximation="),
+    ],
 )
 def test_the_readme_mentions_what_most_people_need(told):
     assert told in README
