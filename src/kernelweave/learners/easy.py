@@ -76,7 +76,8 @@ class EasyMKL(Learner):
             nearest(QPMachine(hinge(np.array(y), np.inf, ridge)), K, close, evaluator)
             for y in problem.targets.T
         ]
-        distances = np.sum([scale * stack.quad_forms(side) for side, _, _ in found], axis=0)
+        forms = [scale * stack.quad_forms(side) for side, _, _ in found]
+        distances = np.maximum(np.sum(forms, axis=0), 0.0)  # of a constant kernel, rounding alone
         least = sum(value for _, value, _ in found)
         excess = max(share for _, _, share in found)
         e = distances if distances.any() else np.ones(stack.m)

@@ -97,7 +97,8 @@ class _Machines:
         kernels, d = np.arange(m), np.full(m, float(kappa < 1.0))
         a = np.full(m, kappa / (1.0 - kappa) if kappa < 1.0 else 1.0)
         if kappa < 1.0:
-            kernels = np.flatnonzero(regularise(np.sqrt(self.q), a, d).eta)
+            weighted = np.flatnonzero(regularise(np.sqrt(self.q), a, d).eta)
+            kernels = weighted if weighted.size else kernels  # none where v = 0 is a solution
         while True:
             inner = skm_smo.solve(
                 self.rows, Target(kernels, a[kernels], d[kernels]), self.qp, self.v,
