@@ -67,6 +67,7 @@ class SkmPublished(Learner):
                 raise HardMarginInfeasible(NOT_SEPARABLE)
             e = np.zeros(e.size)
             e[kernels] = inner.parts.eta_tilde if kappa < 1.0 else 1.0 / e.size
+            e = e if e.any() else np.ones(e.size)  # v = 0: no kernel matters
             point = evaluator.judge(e / e.sum(), inner.v)
             bound = evaluator.bound(inner.v, machines.q)
             incumbent.offer_bound(bound)
