@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kernelweave._core.tolerances import LEAST_PROXIMAL, TIGHTEST, TINY
+from kernelweave._core.tolerances import LEAST_PROXIMAL, SOFT, TIGHTEST, TINY
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.master import solve_master
 from kernelweave.learners.base import Learner, Step, first_point
@@ -45,7 +45,7 @@ class Hessian(Learner):
     weight_norms = (1,)  # the step is on the simplex
     patience = sys.maxsize  # it ends where J falls no more
 
-    def __init__(self, ridge: float = 1e-10, mixed: bool = False) -> None:
+    def __init__(self, ridge: float = SOFT, mixed: bool = False) -> None:
         self.ridge = ridge
         self.mixed = mixed
 
