@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelweave import KernelStack, duality_gap, learn
+from kernelweave import Gaussian, KernelBank, KernelStack, Polynomial, duality_gap, learn
 from kernelweave._solvers.svm.curvature import hessian_factor
 from kernelweave.learners.newton import Newton
 from kernelweave.problems.problem import make_problem
@@ -292,3 +292,15 @@ def test_random_problems(seed):
     warned = any(issubclass(w.category, ConvergenceWarning) for w in caught)
     assert solution.gap <= 1e-4
     assert warned == (solution.gap > 1e-6)
+
+
+def test_where_nothing_bends_newton_is_as_quick_as_cuts_alone() -> None:
+    """At a small C nearly all variables are at their bounds: the first step may be a long one."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(80, 40))
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=80) > 0.0, 1.0, -1.0)
+    kernels = [Gaussian(1.0), Gaussian(3.0), Polynomial(2)]
+    stack = KernelBank(kernels, views="each", normalize="unit_trace").fit(X).stack
+    newton, silp = (learn(stack, y, C=3.0, tol=1e-2, learner=name) for name in ("newton", "silp"))
+    assert stack.m > 100 and silp.n_svm_solves > 1
+    assert newton.n_svm_solves <= silp.n_svm_solves + 1

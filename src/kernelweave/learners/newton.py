@@ -25,6 +25,7 @@ from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Incumbent
 from kernelweave.machines.machine import Look
 
+_STRAIGHT = 1e-2  # bend of J below which it counts as linear
 _PATIENCE = 12  # steps without a smaller gap after which the bundle goes on alone
 
 
@@ -115,7 +116,7 @@ class _Descent(Descent[_Seen]):
     def __init__(self, cuts: Cuts, first: Point, screen: bool) -> None:
         self.cuts, self.screen = cuts, screen
         super().__init__(self.see(first), damping=0.1)
-        self.soft, self.stale = SOFT, 0
+        self.soft, self.stale, self.tried = SOFT, 0, False
 
     def see(self, point: Point) -> _Seen:
         """One pass over the kernels: the gradient as a cut, and what the Hessian is made of."""
@@ -136,6 +137,8 @@ class _Descent(Descent[_Seen]):
         if cuts.among is None and np.isnan(self.center.look.q).any():  # kernels are back
             self.center = _Seen(point, cuts.evaluator.look(point))
         factor = self.center.look.curvature(self.soft)
+        if not self.tried:
+            self.tried, self.damping = True, self.damping * self._bend(factor)
         e, multipliers = cuts.minimize(point.e, self._proximal(), factor, cuts.among)
         cuts.offer(multipliers)
         model = cuts.model(e)
@@ -170,6 +173,19 @@ class _Descent(Descent[_Seen]):
             self.soft = max(0.1 * self.soft, SOFT)
         elif self.stale % 3 == 0:
             self.soft = min(100.0 * self.soft, 1.0)
+
+    def _bend(self, factor: Array | None) -> float:
+        """How much J bends at the center, from ``_STRAIGHT`` to 1: ēᵀHē as a share of q·ē.
+
+        Where the cost C is small few variables are free, J is nearly linear, and a first step need
+        not stay near the center.
+        """
+        if factor is None:
+            return _STRAIGHT
+        e, q = self.center.point.e, self.center.look.q
+        along = factor @ e
+        rise = float(np.nansum(q * e))
+        return float(np.clip(along @ along / rise, _STRAIGHT, 1.0)) if rise > 0.0 else 1.0
 
     def _proximal(self) -> Array:
         """Proximal weights: a share of max q/e_m, the curvature of the bound of J at fixed f_m.
