@@ -7,7 +7,6 @@ the bar compares it with the kernel matrices, m · n² numbers of 8 bytes. Linux
 """
 
 import gc
-import re
 import time
 
 import numpy as np
@@ -15,20 +14,14 @@ import numpy as np
 import kernelweave as kw
 from benchmarks.harness import common
 from benchmarks.harness.child_process import in_process
+from benchmarks.harness.resident_memory import MIB, resident
 
-MIB = 2.0**20
 BANKS = {
     "Linear": [kw.Linear()],
     "Polynomial, degree 3": [kw.Polynomial(3)],
     "Gaussian": [kw.Gaussian(1.0)],
     "default bank": None,
 }
-
-
-def resident(which):
-    """Memory of this process in MiB: VmRSS now, VmHWM at its peak."""
-    with open("/proc/self/status", encoding="ascii") as status:
-        return int(re.search(rf"{which}:\s+(\d+) kB", status.read()).group(1)) / 1024
 
 
 def stories(data, n):

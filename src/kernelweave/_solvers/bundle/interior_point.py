@@ -61,13 +61,9 @@ class Work(NamedTuple):
     miss: Array
 
 
-class Missed(NamedTuple):
-    """What the conditions miss, in short: μ, the largest residual, Σe − 1 and 1 − Σλ."""
-
-    mu: float
-    worst: float
-    excess: float
-    lack: float
+# What the conditions miss, in short: μ, the largest residual, Σe − 1 and 1 − Σλ. A plain tuple, since
+# an interrupt while compiled code makes a named one ends the process.
+Missed = tuple[float, float, float, float]
 
 
 class System(Protocol):
@@ -98,8 +94,8 @@ def follow(program: Program, system: System) -> Path:
     z, nu = 1.0 - float(s.min()), 0.0
     s += z
     for _ in range(_STEPS):
-        missed = system.judge(work, z, nu)
-        if missed.mu < MASTER_PATH and max(missed.worst, abs(missed.excess)) < MASTER_RESIDUAL:
+        missed = mu, worst, excess, _ = system.judge(work, z, nu)
+        if mu < MASTER_PATH and max(worst, abs(excess)) < MASTER_RESIDUAL:
             return Path(e, lam, nu, True)
         try:
             system.factor(e, w, s, lam)
@@ -193,10 +189,10 @@ class WideSystem:
 
     def move(self, work: Work, missed: Missed) -> tuple[float, float]:
         """Mehrotra's step."""
-        size = self.damping.size
-        self._step(work, missed.lack, missed.excess)
+        size, (_, _, excess, lack) = self.damping.size, missed
+        self._step(work, lack, excess)
         _correct(work, size, missed, _BACK)
-        dz, dn = self._step(work, missed.lack, missed.excess)
+        dz, dn = self._step(work, lack, excess)
         reach = _advance(work, size, _BACK)
         return reach * dz, reach * dn
 
@@ -239,7 +235,7 @@ def _judge(work, size, z, nu):  # type: ignore[no-untyped-def]
         miss[i] = -x[i] * y[i]
         mu -= miss[i]
         side[i] = miss[i] / (x[i] if i < size else y[i]) - rest[i]
-    return Missed(mu / x.size, worst, excess, lack)
+    return mu / x.size, worst, excess, lack
 
 
 @ordered_jit
@@ -279,14 +275,14 @@ def _reach(work, back):  # type: ignore[no-untyped-def]
 @ordered_jit
 def _correct(work, size, missed, back):  # type: ignore[no-untyped-def]
     """The right sides of the second step, from where the first would lead."""
-    x, y, dx, dy, miss, mu = work.x, work.y, work.dx, work.dy, work.miss, missed.mu
+    x, y, dx, dy, miss, mu = work.x, work.y, work.dx, work.dy, work.miss, missed[0]
     _complete(work, size)
     reach = _reach(work, back)
     after = 0.0
     for i in range(x.size):
         after += (x[i] + reach * dx[i]) * (y[i] + reach * dy[i])
     aim = mu * (after / x.size / mu) ** 3
-    if missed.worst > 10.0 * mu:  # stay central until the residuals have caught up
+    if missed[1] > 10.0 * mu:  # stay central until the residuals have caught up
         aim = max(aim, 0.5 * mu)
     for i in range(x.size):
         miss[i] = aim - x[i] * y[i] - dx[i] * dy[i]
@@ -356,7 +352,7 @@ def _narrow_step(work, missed, solver):  # type: ignore[no-untyped-def]
     g, share, L, parts, (zz, zn, nn) = solver
     cuts, size = g.shape
     border, along_z, along_nu = parts[0], parts[1], parts[2]
-    right_z, right_n = -missed.lack, -missed.excess
+    right_z, right_n = -missed[3], -missed[2]
     de = work.dx[:size]
     for i in range(size):
         de[i] = work.side[i]

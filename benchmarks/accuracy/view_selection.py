@@ -64,7 +64,7 @@ def main():
         processes={"type": int, "default": 1, "help": "processes (1)"},
     )
     draws = 2 if args.quick else args.draws
-    results = common.Results("selection", args)
+    results = common.Results("view_selection", args)
     plan = [(setting, seed) for setting in SETTINGS for seed in range(draws)]
     results.fill([(key, measure, *key) for key in plan], processes=args.processes)
     table = []

@@ -25,7 +25,7 @@ import kernelweave as kw
 from benchmarks.harness import common
 from benchmarks.harness.child_process import in_process
 from benchmarks.harness.paper_data import rakoto_kernels
-from benchmarks.speed.sparse_memory import MIB, resident
+from benchmarks.harness.resident_memory import MIB, resident
 
 PARTS = ["floor", "bank", "large", "cover", "memory"]
 SETS = ["ionosphere", "sonar", "pima", "liver", "credit"]
@@ -235,7 +235,7 @@ def main():
         (("memory", k, quick), in_process, memory, k, 0.02 if quick else 1.0)
         for k in range(len(SETTINGS))
     ]
-    results = common.Results("factors", args)
+    results = common.Results("factor_speed", args)
     results.fill([job for job in plan if job[0][0] in args.parts])
     report_small(results, sets, splits, sizes)
     report_large(results, most, covers, quick)
