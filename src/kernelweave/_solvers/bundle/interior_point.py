@@ -61,8 +61,8 @@ class Work(NamedTuple):
     miss: Array
 
 
-# What the conditions miss, in short: μ, the largest residual, Σe − 1 and 1 − Σλ. A plain tuple, since
-# an interrupt while compiled code makes a named one ends the process.
+# What the conditions miss, in short: μ, the largest residual, Σe − 1 and 1 − Σλ. A plain tuple: an
+# interrupt while compiled code makes a named one would end the process.
 Missed = tuple[float, float, float, float]
 
 
