@@ -174,8 +174,9 @@ class _Path:
         e = np.zeros(self.ones.size)
         e[kernels] = inner.parts.eta_tilde
         self.used = [*self.used[-1:], np.flatnonzero(e)]
-        self.evaluator.solve(e / e.sum(), close, start=inner.v)
-        f = inner.parts.eta_tilde @ inner.products
+        e /= e.sum()  # which is 1 up to how well the machine is solved
+        self.evaluator.solve(e, close, start=inner.v)
+        f = e[kernels] @ inner.products
         self.pair = report(self.evaluator, inner.v, f, self.sizes**2, e, kappa)
 
     def _extrapolate(self, kappa: float) -> Array:
