@@ -11,10 +11,11 @@ from _helpers.small_table import X, quiet
 from sklearn.base import clone
 from sklearn.compose import make_column_selector
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsOneClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from kernelweave import KernelBank, Linear, MKLClassifier
+from kernelweave import Gaussian, KernelBank, Linear, MKLClassifier
 
 FRAME = pd.DataFrame(X, columns=["gene__a", "gene__b", "lipid__a", "lipid__b"])
 TYPED = FRAME.round().astype({"gene__b": "float32", "lipid__a": "Int64", "lipid__b": bool})
@@ -89,3 +90,39 @@ def test_selectors_survive_search_pipelines_and_pickles(views):
     found = clone(model).fit(FRAME, Y)
     np.testing.assert_array_equal(found.weights_, by_position.weights_)
     assert found.bank_.table.source is None
+
+
+@pytest.mark.parametrize(
+    "bank",
+    [
+        KernelBank(Linear(), {"gene": "gene__*", "lipid": ["lipid__a", "lipid__b"]}),
+        KernelBank(None, {"gene": make_column_selector("^gene"), "rest": slice("lipid__a", None)}),
+        KernelBank([("gene", Gaussian(), "gene__*"), ("b", Linear(), "lipid__b"), Linear()]),
+        KernelBank(Linear(), {"numbers": float}, normalize="center+trace"),
+        KernelBank(Linear(), views="each"),
+    ],
+    ids=["names", "functions", "own columns", "dtype", "each"],
+)
+def test_banks_by_position_survive_wrappers_that_strip_names(bank):
+    placed = bank.by_position(FRAME)
+    y = np.arange(len(FRAME)) % 3
+    wrapped = OneVsOneClassifier(MKLClassifier(placed))
+    grid = {"estimator__C": [0.1, 1.0]}
+    search = GridSearchCV(wrapped, grid, cv=2, error_score="raise").fit(FRAME, y)
+    again = pickle.loads(pickle.dumps(search))
+    np.testing.assert_array_equal(again.predict(FRAME), search.predict(FRAME))
+    named, stripped = bank.fit(FRAME), placed.fit(FRAME.to_numpy())
+    for kernel in range(named.stack.m):
+        blocks = (fit.stack.block(kernel, slice(None), slice(None)) for fit in (named, stripped))
+        np.testing.assert_array_equal(*blocks)
+    assert repr(placed.by_position(FRAME)) == repr(placed)
+
+
+def test_banks_by_position_of_levels():
+    placed = KernelBank(Linear(), {"gene": "gene", "b": [("lipid", "b")]}).by_position(TWO_LEVELS)
+    assert placed.views == {"gene": [0, 1], "b": [3]}
+
+
+def test_a_bank_by_position_needs_the_columns_it_names():
+    with pytest.raises(ValueError, match="kernel 'a': X has no column named 'protein'"):
+        KernelBank([("a", Linear(), "protein")]).by_position(FRAME)

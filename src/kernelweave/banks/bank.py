@@ -22,7 +22,7 @@ from kernelweave.banks.forecast import Forecast, Told, forecast, worst
 from kernelweave.banks.member import EQUALS, Group, Member
 from kernelweave.banks.missing import check_missing, tell_missing
 from kernelweave.banks.normalize import RULES, check_rule
-from kernelweave.banks.plan import Planned, as_list, has_name, make_plan, several_views
+from kernelweave.banks.plan import Planned, as_list, by_position, has_name, make_plan, several_views
 from kernelweave.stacks.memory import available_bytes
 from kernelweave.stacks.validation import float_type
 from kernelweave.views.table import Table
@@ -196,6 +196,15 @@ class KernelBank(Params):
         """
         table, _, groups = self._fitted_views(X, sample_weight)
         return forecast(groups, len(table), self._recipe())
+
+    def by_position(self, X: Any) -> KernelBank:
+        """The same bank with its columns as positions in X, which need no names.
+
+        For wrappers that pass on X without its column names, such as scikit-learn's
+        ``OneVsOneClassifier``: ``OneVsOneClassifier(MKLClassifier(bank.by_position(X)))``.
+        """
+        kernels, views = by_position(self.kernels, self.views, Table.read(X))
+        return KernelBank(**{**self.get_params(deep=False), "kernels": kernels, "views": views})
 
     def check(self, X: Any) -> int:
         """Raise the errors of ``fit`` about X, without computing kernels; returns their number.

@@ -73,6 +73,21 @@ def make_plan(
     return found
 
 
+def by_position(kernels: Any, views: Any, table: Table) -> tuple[Any, Any]:
+    """The items and views of a bank, with columns as positions in ``table``."""
+
+    def placed(item: Any) -> Any:
+        if not (has_name(item) and len(item) == 3):
+            return item
+        name, kernel, columns = item
+        return name, kernel, list(find_columns(columns, table, f"kernel {name!r}"))
+
+    items = kernels if kernels is None else [placed(item) for item in as_list(kernels)]
+    if isinstance(views, Mapping):
+        views = {view.name: list(view.columns) for view in make_views(views, table)}
+    return items, views
+
+
 def _requests(kernels: Any, views: Any, table: Table) -> Iterator[tuple[View, Request]]:
     items = [] if kernels is None else as_list(kernels)
     if not items and kernels is not None:

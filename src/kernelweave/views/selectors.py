@@ -100,8 +100,8 @@ def _by_name(name: Any, table: Table, who: str) -> list[int]:
     if table.names is None:
         raise ValueError(
             f"{who}: column {name!r} is requested by name, but X has no column names; "
-            "pass a pandas DataFrame, or give positions. In a pipeline, "
-            '.set_output(transform="pandas") on the earlier steps keeps the names.'
+            "pass a pandas DataFrame, or give positions, as bank.by_position(frame) does. In a "
+            'pipeline, .set_output(transform="pandas") on the earlier steps keeps the names.'
         )
     found = [place for place, other in enumerate(table.names) if other == name]
     if len(found) > 1:
@@ -159,6 +159,6 @@ def _frame(table: Table, who: str, what: str) -> Any:
     if table.source is None or not hasattr(table.source, "iloc"):
         raise ValueError(
             f"{who}: columns are selected by {what}, which needs a pandas DataFrame; give names or "
-            "positions."
+            "positions, as bank.by_position(frame) does."
         )
     return table.source
