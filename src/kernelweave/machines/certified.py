@@ -119,9 +119,11 @@ def certified_given(evaluator: Evaluator, point: Point, fine: bool) -> Bound:
     machine, stack = evaluator.machine, evaluator.stack
     d = evaluator.weight_set.scale * point.e
     v = machine.clipped(point.v)
+    parts = machine.coefficients(v)
+    known = point.answer.values if np.array_equal(v, point.v) else [point.K @ w for w in parts]
     most = sum(
-        quad_bound(coef, values_of(stack, d, coef, None if fine else point.K @ coef))
-        for coef in machine.coefficients(v)
+        quad_bound(w, values_of(stack, d, w, None if fine else f))
+        for w, f in zip(parts, known, strict=True)
     )
     largest = float(np.abs(d @ stack.diagonals()).max())
     slope = math.sqrt(largest * most)

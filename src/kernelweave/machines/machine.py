@@ -43,6 +43,11 @@ class Answer(Protocol):
         ...
 
     @property
+    def values(self) -> list[Array]:
+        """K(d)·coef, for each dual QP."""
+        ...
+
+    @property
     def linear(self) -> float:
         """cᵀv − ½ρ‖v‖²."""
         ...
@@ -177,6 +182,11 @@ class QPAnswer:
     bias: float = 0.0
     doubt: float = 0.0
     bounded: bool = True
+
+    @property
+    def values(self) -> list[Array]:
+        """f alone."""
+        return [self.f]
 
 
 @dataclass(frozen=True)

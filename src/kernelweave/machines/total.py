@@ -37,6 +37,11 @@ class TotalAnswer:
         return np.concatenate([part.v for part in self.parts])
 
     @property
+    def values(self) -> list[Array]:
+        """f of each machine."""
+        return [part.f for part in self.parts]
+
+    @property
     def quad(self) -> float:
         """Σ_c v_cᵀK(d)v_c."""
         return sum(part.quad for part in self.parts)

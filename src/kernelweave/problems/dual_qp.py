@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kernelweave._core.cached import cached_property
 from kernelweave._core.tolerances import EPS, SLACK, TIE
 from kernelweave._core.types import Array, Mask, Places
 
@@ -49,19 +50,19 @@ class DualQP:
         """Number of variables."""
         return self.linear.size
 
-    @property
+    @cached_property
     def is_hard(self) -> bool:
         """Whether some slack costs infinitely much, so that the primal may be infeasible."""
         return not self.is_smooth and not (
             np.isfinite(self.upper).all() and np.isfinite(self.lower).all()
         )
 
-    @property
+    @cached_property
     def is_smooth(self) -> bool:
         """Whether there is a ridge, so that the loss has no corners."""
         return bool(np.all(self.ridge > 0.0))
 
-    @property
+    @cached_property
     def is_unbounded(self) -> bool:
         """Whether no variable has a bound, so that a linear system is all there is to solve."""
         bounds = np.concatenate([self.lower, self.upper])
