@@ -56,7 +56,8 @@ for line in sys.stdin:
     K, y = stack(task["path"], task["single"], task["kind"])
     began = time.process_time()
     solution = kw.learn(K, y, C=task["C"], learner=task["learner"], tol=task["tol"])
-    print(json.dumps([time.process_time() - began, solution.n_svm_solves, solution.gap]), flush=True)
+    seconds = time.process_time() - began
+    print(json.dumps([seconds, solution.n_svm_solves, solution.gap]), flush=True)
 """
 
 
