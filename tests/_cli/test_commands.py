@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -162,6 +163,44 @@ def test_compare(run):
     assert run("compare clinical.csv --target days --view a=age --cv 2 --repeats 1")[0] == 0
 
 
+def test_two_tables_to_a_report_in_one_command(run, tmp_path):
+    """The words of ``kernelweave --help``, and no others."""
+    shown = " ".join(run("--help")[1].split())
+    line = re.search(r"kernelweave (fit clinical.csv .*?) --report report.html", shown)[1]
+    path = tmp_path / "report.html"
+    code, out, err = run(line.replace(" \\", "") + " --report", str(path))
+    assert code == 0
+    assert err.endswith(f"kernelweave: report written to {path}\n")
+    assert "Weight by view" in out
+    text = path.read_text(encoding="utf-8")
+    assert "Learnt weights are" in text and "beyond chance" in text
+    assert "genes" in text and "P17" not in text
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_reports_of_saved_models(run, model, tmp_path):
+    path = tmp_path / "r.html"
+    assert run(f"report {model} -o", str(path))[0] == 0
+    assert "Without data there are no intervals" in path.read_text(encoding="utf-8")
+    words = f"report {model} clinical.csv --target status --id patient --view genes=genes.csv"
+    assert run(words + " --cv 2 --name-rows -o", str(path))[0] == 0
+    text = path.read_text(encoding="utf-8")
+    assert "Learnt weights are" in text
+    assert re.search(r"<td>P\d+</td>", text)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--view k=K.npy", "--view a=age -C auto", "--target days --view a=age --view b=chol*"],
+)
+def test_reports_of_matrices_of_chosen_costs_and_of_numbers(run, tmp_path, words):
+    path = tmp_path / "r.html"
+    line = f"fit clinical.csv --target status {words} --cv 2 --json --report"
+    code, out, _ = run(line, str(path))
+    assert (code, json.loads(out)["report"]) == (0, str(path))
+    assert "Learnt weights are" in path.read_text(encoding="utf-8")
+
+
 def test_rows_that_a_table_lacks(run, tmp_path):
     path = str(tmp_path / "m")
     words = "clinical.csv --id patient --view genes=some_genes.csv"
@@ -285,6 +324,21 @@ BAD = {
     "regression of words": (FIT + "--task regression", "regression needs numbers"),
     "unwritable output": (FIT + "-o nowhere/m.kweave", "nowhere: No such directory"),
     "output is a folder": (FIT + "--view a=age -o .", "Is a directory"),
+    "output is read": (FIT + "-o clinical.csv", "-o clinical.csv: this file is read"),
+    "predictions over the model": ("predict age.kweave clinical.csv -o age.kweave", "is read"),
+    "report is no page": (FIT + "--report out.csv", "--report must name an .html file"),
+    "report nowhere": (FIT + "--report nowhere/r.html", "nowhere: No such directory"),
+    "report is a folder": (FIT + "--report folder.html", "folder.html: Is a directory"),
+    "report of too few rows": ("fit few.csv --target y --report r.html", "cv must"),
+    "names without ids": (FIT + "--report r.html --name-rows", "--name-rows needs ids"),
+    "report without output": ("report age.kweave", "Missing option '-o'"),
+    "report without target": ("report age.kweave clinical.csv -o r.html", "with --target"),
+    "report of other columns": ("report age.kweave few.csv --target y -o r.html", "lacks columns"),
+    "report of another target": (
+        "report age.kweave clinical.csv --target sex -o r.html",
+        "does not know class",
+    ),
+    "report of no model": ("report clinical.csv -o r.html", "no model file"),
     "small matrix": (FIT + "--view k=small.npy", "must be 40 × 40"),
     "matrix of words": (FIT + "--view k=words.npy", "must hold a matrix of numbers"),
     "mixed matrix": (FIT + "--view k=K.npy --view a=age", "cannot be mixed"),
@@ -311,9 +365,11 @@ def bad_files(folder, model):
         "header.csv": "a,y\n",
         "fake.parquet": "no",
         "fake.npz": "PK no",
+        "few.csv": "a,y\n1,u\n2,v\n3,u\n5,v\n",
     }
     for name, text in files.items():
         (folder / name).write_text(text)
+    (folder / "folder.html").mkdir()
     (folder / "bytes.csv").write_bytes(b"a,y\n\xff\xfe\x00,1\n")
     content = bytearray((folder / "model.kweave").read_bytes())
     content[len(content) // 2] ^= 255

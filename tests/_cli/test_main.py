@@ -27,7 +27,7 @@ def test_version(capsys):
 def test_help_names_the_commands(capsys):
     assert cli.main(["--help"]) == 0
     out = capsys.readouterr().out
-    for command in ("compare", "demo", "evaluate", "fit", "info", "path", "predict"):
+    for command in ("compare", "demo", "evaluate", "fit", "info", "path", "predict", "report"):
         assert re.search(rf"^\s+{command}\s+\w+", out, re.MULTILINE)
         assert cli.main([command, "--help"]) == 0
 
@@ -121,6 +121,16 @@ def test_what_is_not_installed_is_named(monkeypatch, capsys):
     assert cli.main(["demo"]) == 2
     told = "kernelweave: this command needs the package click: pip install 'kernelweave[cli]'\n"
     assert capsys.readouterr().err == told
+
+
+def test_what_a_report_lacks_is_named(monkeypatch, capsys, tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("a,y\n1,u\n2,v\n")
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    report = tmp_path / "r.html"
+    assert cli.main(["fit", str(table), "--target", "y", "--report", str(report)]) == 2
+    assert capsys.readouterr().err.endswith("pip install kernelweave[report]\n")
+    assert [*tmp_path.iterdir()] == [table]
 
 
 def test_warnings_are_one_line(monkeypatch, capsys):

@@ -6,17 +6,22 @@ Whatever takes time to import is imported by the command that needs it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
 from kernelweave import __version__
 
-_COMPLETION = (
-    'Completion: eval "$(_KERNELWEAVE_COMPLETE=bash_source kernelweave)" in bash; the same with '
-    "zsh_source or fish_source in other shells."
-)
+_EPILOG = """
+From two tables with a column of ids in common to a report, in one command:
+
+\b
+  kernelweave fit clinical.csv --target status --id patient \\
+      --view genes=genes.csv --report report.html
+
+Completion: eval "$(_KERNELWEAVE_COMPLETE=bash_source kernelweave)" in bash; the same with
+zsh_source or fish_source in other shells.
+"""
 
 
 class Cost(click.ParamType):
@@ -43,6 +48,14 @@ _DATA = (
     ),
     click.option("--delimiter", help="What separates the columns of a CSV file."),
 )
+_SEED = click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Random seed of the folds.",
+)
+_JOBS = click.option("--jobs", type=int, help="Number of threads; -1 for one per core.")
 _LEARNING = (
     click.option(
         "--task",
@@ -59,14 +72,8 @@ _LEARNING = (
         show_default=True,
         help="Norm of the weights: 1 makes most zero, more makes them even.",
     ),
-    click.option(
-        "--seed",
-        type=click.IntRange(0),
-        default=0,
-        show_default=True,
-        help="Random seed of the folds.",
-    ),
-    click.option("--jobs", type=int, help="Number of threads; -1 for one per core."),
+    _SEED,
+    _JOBS,
 )
 _COST = click.option(
     "-C",
@@ -77,6 +84,11 @@ _COST = click.option(
     help="Cost of errors in training; auto: chosen by cross-validation, together with the norm.",
 )
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_NAME_ROWS = click.option(
+    "--name-rows",
+    is_flag=True,
+    help="Show the ids of the hardest rows in the report; by default not, as rows may be people.",
+)
 
 
 def run(argv: Sequence[str] | None) -> int:
@@ -103,20 +115,14 @@ def _with(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return decorate
 
 
-@click.group(epilog=_COMPLETION, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="kernelweave %(version)s")
 def program() -> None:
     """Learn which kernels and views matter, with a certificate of optimality."""
 
 
 @program.command()
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Random seed of the splits.",
-)
+@_with(_SEED)
 def demo(seed: int) -> None:
     """Learn on two views of scikit-learn's breast cancer data and show the result."""
     from kernelweave._cli import demo as demonstration
@@ -128,26 +134,39 @@ def demo(seed: int) -> None:
 @_with(*_DATA, *_LEARNING, _COST, _JSON)
 @click.option("-o", "--output", type=click.Path(), help="Model file to write.")
 @click.option("--cv", type=int, help="Also score on held-out rows, in so many folds.")
-def fit(output: str | None, cv: int | None, as_json: bool, C: float | None, **said: Any) -> None:
-    """Learn a model from TABLE, show which views matter, and save it."""
+@click.option(
+    "--report",
+    type=click.Path(),
+    help="HTML file to write: what the views and the model are worth.",
+)
+@_with(_NAME_ROWS)
+def fit(
+    output: str | None, report: str | None, as_json: bool, C: float | None, **said: Any
+) -> None:
+    """Learn a model from TABLE, show which views matter, save it, and report on it."""
     from kernelweave._cli import models
-    from kernelweave._cli.output import say, show_json, show_model, summary
+    from kernelweave._cli.output import check_output, say, show_json, show_model, summary
 
-    _check_output(output)
+    asked = _report(said, "--report", report)
+    check_output("-o", output, _source(said))
     data, task, options = _learning(said, C)
+    cv = said["cv"]
     scored = None if cv is None else models.held_out(data, task, options, cv)
     model = models.fitted(data, task, options)
+    if asked is not None:
+        asked.write(model, models.Labelled.of(data, task))
     if output is not None:
         model.save(output)
     if as_json:
         found = {"task": task, "rows": len(data), **summary(model)}
-        show_json(found | {"held_out": scored, "model": output})
+        show_json(found | {"held_out": scored, "model": output, "report": report})
         return
     show_model(model)
     if scored is not None:
         print(f"\nHeld-out {scored['metric']}, mean of {cv} folds: {scored['mean']:.3f}")
-    if output is not None:
-        say(f"model written to {output}")
+    for what, path in (("model", output), ("report", report)):
+        if path is not None:
+            say(f"{what} written to {path}")
 
 
 @program.command()
@@ -158,10 +177,12 @@ def fit(output: str | None, cv: int | None, as_json: bool, C: float | None, **sa
 @click.option("--decision", is_flag=True, help="Add the decision values.")
 def predict(model: str, table: str, output: str | None, decision: bool, **said: Any) -> None:
     """Predict every row of TABLE with MODEL, some rows at a time, as CSV."""
+    from kernelweave._cli.output import check_output
     from kernelweave._cli.predicting import predict_table
 
-    _check_output(output)
-    predict_table(model, _source(said, table), output, decision)
+    source = _source(said, table)
+    check_output("-o", output, source, model)
+    predict_table(model, source, output, decision)
 
 
 @program.command()
@@ -178,6 +199,31 @@ def evaluate(model: str, as_json: bool, **said: Any) -> None:
         show_json(found)
     else:
         show_table([("measure", "value"), *found.items()])
+
+
+@program.command()
+@click.argument("model", type=click.Path())
+@click.argument("table", type=click.Path(), required=False)
+@click.option("--target", help="Column that the model predicts.")
+@_with(*_DATA[2:], _SEED, _JOBS)
+@click.option("-o", "--output", type=click.Path(), required=True, help="HTML file to write.")
+@click.option("--cv", type=int, help="Folds of the held-out scores; 5 by default.")
+@_with(_NAME_ROWS)
+def report(model: str, output: str, **said: Any) -> None:
+    """Report on MODEL and what its views are worth on the rows of TABLE that it was fitted to.
+
+    Without TABLE, only what the model itself knows.
+    """
+    from kernelweave._cli.output import say
+    from kernelweave._cli.predicting import labelled_rows
+    from kernelweave.io.model_file import load
+
+    asked = _report(said, "-o", output, model)
+    if said["table"] is None:
+        asked.write(load(model), None)
+    else:
+        asked.write(*labelled_rows(model, _source(said)))
+    say(f"report written to {output}")
 
 
 @program.command()
@@ -271,14 +317,19 @@ def _learning(said: dict[str, Any], C: float | None) -> tuple[Any, str, Any]:
     return data, task, models.Options(C, said["learner"], said["norm"], said["seed"], said["jobs"])
 
 
+def _report(said: dict[str, Any], option: str, path: str | None, *inputs: str) -> Any:
+    """The report that is asked for, checked; None if there is none."""
+    from kernelweave._cli.reporting import Report
+
+    if path is None:
+        return None
+    asked = Report(path, said["cv"], said["jobs"], said["seed"], said["name_rows"])
+    asked.check(option, _source(said), *inputs)
+    return asked
+
+
 def _numbers(name: str, text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise ValueError(f"{name} must be numbers separated by commas, found {text!r}") from None
-
-
-def _check_output(output: str | None) -> None:
-    """Complain before the work, if the file cannot be written after it."""
-    if output is not None and not Path(output).parent.is_dir():
-        raise FileNotFoundError(2, "No such directory", str(Path(output).parent))

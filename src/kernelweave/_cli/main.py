@@ -38,7 +38,10 @@ def _run(argv: Sequence[str] | None) -> int:
         from kernelweave._cli.commands import run
 
         return run(argv)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
+        if error.name is None:  # raised by kernelweave, with advice
+            _tell(str(error))
+            return _BAD_INPUT
         if error.name not in _EXTRAS:
             raise
         extra = f"pip install 'kernelweave[{_EXTRAS[error.name]}]'"

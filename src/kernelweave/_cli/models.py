@@ -30,6 +30,20 @@ class Options:
     jobs: int | None = None
 
 
+@dataclass(frozen=True)
+class Labelled:
+    """Rows as a model takes them, their targets, and their ids if there are some."""
+
+    X: Any
+    y: NDArray[Any]
+    ids: Any = None
+
+    @classmethod
+    def of(cls, data: Data, task: str) -> Labelled:
+        """All rows of the data."""
+        return cls(data.matrices or data.frame, labels(data.target, task), data.ids)
+
+
 def task_of(target: Any, asked: str = "auto") -> str:
     """Whether to classify or to regress."""
     values = target.to_numpy()
@@ -91,12 +105,11 @@ def estimator(kernels: Any, task: str, options: Options) -> Any:
 
 def fitted(data: Data, task: str, options: Options) -> Any:
     """A model of all rows; of matrices, one that predicts from matrices."""
-    y = labels(data.target, task)
     if data.matrices and options.C is None:
         raise ValueError("-C auto needs columns: it cannot split the rows of kernel matrices")
-    if data.matrices:
-        return estimator("precomputed", task, options).fit(data.matrices, y)
-    return estimator(bank_of(data), task, options).fit(data.frame, y)
+    rows = Labelled.of(data, task)
+    kernels = "precomputed" if data.matrices else bank_of(data)
+    return estimator(kernels, task, options).fit(rows.X, rows.y)
 
 
 def held_out(data: Data, task: str, options: Options, folds: int) -> dict[str, Any]:
@@ -133,10 +146,11 @@ def compared(data: Data, task: str, options: Options, folds: int, repeats: int) 
     )
 
 
-def scores(model: Any, X: Any, y: NDArray[Any]) -> dict[str, float]:
+def scores(model: Any, rows: Labelled) -> dict[str, float]:
     """How good predictions are, by several measures."""
     from sklearn import metrics
 
+    X, y = rows.X, rows.y
     predicted = model.predict(X)
     if not hasattr(model, "classes_"):
         return {
@@ -144,9 +158,6 @@ def scores(model: Any, X: Any, y: NDArray[Any]) -> dict[str, float]:
             "root mean squared error": float(metrics.root_mean_squared_error(y, predicted)),
             "mean absolute error": float(metrics.mean_absolute_error(y, predicted)),
         }
-    strange = sorted({str(label) for label in y} - {str(label) for label in model.classes_})
-    if strange:
-        raise ValueError(f"the model does not know class {some(map(repr, strange))}")
     found = {
         "accuracy": float(metrics.accuracy_score(y, predicted)),
         "balanced accuracy": float(metrics.balanced_accuracy_score(y, predicted)),

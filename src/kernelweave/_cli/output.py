@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs."""
+"""What commands print: tables for people, JSON for programs; which files they may write."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import json
 import math
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kernelweave._cli.data import Source
 from kernelweave._cli.models import by_view
 from kernelweave.inspection import report
 
@@ -17,6 +19,20 @@ from kernelweave.inspection import report
 def say(text: str) -> None:
     """A line for people beside the result, on standard error."""
     print(f"kernelweave: {text}", file=sys.stderr)
+
+
+def check_output(option: str, output: str | None, source: Source, *inputs: str) -> None:
+    """Complain before the work, if the file could not be written after it, or is read by it."""
+    if output is None:
+        return
+    path = Path(output)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(2, "No such directory", str(path.parent))
+    if path.is_dir():
+        raise IsADirectoryError(21, "Is a directory", output)
+    read = [name for name in (source.table, *(what for _, what in source.views), *inputs) if name]
+    if path.is_file() and any(Path(name).is_file() and path.samefile(name) for name in read):
+        raise ValueError(f"{option} {output}: this file is read; name another one to write")
 
 
 def show_json(found: Any) -> None:

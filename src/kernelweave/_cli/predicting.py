@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kernelweave._cli.data import Source, join, read_ids
-from kernelweave._cli.models import labels
+from kernelweave._cli.models import Labelled, labels
 from kernelweave._cli.tables import column, pieces, read_matrix
 from kernelweave._core.checks import some
 from kernelweave.io.atomic import written
@@ -29,18 +29,24 @@ def predict_table(path: str, source: Source, output: str | None, decision: bool)
             frame.to_csv(file, index=False, header=number == 0, lineterminator="\n")
 
 
-def labelled_rows(path: str, source: Source) -> tuple[Any, Any, Any]:
-    """A model, the rows of a table, and their targets."""
+def labelled_rows(path: str, source: Source) -> tuple[Any, Labelled]:
+    """A model, and the rows of a table with their targets."""
+    if source.target is None:
+        raise ValueError("the targets of the rows are needed: name their column with --target")
     model, source = _loaded(path, source)
     task = "classification" if hasattr(model, "classes_") else "regression"
-    ((_, X),) = _whole(model, source)
+    ((ids, X),) = _whole(model, source)
     assert source.table is not None
     target = column(source.read(source.table), str(source.target), source.table)
     if target.isna().any():
         raise ValueError(f"{source.table}: rows lack {source.target!r}; leave them out")
     y = labels(target, task)
+    known = {str(label) for label in getattr(model, "classes_", y)}
+    strange = sorted({str(label) for label in y} - known)
+    if strange:
+        raise ValueError(f"the model does not know class {some(map(repr, strange))}")
     words = getattr(getattr(model, "classes_", y), "dtype", y.dtype).kind == "U"
-    return model, X, y.astype(str) if words else y
+    return model, Labelled(X, y.astype(str) if words else y, ids)
 
 
 def _loaded(path: str, source: Source) -> tuple[Any, Source]:

@@ -196,6 +196,10 @@ def _pairs(refits: Refits, cv: Any, n_repeats: int, groups: Any, seed: Any) -> A
         (False, True): GroupKFold,
     }
     kind = kinds[classes is not None, groups is not None]
+    shared = y if classes is not None else dummy
+    most = np.unique(shared, return_counts=True)[1].max() if groups is None else len(set(groups))
+    if not 2 <= cv <= most:
+        raise ValueError(f"cv must lie between 2 and {most} on these rows, found {cv}")
     seeds = np.random.default_rng(seed).integers(2**31, size=n_repeats)
     return [
         pair
