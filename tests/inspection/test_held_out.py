@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from inspection.several_views import VIEWS, bank, rows
@@ -103,3 +105,12 @@ def test_groups_are_never_split():
     groups = np.repeat(np.arange(20), 3)
     found = compare(MODEL, X, Y, cv=3, n_repeats=1, groups=groups)
     assert found.scores.shape == (3, 4)
+
+
+def test_intervals_end_at_the_best_score_there_is():
+    found = compare(MODEL, X, Y, cv=3, n_repeats=1)
+    scores = replace(found, scores=np.array([[1.0, 0.9], [0.9, 1.0], [1.0, 1.0]]), names=("a", "b"))
+    assert scores.score("a")[2] == 1.0
+    assert replace(scores, most=np.inf).score("a")[2] > 1.0
+    with pytest.raises(ValueError, match="cv must lie between 2 and"):
+        compare(MODEL, X, Y, cv=1000)

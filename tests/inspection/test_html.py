@@ -8,6 +8,7 @@ import re
 import sys
 from html.parser import HTMLParser
 
+import matplotlib
 import numpy as np
 import pytest
 from inspection.several_views import HOSTILE, VIEWS, bank, rows
@@ -15,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 from kernelweave import KernelBank, MKLClassifier, MKLClassifierCV, MKLOneClass, MKLRegressor
 from kernelweave.inspection.draws import WeightDraws
+from kernelweave.inspection.html import charts
 from kernelweave.inspection.html.facts import Facts, Predicted
 from kernelweave.inspection.html.page import _environment, _render
 from kernelweave.inspection.html.sections import Reader
@@ -140,6 +142,24 @@ def test_a_large_report_is_small():
     )
     text = _render(_environment(), Reader(model, facts, [str(k) for k in range(n)]), None)
     assert len(text.encode()) <= 1_500_000
+
+
+def test_charts_do_not_take_the_style_of_a_session():
+    def drawn():
+        return charts.chart("words", lambda ax: ax.set_xlabel("x"))
+
+    with matplotlib.rc_context({"text.color": "white", "axes.labelcolor": "white"}):
+        inside = drawn()
+        assert matplotlib.rcParams["text.color"] == "white"
+    assert inside == drawn()
+
+
+@pytest.mark.parametrize(
+    ("x", "told"),
+    [(3, "3"), (0.0, "0.000"), (0.0099, "0.010"), (2e-9, "2e-09"), (12345.6, "1.23e+04")],
+)
+def test_numbers_are_as_people_write_them(x, told):
+    assert _environment().filters["figure"](x) == told
 
 
 def test_what_is_missing_is_named(tmp_path, monkeypatch):

@@ -123,11 +123,23 @@ def program() -> None:
 
 @program.command()
 @_with(_SEED)
-def demo(seed: int) -> None:
-    """Learn on two views of scikit-learn's breast cancer data and show the result."""
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    default="kernelweave-demo.html",
+    show_default=True,
+    help="HTML file to write: the report.",
+)
+def demo(seed: int, output: str) -> None:
+    """Learn on two views of scikit-learn's breast cancer data, and write a report."""
     from kernelweave._cli import demo as demonstration
+    from kernelweave._cli.data import Source
+    from kernelweave._cli.reporting import Report
 
-    demonstration.run(seed=seed)
+    asked = Report(output, seed=seed, jobs=-1)
+    asked.check("-o", Source(None))
+    demonstration.run(asked)
 
 
 @program.command()
@@ -153,14 +165,16 @@ def fit(
     cv = said["cv"]
     scored = None if cv is None else models.held_out(data, task, options, cv)
     model = models.fitted(data, task, options)
-    if asked is not None:
-        asked.write(model, models.Labelled.of(data, task))
+    rows = models.Labelled.of(data, task)
+    verdict = "" if asked is None else asked.write(model, rows, said["target"])
     if output is not None:
         model.save(output)
     if as_json:
         found = {"task": task, "rows": len(data), **summary(model)}
         show_json(found | {"held_out": scored, "model": output, "report": report})
         return
+    if verdict:
+        print(f"{verdict}\n")
     show_model(model)
     if scored is not None:
         print(f"\nHeld-out {scored['metric']}, mean of {cv} folds: {scored['mean']:.3f}")
@@ -219,10 +233,9 @@ def report(model: str, output: str, **said: Any) -> None:
     from kernelweave.io.model_file import load
 
     asked = _report(said, "-o", output, model)
-    if said["table"] is None:
-        asked.write(load(model), None)
-    else:
-        asked.write(*labelled_rows(model, _source(said)))
+    known = said["table"] is None
+    found, rows = (load(model), None) if known else labelled_rows(model, _source(said))
+    print(asked.write(found, rows, said["target"]))
     say(f"report written to {output}")
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from kernelweave._cli.data import Source
 from kernelweave._cli.models import Labelled
-from kernelweave._cli.output import check_output, say
+from kernelweave._cli.output import check_output
+from kernelweave._core.checks import some
 
 _ENDINGS = (".html", ".htm")
 
@@ -31,19 +32,21 @@ class Report:
             raise ValueError("--name-rows needs ids: name their column with --id")
         check_output(option, self.path, source, *inputs)
 
-    def write(self, model: Any, rows: Labelled | None) -> None:
-        """Write it; without rows it tells what the model knows."""
+    def write(self, model: Any, rows: Labelled | None, target: str | None) -> str:
+        """Write it, and return its verdict; without rows it tells what the model knows."""
+        views = some(dict.fromkeys(model.bank_.views))
+        title = f"Predicting {'rows' if target is None else target} from {views}"
         if rows is None:
-            model.report(self.path, random_state=self.seed)
-            return
-        say("finding out what the views are worth, for the report")
-        model.report(
+            return str(model.report(self.path, random_state=self.seed, title=title))
+        found = model.report(
             self.path,
             rows.X,
             rows.y,
             cv=5 if self.cv is None else self.cv,
+            title=title,
             row_ids=list(rows.ids) if self.name_rows else None,
             n_jobs=self.jobs,
             random_state=self.seed,
             verbose=int(sys.stderr.isatty()),
         )
+        return str(found)

@@ -29,14 +29,14 @@ class Inspected:
 
     def report(
         self, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any
-    ) -> None:
-        """Write an HTML file that says what the model is worth, the verdict first.
+    ) -> str:
+        """Write an HTML file that says what the model is worth, and return the verdict.
 
         X, y: the rows it was fitted to; without, only what the model knows. Options are those of
         ``kernelweave.inspection.write_report``: cv=5, scoring, groups, row_ids, n_jobs, ….
         """
         check_is_fitted(self)
-        kernelweave.inspection.write_report(self, path, X, y, **options)
+        return kernelweave.inspection.write_report(self, path, X, y, **options)
 
     def _repr_html_inner(self) -> str:
         return str(super()._repr_html_inner()) + self._fitted_html()  # type: ignore[misc]

@@ -57,6 +57,8 @@ class HeldOut:
         Of the intervals.
     left_out : mapping
         Models that could not be made, and why.
+    most : float
+        The largest score there is; intervals end there.
     """
 
     names: tuple[str, ...]
@@ -65,6 +67,7 @@ class HeldOut:
     ratio: float
     level: float = 0.95
     left_out: Mapping[str, str] = field(default_factory=dict)
+    most: float = np.inf
 
     def interval(self, values: Array) -> tuple[float, float, float]:
         """Mean, lower and upper end for one value per split."""
@@ -77,7 +80,8 @@ class HeldOut:
 
     def score(self, name: str) -> tuple[float, float, float]:
         """Mean score of a model, and its interval."""
-        return self.interval(self.scores[:, self.names.index(name)])
+        mean, low, high = self.interval(self.scores[:, self.names.index(name)])
+        return mean, low, min(high, self.most)
 
     def difference(self, name: str) -> tuple[float, float, float]:
         """By how much the first model exceeds another, and the interval of that."""
@@ -138,6 +142,7 @@ class Splits:
     folds: list[Fold]
     scorer: Callable[..., float]
     scoring: str
+    most: float
 
     @classmethod
     def of(
@@ -153,7 +158,8 @@ class Splits:
         pairs = _pairs(refits, cv, check_number("n_repeats", n_repeats, int), groups, seed)
         name = named or (scoring if isinstance(scoring, str) else "score")
         folds = as_folds(pairs, refits.n, np.arange(refits.n))
-        return cls(refits, folds, scorer, name.replace("_", " "))
+        most = 1.0 if scoring is None else np.inf
+        return cls(refits, folds, scorer, name.replace("_", " "), most)
 
     @property
     def ratio(self) -> float:
@@ -181,7 +187,7 @@ class Splits:
         found = run(what, job, self.folds, n_jobs, verbose)
         names = tuple(found[0])
         scores = np.array([[scores[name] for name in names] for scores in found], dtype=float)
-        return HeldOut(names, scores, self.scoring, self.ratio, level, **more)
+        return HeldOut(names, scores, self.scoring, self.ratio, level, most=self.most, **more)
 
 
 def _pairs(refits: Refits, cv: Any, n_repeats: int, groups: Any, seed: Any) -> Any:

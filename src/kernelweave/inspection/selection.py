@@ -87,10 +87,10 @@ class Selection:
         names = [name for name, chosen in zip(self.views, self.selected, strict=True) if chosen]
         if not names:
             return "No view helps beyond chance: shuffled rows fit the targets about as well."
-        which = "all" if len(names) == len(self.views) else some(names, 10)
-        told = f"{len(names)} of {len(self.views)} views help beyond chance: {which}."
         if len(names) == len(self.views):
-            return told
+            all_of_them = {1: "The one view helps", 2: "Both views help"}
+            return all_of_them.get(len(names), f"All {len(names)} views help") + " beyond chance."
+        told = f"{len(names)} of {len(self.views)} views help beyond chance: {some(names, 10)}."
         return f"{told} Of the others, shuffled rows fit the targets about as well."
 
     def __repr__(self) -> str:

@@ -22,7 +22,7 @@ from kernelweave.inspection.plotting import COLORS, plot_convergence, plot_weigh
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_WIDTH, _DPI = 6.4, 100
+_WIDTH, _BROAD, _DPI = 4.8, 8.0, 140  # inches: two charts side by side, or one alone
 _MOST_CLASSES = len(COLORS)
 
 
@@ -32,22 +32,29 @@ class Chart:
 
     url: str
     words: str
+    broad: bool = False
 
 
-def chart(words: str, draw: Callable[[Axes], Any], height: float = 3.6) -> Chart:
-    """What ``draw`` puts on its axes."""
+def chart(
+    words: str, draw: Callable[[Axes], Any], height: float = 3.2, broad: bool = False
+) -> Chart:
+    """What ``draw`` puts on its axes, in matplotlib's own style, whatever a session has set."""
     try:
+        from matplotlib import style
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
         told = "charts need matplotlib, the extra 'report': pip install kernelweave[report]"
         raise ImportError(told) from None
-    figure = Figure(figsize=(_WIDTH, height), dpi=_DPI, layout="constrained")
-    FigureCanvasAgg(figure)
-    draw(figure.subplots())
     buffer = BytesIO()
-    figure.savefig(buffer, format="png", facecolor="white", metadata={"Software": None})
-    return Chart("data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode(), words)
+    with style.context("default"):
+        size = (_BROAD if broad else _WIDTH, height)
+        figure = Figure(figsize=size, dpi=_DPI, layout="constrained")
+        FigureCanvasAgg(figure)
+        draw(figure.subplots())
+        figure.savefig(buffer, format="png", facecolor="white", metadata={"Software": None})
+    data = base64.b64encode(buffer.getvalue()).decode()
+    return Chart(f"data:image/png;base64,{data}", words, broad)
 
 
 def plain(name: object, most: int = 40) -> str:
@@ -68,16 +75,15 @@ def weights(draws: WeightDraws, by: str, top: int = 20) -> Chart:
     )
     columns = draws.summary(values, found)
     shown = np.argsort(-np.maximum(values, columns["high"]), kind="stable")[:top]
-    label = f"weight, and {100 * draws.level:g} % of {len(draws.draws)} resamples"
     return chart(
-        f"Weight of each {by} with its interval.",
+        f"Weight of each {by}; bars hold {100 * draws.level:g} % of {len(draws.draws)} resamples.",
         lambda ax: plot_intervals(
             [plain(names[k]) for k in shown],
             values[shown],
             columns["low"][shown],
             columns["high"][shown],
             ax,
-            label,
+            "weight",
         ),
         _tall(len(shown)),
     )
@@ -136,11 +142,11 @@ def roc(found: Predicted, positive: Any) -> Chart:
         ax.set_xlabel("share of other rows taken for it")
         ax.set_ylabel(plain(f"share of class {positive} found"))
 
-    return chart(f"ROC curve of rows held out; area under it {area:.3f}.", draw, 4.2)
+    return chart(f"ROC curve of rows held out; area under it {area:.3f}.", draw, 3.6)
 
 
 def confusion(found: Predicted, classes: NDArray[Any]) -> Chart:
-    """Counts of rows by their class and the class said."""
+    """Counts of rows by their class and the class predicted."""
     counts = confusion_matrix(found.truth, found.said, labels=classes)
     names = [plain(name, 16) for name in classes]
 
@@ -149,8 +155,8 @@ def confusion(found: Predicted, classes: NDArray[Any]) -> Chart:
         for (i, j), count in np.ndenumerate(counts) if len(classes) <= 12 else ():
             dark = count > 0.5 * counts[i].sum()
             ax.text(j, i, count, ha="center", va="center", color="white" if dark else "black")
-        ax.set_xlabel("class said")
-        ax.set_ylabel("class of the row")
+        ax.set_xlabel("predicted class")
+        ax.set_ylabel("true class")
 
     return chart("Confusion matrix of rows held out.", draw, 3.6)
 
@@ -172,12 +178,14 @@ def residuals(found: Predicted) -> Chart:
 
 def alignment(names: Sequence[str], values: Array) -> Chart:
     """How alike kernels are, and how alike the target."""
-    shown = [plain(name, 30) for name in names]
-    return chart(
-        "Centered alignment of kernels with one another and with the target.",
-        lambda ax: _heat(ax, values, shown, min(0.0, float(values.min()))),
-        2.4 + 0.16 * len(names),
-    )
+    shown = [f"{plain(name)}  {number}" for number, name in enumerate(names)]
+
+    def draw(ax: Axes) -> None:
+        _heat(ax, values, shown, min(0.0, float(values.min())))
+        ax.set_xticks(range(len(names)), [str(k) for k in range(len(names))], rotation=0)
+
+    words = "Centered alignment of kernels with one another and with the target."
+    return chart(words, draw, 1.2 + 0.2 * len(names), broad=True)
 
 
 def points(places: Array, targets: NDArray[Any], classes: NDArray[Any] | None) -> Chart:
@@ -196,12 +204,12 @@ def points(places: Array, targets: NDArray[Any], classes: NDArray[Any] | None) -
         ax.set_xlabel("first direction")
         ax.set_ylabel("second direction")
 
-    return chart("Rows in the two main directions of the learnt kernel.", draw, 4.2)
+    return chart("Rows in the two main directions of the learnt kernel.", draw, 3.6)
 
 
 def _heat(ax: Axes, values: Array, names: Sequence[str], low: float) -> None:
     image = ax.imshow(values, cmap="Blues", vmin=low, vmax=1.0)
     ax.figure.colorbar(image, ax=ax, shrink=0.8)
-    size = "small" if len(names) <= 12 else 6
-    ax.set_xticks(range(len(names)), names, rotation=90, fontsize=size)
+    size = "small" if len(names) <= 20 else "x-small"
+    ax.set_xticks(range(len(names)), names, rotation=90 if len(names) > 3 else 0, fontsize=size)
     ax.set_yticks(range(len(names)), names, fontsize=size)

@@ -39,7 +39,7 @@ def write_report(
     n_jobs: int | None = None,
     random_state: Any = 0,
     verbose: int = 0,
-) -> None:
+) -> str:
     """Write what a fitted model is worth to one HTML file that can be sent to a colleague.
 
     It opens with the verdict and the certificate in words. With data there follow weights with
@@ -62,6 +62,11 @@ def write_report(
         The heading.
     n_resamples : int, optional
         Draws for intervals of the weights; by default 100, or 20 where there are many rows.
+
+    Returns
+    -------
+    str
+        The verdict that the report opens with, a sentence per line.
     """
     model = getattr(model, "best_estimator_", model)
     check_readable("model", model, _NEEDS)
@@ -73,9 +78,11 @@ def write_report(
     asked = Asked(cv, scoring, groups, n_resamples, n_jobs, random_state, verbose)
     facts = Facts() if X is None else gather(model, X, y, asked)
     names = None if row_ids is None else [str(name) for name in row_ids]
-    text = _render(environment, Reader(model, facts, names, random_state), title)
+    reader = Reader(model, facts, names, random_state)
+    text = _render(environment, reader, title)
     with written(path, "w", encoding="utf-8") as file:
         file.write(text)
+    return "\n".join(reader.verdict())
 
 
 def _render(environment: Any, reader: Reader, title: str | None) -> str:
@@ -113,6 +120,13 @@ def _part(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
+def _figure(x: float) -> str:
+    """A number as people read it: as many digits after the point down a whole column."""
+    if isinstance(x, int):
+        return str(x)
+    return f"{x:.3f}" if x == 0.0 or 5e-4 <= abs(x) < 1e3 else f"{x:.3g}"
+
+
 def _environment() -> Any:
     try:
         from jinja2 import Environment, StrictUndefined
@@ -122,6 +136,6 @@ def _environment() -> Any:
     made = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    made.filters["figure"] = lambda x: f"{x:.3g}" if abs(x) < 1e4 else f"{x:.4g}"
+    made.filters["figure"] = _figure
     made.filters["yesno"] = lambda x: {True: "yes", False: "no"}.get(x, x) if x in (0, 1) else x
     return made

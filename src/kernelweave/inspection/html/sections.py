@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._core.checks import shown
+from kernelweave._core.checks import is_number, shown
 from kernelweave._core.types import Array
 from kernelweave.inspection._fits import weights_of
 from kernelweave.inspection.draws import summed_by_view
@@ -31,6 +31,10 @@ class Table:
     caption: str
     header: Sequence[str]
     rows: Sequence[Sequence[Any]]
+
+    def numeric(self, column: int) -> bool:
+        """Whether a column holds numbers."""
+        return any(is_number(row[column]) for row in self.rows[:1])
 
 
 @dataclass(frozen=True)
@@ -163,7 +167,10 @@ class Reader:
             [rank + 1, *(str(x[k]) for x in (found.truth, found.said)), float(found.doubt[k])]
             for rank, k in enumerate(worst)
         ]
-        text = ["Row names are left out: they may be names of people. Ask for them by row_ids."]
+        text = [
+            "Row names are left out: they may be names of people. Ask for them with row_ids, or "
+            "--name-rows on the command line."
+        ]
         if ids is not None:
             header.insert(1, "row")
             for row, k in zip(rows, worst, strict=True):
@@ -238,7 +245,10 @@ def _score_table(found: HeldOut) -> Table:
 
 
 def _columns(summary: dict[str, Array], names: Sequence[str]) -> list[list[float]]:
-    return [summary[name].tolist() for name in names]
+    """Columns of weights by name; a millionth of the largest is shown as none."""
+    least = 1e-6 * max(float(np.abs(column).max()) for column in summary.values())
+    found = (summary[name] for name in names)
+    return [np.where(np.abs(column) > least, column, 0.0).tolist() for column in found]
 
 
 def _sorted(rows: Any, key: int = -1) -> list[tuple[Any, ...]]:
