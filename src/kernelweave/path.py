@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_floats
+from kernelweave._core.types import Array
 from kernelweave.learners import make_learner
 from kernelweave.learning import learn
 from kernelweave.problems.losses import check_C, check_loss
@@ -19,13 +20,19 @@ from kernelweave.stacks.protocol import Stack
 
 
 def regularization_path(
-    K: ArrayLike | Stack, y: ArrayLike | None, Cs: ArrayLike, **options: Any
+    K: ArrayLike | Stack,
+    y: ArrayLike | None,
+    Cs: ArrayLike,
+    *,
+    factors: Array | float = 1.0,
+    **options: Any,
 ) -> list[Solution]:
     """Solutions for every C in ``Cs``, in their order, each with its own certificate.
 
     They are solved from the largest C down, weights and dual variables handed on
     [rakoto2007, §3.1]. ``options`` are those of ``learn``; ``start`` is used for the largest C, and
-    ``max_time`` holds for each.
+    ``max_time`` holds for each. The cost of row i is C·``factors[i]``, as with class weights;
+    other than ``sample_weight``, this does not change how often a row counts elsewhere.
     """
     if "C" in options:
         raise TypeError("C is given twice: regularization_path takes its values from Cs")
@@ -40,7 +47,7 @@ def regularization_path(
     problem: Problem | None = None
     solutions: dict[int, Solution] = {}
     for place in np.argsort(-values, kind="stable"):
-        C = float(values[place])
+        C = float(values[place]) * factors
         if problem is None:  # arguments are checked, and kernels restricted, once
             first = learn(K, y, C=C, start=start, **options)
             problem, start = first.problem, first

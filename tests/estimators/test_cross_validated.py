@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
+from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -27,6 +28,7 @@ from kernelweave.estimators._candidates import read_ways
 from kernelweave.estimators._folds import Posed, Task, share_rows
 from kernelweave.estimators._selection import choose
 
+MARGIN = make_scorer(lambda y, f: np.mean((2 * y - 1) * f), response_method="decision_function")
 QUICK = {"banks": [Linear(), Gaussian(1.0)], "Cs": [0.1, 10.0], "weight_norms": [1]}
 
 
@@ -99,10 +101,20 @@ def test_scores_are_those_of_a_cold_grid_search(data, norm):
             MKLClassifier(class_weight="balanced"),
             "rare",
         ),
+        (
+            MKLClassifierCV(class_weight="balanced", learner="easy", scoring=MARGIN),
+            MKLClassifier(class_weight="balanced", learner="easy"),
+            "rare",
+        ),
+        (
+            MKLClassifierCV(class_weight={0: 1.0, 1: 3.0}, learner="alignment", scoring=MARGIN),
+            MKLClassifier(class_weight={0: 1.0, 1: 3.0}, learner="alignment"),
+            "rare",
+        ),
         (MKLRegressorCV(loss="squared"), MKLRegressor(loss="squared"), "number"),
         (MKLRegressorCV(), MKLRegressor(), "numbers"),
     ],
-    ids=["ovr", "ovo", "balanced", "squared", "two targets"],
+    ids=["ovr", "ovo", "balanced", "balanced easy", "costly alignment", "squared", "two targets"],
 )
 def test_every_task_scores_as_a_cold_grid_search(data, chooser, single, target):
     X, _ = data

@@ -210,9 +210,8 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         numbers = np.searchsorted(self.classes_, y)
         targets = machine_labels(numbers, len(self.classes_), self.multi_class)
         factors = class_factors(self.class_weight, self.classes_, numbers, weights)
-        if factors is not None:
-            weights = factors if weights is None else factors * weights
-        return Posed(targets, self._path_options(weights))
+        costs = {} if factors is None else {"factors": factors}
+        return Posed(targets, self._path_options(weights, **costs))
 
     def _recall(self, values: Array) -> Any:
         return RecalledClassifier(self.classes_, self.multi_class, values)

@@ -79,7 +79,7 @@ class Problem:
         """Whether there is a machine per column of y, be it one."""
         return self.formulation.is_sum
 
-    def at_cost(self, C: float) -> Problem:
+    def at_cost(self, C: float | Array) -> Problem:
         """The same kernels and weight set for another C; for problems in the user's units."""
         return replace(self, formulation=self.formulation.at_cost(C))
 
@@ -173,10 +173,11 @@ class Formulation:
         """The name of the loss; that of a plain machine where the QPs were made by hand."""
         return "hinge" if self.task is None else self.task.loss
 
-    def at_cost(self, C: float) -> Formulation:
-        """The same for another C, one number for all rows."""
+    def at_cost(self, C: float | Array) -> Formulation:
+        """The same for another C, one number or one per row."""
         assert self.task is not None
-        return replace(self, qps=self.task.qps(check_C(C, 0, self.loss)), C=C)
+        costs = check_C(C, self.labelled.size, self.loss)
+        return replace(self, qps=self.task.qps(_on_labelled(costs, self.labelled)), C=C)
 
     def on_bank(self, views: Sequence[str], kept: Places) -> Formulation:
         """The same for the kernels ``kept`` of a bank, given the view of each of its kernels."""
@@ -258,11 +259,15 @@ def make_formulation(
         _check_learnt_C(loss, weight_norm, ridge, weights)
         costs: float | Array = np.inf
     else:
-        costs = check_C(C, len(targets), loss)
-        costs = costs if isinstance(costs, float) else costs[labelled]
+        costs = _on_labelled(check_C(C, len(targets), loss), labelled)
     return Formulation(
         task.qps(costs), labelled, C, task, learns_C, weight_norm, trace, recenter, signed, weights
     )
+
+
+def _on_labelled(costs: float | Array, labelled: Mask) -> float | Array:
+    """C of the labelled rows."""
+    return costs if isinstance(costs, float) else costs[labelled]
 
 
 def zeros_for(K: Any) -> Array:
