@@ -8,7 +8,16 @@ from inspection.several_views import VIEWS, bank, rows
 from scipy.stats import false_discovery_control
 
 from kernelweave import MKLClassifier, MKLOneClass, MKLRegressor
-from kernelweave.inspection import null, over_C, select_views, stability, weights_frame
+from kernelweave.inspection import (
+    compare,
+    drop_view,
+    null,
+    over_C,
+    permutation_importance,
+    select_views,
+    stability,
+    weights_frame,
+)
 from kernelweave.inspection.selection import adjust
 
 X, Y = rows()
@@ -94,8 +103,9 @@ def test_bad_arguments_are_named():
         stability(MODEL, X, Y, n_resamples=1, level=1.5)
     with pytest.raises(TypeError, match="n_resamples"):
         stability(MODEL, X, Y, n_resamples=1.5)
-    with pytest.raises(ValueError, match="level must be"):
-        select_views(MODEL, X, Y, level=0.0)
+    for ask in (select_views, null, compare, drop_view, permutation_importance):
+        with pytest.raises(ValueError, match="level must be between 0 and 1, found 0"):
+            ask(MODEL, X, Y, level=0.0)
 
 
 def test_progress_goes_to_standard_error(capsys):

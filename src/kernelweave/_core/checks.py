@@ -33,6 +33,13 @@ def check_number(name: str, x: Any, kind: type = float, *, zero: bool = False) -
     return kind(x)
 
 
+def check_level(level: Any) -> float:
+    """A level between 0 and 1, such as 0.95."""
+    if not (is_number(level) and 0.0 < level < 1.0):
+        raise ValueError(f"level must be between 0 and 1, found {shown(level)}")
+    return float(level)
+
+
 def check_floats(
     name: str, x: ArrayLike, advice: str = "fill its gaps first, with its .filled(value)"
 ) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelweave._core.checks import check_level
 from kernelweave._core.types import Array
 from kernelweave.banks.bank import KernelBank
 from kernelweave.estimators._folds import Fold
@@ -96,6 +97,7 @@ def compare(
     Comparison
         ``verdict`` in words, ``frame()``, ``tidy()``, ``plot()``.
     """
+    level = check_level(level)
     refits = Refits.of(model, X, y, n_jobs)
     splits = Splits.of(refits, cv, n_repeats, groups, scoring, random_state)
     joint, left_out = _concatenated(refits)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._core.checks import check_number
+from kernelweave._core.checks import check_level, check_number
 from kernelweave.estimators._folds import Fold
 from kernelweave.inspection._refits import Refits
 from kernelweave.inspection.held_out import HeldOut, Splits
@@ -108,6 +108,7 @@ def _asked(
     random_state: Any = 0,
     verbose: int = 0,
 ) -> HeldOut:
+    level = check_level(level)
     refits = Refits.of(model, X, y, n_jobs)
     if several and len(refits.views) < 2:
         raise ValueError(

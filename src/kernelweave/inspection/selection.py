@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._core.checks import check_number, is_number, shown, some
+from kernelweave._core.checks import check_level, check_number, some
 from kernelweave._core.types import Array
 from kernelweave.inspection._frames import frame
 from kernelweave.inspection._refits import LOOSE, Refit, Refits
@@ -140,8 +140,7 @@ def select_views(
     Two views that tell the same are both selected if either helps where the other is shuffled, and
     none of them if the other replaces it fully: ``single_view`` tells what each can do alone.
     """
-    if not (is_number(level) and 0.0 < level < 1.0):
-        raise ValueError(f"level must be between 0 and 1, found {shown(level)}")
+    level = check_level(level)
     refits = Refits.of(model, X, y, n_jobs)
     if refits.targets is None:
         raise ValueError(
@@ -165,7 +164,7 @@ def select_views(
     p_values, loss = np.array(rows).T
     names, sums = summed_by_view(base.weights, refits.bank.views)
     weights = sums[[names.index(view) for view in views]]
-    return Selection(tuple(views), weights, loss, p_values, float(level))
+    return Selection(tuple(views), weights, loss, p_values, level)
 
 
 def _shuffle(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 
-from kernelweave._core.checks import check_number, is_number, shown
+from kernelweave._core.checks import check_level, check_number, is_number, shown
 from kernelweave._core.types import Array
 from kernelweave.inspection._refits import LOOSE, Refit, Refits
 from kernelweave.inspection._resampling import Units
@@ -67,6 +67,7 @@ def stability(
     WeightDraws
         ``by_view()``, ``by_kernel()``, ``tidy()``, ``plot()``.
     """
+    level = check_level(level)
     refits = Refits.of(model, X, y, n_jobs)
     units = Units(refits.n, classes_of(refits), groups)
     rng = np.random.default_rng(random_state)
@@ -102,6 +103,7 @@ def null(
     Parameters are those of ``stability``; under ``groups``, whole groups of the same size exchange
     their targets.
     """
+    level = check_level(level)
     refits = Refits.of(model, X, y, n_jobs)
     if refits.targets is None:
         raise ValueError(f"null permutes targets, and {type(refits.model).__name__} has none.")
@@ -179,7 +181,5 @@ def gathered(
     refits: Refits, base: Refit, weights: list[Array], what: str, level: float
 ) -> WeightDraws:
     """The draws as one result."""
-    if not (is_number(level) and 0.0 < level < 1.0):
-        raise ValueError(f"level must be between 0 and 1, found {shown(level)}")
     bank = refits.bank
     return WeightDraws(bank.names, bank.views, base.weights, np.array(weights), what, level)
