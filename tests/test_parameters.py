@@ -7,8 +7,10 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelweave import GaussianWidths, learn_parameters
-from kernelweave.parameters.criterion import Task
+from kernelweave import GaussianWidths, KernelBank, learn_parameters
+from kernelweave.banks.normalize import RULES
+from kernelweave.parameters import make_task
+from kernelweave.parameters.normalized import Part
 
 KERNELS = {
     "one width": GaussianWidths(2.0),
@@ -33,29 +35,77 @@ def differences(f, t, step):
 def test_derivatives_of_the_kernel(data, kernel):
     X = data[0][:12]
     t = kernel.parameters(X)
-    at = kernel.expand(X)
+    at = kernel.derivatives(X)
     np.testing.assert_allclose(at.matrix, kernel.cross(X, X), atol=1e-12)
-    first = differences(lambda s: kernel.with_parameters(s).expand(X).matrix, t, 1e-5)
+    first = differences(lambda s: kernel.with_parameters(s).derivatives(X).matrix, t, 1e-5)
     for i in range(t.size):
         np.testing.assert_allclose(at.first(i), first[i], atol=1e-8)
-        second = differences(lambda s, i=i: kernel.with_parameters(s).expand(X).first(i), t, 1e-5)
+        second = differences(
+            lambda s, i=i: kernel.with_parameters(s).derivatives(X).first(i), t, 1e-5
+        )
         for j in range(t.size):
             np.testing.assert_allclose(at.second(i, j), second[j], atol=1e-8)
 
 
+@pytest.mark.parametrize("weights", [None, "some"])
+@pytest.mark.parametrize("rule", RULES)
+def test_derivatives_of_a_normalized_kernel(data, rule, weights):
+    X = data[0][:12]
+    counts = None if weights is None else np.arange(1.0, 13.0)
+    kernel = GaussianWidths(2.0, per_feature=True)
+    part = Part("k", Tilted(kernel), X, RULES[rule], counts)
+    t = kernel.parameters(X)
+    at = part.expansion(t)
+    bank = KernelBank([kernel], normalize=rule, scale=None).fit(X, sample_weight=counts)
+    plain = Part("k", kernel, X, RULES[rule], counts).expansion(t).matrix
+    np.testing.assert_allclose(plain, bank.stack.block(0, slice(None), slice(None)), atol=1e-12)
+    first = differences(lambda s: part.expansion(s).matrix, t, 1e-5)
+    for i in range(t.size):
+        np.testing.assert_allclose(at.first(i), first[i], atol=1e-8)
+        second = differences(lambda s, i=i: part.expansion(s).first(i), t, 1e-5)
+        for j in range(t.size):
+            np.testing.assert_allclose(at.second(i, j), second[j], atol=1e-8)
+
+
+class Tilted:
+    """e^Σt times a Gaussian: its diagonal, unlike that of a Gaussian, has derivatives."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def with_parameters(self, t):
+        return Tilted(self.inner.with_parameters(t))
+
+    def derivatives(self, X):
+        inner = self.inner.derivatives(X)
+        size = np.exp(self.inner.parameters(X).sum())
+
+        class Expansion:
+            matrix = size * inner.matrix
+
+            def first(self, i):
+                return size * (inner.matrix + inner.first(i))
+
+            def second(self, i, j):
+                return size * (inner.matrix + inner.first(i) + inner.first(j) + inner.second(i, j))
+
+        return Expansion()
+
+
 def test_distances_far_from_zero_lose_no_digits(data):
     X = data[0][:12]
-    near, far = (GaussianWidths(2.0).expand(rows).matrix for rows in (X, X + 1e6))
+    near, far = (GaussianWidths(2.0).derivatives(rows).matrix for rows in (X, X + 1e6))
     np.testing.assert_allclose(near, far, atol=1e-9)
     np.testing.assert_allclose(GaussianWidths(2.0).cross(X + 1e6, X + 1e6), near, atol=1e-9)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-@pytest.mark.parametrize("criterion", ["margin", "radius"])
+@pytest.mark.parametrize("criterion", ["margin", "radius", "trace"])
 @pytest.mark.parametrize("kernel", list(KERNELS))
 def test_gradient_and_hessian_of_the_criterion(data, kernel, criterion, loss):
     """One kernel, so that no weight moves: both are those of F itself."""
-    task = Task(*data, [KERNELS[kernel]], 3.0, criterion, loss, 1, 1e-9)
+    C = 3.0 if criterion != "trace" else 300.0
+    task = make_task(*data, [KERNELS[kernel]], C, criterion, loss, 1, 1e-9)
     t = KERNELS[kernel].parameters(data[0])
     state = task.evaluate(t, None)
     by_hand = differences(lambda s: task.evaluate(s, None).value, t, 1e-4)
@@ -68,7 +118,7 @@ def test_gradient_and_hessian_of_the_criterion(data, kernel, criterion, loss):
 def test_gradient_with_several_kernels(data, criterion, norm):
     """The weights follow, but to first order they do not matter."""
     kernels = [GaussianWidths(1.0), GaussianWidths(4.0, per_feature=True)]
-    task = Task(*data, kernels, 3.0, criterion, "hinge", norm, 1e-8)
+    task = make_task(*data, kernels, 3.0, criterion, "hinge", norm, 1e-8)
     t = np.concatenate([kernel.parameters(data[0]) for kernel in kernels])
     state = task.evaluate(t, None)
     by_hand = differences(lambda s: task.evaluate(s, None).value, t, 1e-4)
@@ -109,7 +159,7 @@ def test_newton_and_gradient_agree_on_one_width(data, criterion):
     assert newton.objective == pytest.approx(gradient.objective, rel=1e-4)
     assert newton.history.size <= 10
     near = newton.kernels[0].width * np.linspace(0.8, 1.25, 10)
-    task = Task(X, y, [GaussianWidths()], 1.0, criterion, "hinge", 1, 1e-6)
+    task = make_task(X, y, [GaussianWidths()], 1.0, criterion, "hinge", 1, 1e-6)
     values = [task.evaluate(np.log([width]), None).value for width in near]
     assert min(values) >= newton.objective * (1 - 1e-4)
 
@@ -123,6 +173,28 @@ def test_features_that_do_not_matter_get_wide(criterion):
     found = learn_parameters(X, y, kernel, C=10.0, criterion=criterion)
     widths = found.kernels[0].width
     assert widths[0] < 0.3 * widths[1:].min()
+
+
+def test_the_ridge_is_learnt_with_the_width(data):
+    """[chapelle2008, §5]: no C and no width nearby is better; the gradient is that of F."""
+    task = make_task(*data, GaussianWidths(3.0), "learn", "margin", "squared_hinge", 1, 1e-9)
+    t = np.log([3.0])
+    by_hand = differences(lambda s: task.evaluate(s, None).value, t, 1e-4)
+    np.testing.assert_allclose(task.evaluate(t, None).gradient, by_hand, rtol=1e-4)
+    options = {"C": "learn", "loss": "squared_hinge", "criterion": "margin"}
+    found = learn_parameters(*data, GaussianWidths(3.0), **options)
+    assert 0.0 < found.solution.C < np.inf and found.history[-1] < found.history[0]
+
+
+def test_predictions_of_centred_kernels(data):
+    """The machine predicts with the kernels that it was trained on."""
+    X, y = data
+    found = learn_parameters(X, y, GaussianWidths(2.0), C=300.0, criterion="trace")
+    part = Part("k", found.kernels[0], X, RULES["center+unit_trace"])
+    K = part.expansion(found.kernels[0].parameters(X)).matrix
+    f = K @ found.solution.coef + found.solution.bias
+    np.testing.assert_allclose(found.decision_function(X), f, atol=1e-9)
+    assert np.trace(K) == pytest.approx(1.0)
 
 
 def test_a_kernel_of_ones_own(data):
@@ -141,7 +213,7 @@ def test_a_kernel_of_ones_own(data):
         def cross(self, Z, X):
             return np.exp(self.t) * (Z @ X.T)
 
-        def expand(self, X):
+        def derivatives(self, X):
             K = self.cross(X, X)
             K = (K + K.T) / 2
 
@@ -178,8 +250,8 @@ def test_a_step_too_far_is_shortened(data):
         def cross(self, Z, X):
             return 1.0 + np.exp(-40.0 * self.t) * GaussianWidths(np.exp(self.t)).cross(Z, X)
 
-        def expand(self, X):
-            inner, size = GaussianWidths(np.exp(self.t)).expand(X), np.exp(-40.0 * self.t)
+        def derivatives(self, X):
+            inner, size = GaussianWidths(np.exp(self.t)).derivatives(X), np.exp(-40.0 * self.t)
 
             class Expansion:
                 matrix = 1.0 + size * inner.matrix
@@ -210,7 +282,7 @@ def test_a_step_too_far_is_shortened(data):
         ({"tol": 0}, ValueError, "tol must be positive"),
         ({"tol": np.nan}, ValueError, "tol must be positive"),
         ({"tol": "tight"}, TypeError, "tol must be a positive float"),
-        ({"C": "learn"}, TypeError, "C must be a positive number"),
+        ({"C": "learn"}, ValueError, "goes with the margin criterion"),
         ({"C": np.nan}, ValueError, "C must be positive"),
         ({"weight_norm": None, "criterion": "margin"}, ValueError, "needs criterion='radius'"),
         ({"random_state": "seed", "n_starts": 2}, TypeError, "random_state must be"),
@@ -240,8 +312,8 @@ def test_a_kernel_that_is_none(data):
         def with_parameters(self, t):
             return Wrong(np.exp(t))
 
-        def expand(self, X):
-            inner = super().expand(X)
+        def derivatives(self, X):
+            inner = super().derivatives(X)
             inner.matrix = inner.matrix - 2.0 * np.eye(len(X))
             return inner
 
@@ -262,8 +334,8 @@ class Odd(GaussianWidths):
     def with_parameters(self, t):
         return Odd(t, **self.parts)
 
-    def expand(self, X):
-        inner = GaussianWidths(float(np.exp(np.sum(self.told)))).expand(X)
+    def derivatives(self, X):
+        inner = GaussianWidths(float(np.exp(np.sum(self.told)))).derivatives(X)
         vars(inner).update({name: part(inner, len(X)) for name, part in self.parts.items()})
         return inner
 

@@ -44,9 +44,11 @@ from kernelweave.estimators._training import (
     refuse_another_order,
     used_rows,
 )
+from kernelweave.kernels.differentiable import DifferentiableKernel
 from kernelweave.learners import make_learner
 from kernelweave.learners.base import Learner
 from kernelweave.learning import check_options
+from kernelweave.parameters.bank import check_learnable, learn_bank
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.progress import Progress
 from kernelweave.solution import Solution
@@ -181,11 +183,25 @@ class MKLEstimator(Inspected, Saved, BaseEstimator):
     def _learn(self, training: Training, posed: Posed, start: ArrayLike | None = None) -> Learnt:
         """Kernels, computed once, and a solution for each of the problems."""
         began = time.perf_counter()
-        bank = training.bank.fit(training.table, self.n_jobs, training.weights, self.verbose)
+        bank = self._kernels(training, posed, self.n_jobs)
+        return self._solve(bank, training, posed, start, began)
+
+    def _kernels(self, training: Training, posed: Posed, n_jobs: int | None) -> FittedBank:
+        """The kernels of the rows, those with parameters at the best for these problems."""
+        began = time.perf_counter()
+        check_learnable(training.bank, posed.learner, posed.formulations)
+        bank = training.bank.fit(training.table, n_jobs, training.weights, self.verbose)
         if self.verbose:
             n, seconds = len(training.table), time.perf_counter() - began
             sys.stderr.write(f"[kernelweave] {bank.m_all} kernels on {n} rows, {seconds:.1f} s\n")
-        return self._solve(bank, training, posed, start, began)
+        return learn_bank(
+            bank,
+            training.bank.normalize,
+            [one.on_bank(bank.views, bank.kept) for one in posed.formulations],
+            posed.learner,
+            self.tol,
+            np.inf if self.max_time is None else began + self.max_time,
+        )
 
     def _solve(
         self,
@@ -234,6 +250,11 @@ class MKLEstimator(Inspected, Saved, BaseEstimator):
         elif hasattr(self, "radius_"):  # from an earlier fit with another learner
             del self.radius_
         active = np.flatnonzero(self.weights_.reshape(-1, bank.m_all).any(axis=0))
+        self.learnt_kernels_ = {
+            member.name: member.kernel
+            for member in bank.members
+            if isinstance(member.kernel, DifferentiableKernel)
+        }
         self.bank_ = bank.compact(active, support)
         self._training_bank = bank.compact(active)  # for combined_kernel; not pickled
         if self._given_matrices:

@@ -30,6 +30,7 @@ from kernelweave.estimators._saving import Saved
 from kernelweave.estimators._selection import check_scores, check_selection, choose, results
 from kernelweave.estimators._training import used_rows
 from kernelweave.learners.base import Learner
+from kernelweave.parameters.bank import refuse_parameters
 from kernelweave.views.table import Table
 
 
@@ -160,6 +161,8 @@ class CrossValidated(Inspected, Saved, BaseEstimator):
     def _check_parameters(self) -> tuple[list[Way], Array]:
         check_selection(self.selection)
         check_verbose(self.verbose)
+        for bank in self._given_banks():
+            refuse_parameters(bank, type(self).__name__)
         if any(takes_matrices(bank) for bank in self._given_banks()):
             raise ValueError(
                 f"kernels='precomputed' is not for {type(self).__name__}. {ROW_NUMBERS}"

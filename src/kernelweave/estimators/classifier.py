@@ -62,7 +62,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     kernels : KernelBank, kernel, list of kernels or "precomputed", default=None
         The kernels to weight. None: the default bank, on all columns, without any need to scale X
         (see ``kernelweave.banks.default``). A kernel or a list of items means
-        ``KernelBank(kernels)``. The kernels determine which values X may hold. "precomputed": X
+        ``KernelBank(kernels)``. The kernels determine which values X may hold. Kernels with
+        parameters, such as ``GaussianWidths``, have these learned with the weights. "precomputed": X
         is a list or dict of kernel matrices, or an array (m, n, n), and in ``predict`` their
         counterparts (m, n_new, n), in the order of ``fit`` or by name; one matrix is ``[K]``.
         ``KernelBank("precomputed", normalize=…)`` chooses their normalization.
@@ -128,6 +129,9 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     bank_ : FittedBank
         The kernels with a weight, against the support rows; ``bank_.dropped`` says which kernels
         were dropped and why, ``bank_.views`` names the view of every kernel.
+    learnt_kernels_ : dict of str to kernel
+        Kernels with learnt parameters by name, such as ``GaussianWidths`` with its ``width``, in
+        the units in which kernels see the columns; empty where no kernel has parameters.
     support_ : ndarray (n_SV,)
         Numbers of the support rows in X, of any machine, in ascending order.
     dual_coef_ : ndarray (n_machines, n_SV)

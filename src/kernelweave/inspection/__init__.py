@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kernelweave.inspection.uncertainty import over_C as over_C
     from kernelweave.inspection.uncertainty import stability as stability
     from kernelweave.inspection.weights import weights_frame as weights_frame
+    from kernelweave.inspection.widths import plot_widths as plot_widths
 
 _HOME = {
     "Comparison": "comparison",
@@ -33,6 +34,7 @@ _HOME = {
     "null": "uncertainty",
     "over_C": "uncertainty",
     "permutation_importance": "importance",
+    "plot_widths": "widths",
     "select_views": "selection",
     "single_view": "importance",
     "stability": "uncertainty",

@@ -1,7 +1,8 @@
 """One estimator on one set of kernels, fitted again and again: other rows, targets, kernels, costs.
 
 Kernels are computed once, on all rows given. What they learn from rows (widths, means, scales) is
-therefore the same in every fit; kernel weights and machines are learned anew.
+therefore the same in every fit; kernel weights and machines are learned anew. So are parameters
+of kernels that are learned from targets, and fits to targets in another order are refused there.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from kernelweave.estimators._base import MKLEstimator
 from kernelweave.estimators._search import CrossValidated
 from kernelweave.estimators._training import Learnt, Posed, Training
 from kernelweave.estimators.transductive import TransductiveMKLClassifier
+from kernelweave.parameters.bank import refuse_parameters, with_parameters
 from kernelweave.stacks.mixed import MixedStack
 
 LOOSE = 3e-3  # relative gap of fits whose weights are summed up over many draws
@@ -62,7 +64,7 @@ class Refits:
         targets = single._read_targets(y)
         training = single._training(X, None if targets is None else len(targets))
         single.set_params(kernels=training.bank)  # kernel matrices given as X are a bank, too
-        return cls(single, targets, training, _fitted(training, n_jobs))
+        return cls(single, targets, training, _fitted(single, targets, training, n_jobs))
 
     @property
     def n(self) -> int:
@@ -85,7 +87,8 @@ class Refits:
             table=self.training.table.take(rows),
             places=self.training.places[rows],
         )
-        return replace(self, training=training, bank=_fitted(training))
+        bank = _fitted(self.model, self.targets, training)
+        return replace(self, training=training, bank=bank)
 
     def only(self, kernels: Places) -> Refits:
         """The same with some of the kernels of the stack."""
@@ -96,6 +99,7 @@ class Refits:
 
     def shuffled(self, view: str, order: Places) -> Refits:
         """The same with the rows of one view in another order, which breaks all its ties."""
+        self._refuse_parameters()
         stack, inside = self.bank.stack, self.kernels_of(view)
         outside = np.setdiff1d(np.arange(stack.m), inside)
         moved = stack.select(inside).restrict(order)
@@ -103,6 +107,15 @@ class Refits:
             return replace(self, bank=self._with(moved))
         mixed = MixedStack([moved, stack.select(outside)], [inside, outside])
         return replace(self, bank=self._with(mixed))
+
+    @property
+    def learns_parameters(self) -> bool:
+        """Whether kernels have parameters that are learned from targets."""
+        return bool(with_parameters(self.training.bank))
+
+    def _refuse_parameters(self) -> None:
+        """Raise an error if kernels know the targets, of which moved rows must know nothing."""
+        refuse_parameters(self.training.bank, "A test on moved rows")
 
     def _with(self, stack: Any) -> FittedBank:
         return replace(self.bank, _stack=stack)
@@ -119,6 +132,8 @@ class Refits:
 
         Row i counts ``counts[i]`` times; under ``order`` it has the target of row ``order[i]``.
         """
+        if order is not None:
+            self._refuse_parameters()
         model = copy(self.model).set_params(**params)
         training = replace(self.training, weights=counts)
         asked = training if order is None else replace(training, places=training.places[order])
@@ -142,9 +157,12 @@ class Refits:
         return values if views else values + fitted.intercept_
 
 
-def _fitted(training: Training, n_jobs: int | None = None) -> FittedBank:
+def _fitted(
+    model: MKLEstimator, targets: Any, training: Training, n_jobs: int | None = None
+) -> FittedBank:
     """Kernels of the rows; of approximate ones, nothing is to be proved for the exact ones."""
-    return replace(training.bank.fit(training.table, n_jobs), _exactness=None)
+    posed = copy(model)._pose(targets, training)
+    return replace(model._kernels(training, posed, n_jobs), _exactness=None)
 
 
 def recalled(fitted: MKLEstimator, values: Array) -> MKLEstimator:

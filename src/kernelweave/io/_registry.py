@@ -32,6 +32,7 @@ _KERNELS = {
     "EmpiricalKernelMap.features": "similarity_maps._Similarities",
     "FeatureKernel": "features.FeatureKernel",
     "Gaussian": "numeric.Gaussian",
+    "GaussianWidths": "differentiable.GaussianWidths",
     "Hamming": "categorical.Hamming",
     "Hamming.codes": "categorical._Codes",
     "Hamming.fitted": "categorical._FittedHamming",

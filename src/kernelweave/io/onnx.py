@@ -18,6 +18,7 @@ from kernelweave._core.types import Array
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.member import Member
 from kernelweave.io.atomic import written
+from kernelweave.kernels.differentiable import GaussianWidths
 from kernelweave.kernels.numeric import Gaussian, Linear, Polynomial
 from kernelweave.views.rows import Rows
 
@@ -36,8 +37,8 @@ def to_onnx(model: Any, path: str | os.PathLike[str] | None = None, *, double: b
     Parameters
     ----------
     model : fitted estimator
-        Kernels with a weight must be ``Linear``, ``Polynomial`` or ``Gaussian``, on dense columns
-        of numbers that no row lacks.
+        Kernels with a weight must be ``Linear``, ``Polynomial``, ``Gaussian`` or
+        ``GaussianWidths``, on dense columns of numbers that no row lacks.
     path : str or path, optional
         File to write.
     double : bool
@@ -155,6 +156,12 @@ class _Graph:
         nothing = self.add("Mul", own, self.number(0.0))
         return self.add("Exp", self.add("Mul", near, rate)), self.add("Exp", nothing)
 
+    def gaussian_widths(self, kernel: GaussianWidths, x: str, train: Array) -> tuple[str, str]:
+        """The same with rows in units of the widths."""
+        widths = np.broadcast_to(np.asarray(kernel.width, dtype=np.float64), train.shape[1])
+        scaled = self.add("Div", x, self.constant(widths))
+        return self.gaussian(Gaussian(1.0), scaled, train / widths)
+
     def add(self, operation: str, *inputs: str, **attributes: Any) -> str:
         """One more node."""
         from onnx import helper
@@ -179,6 +186,7 @@ class _Graph:
 
 _KINDS: dict[type, Any] = {
     Gaussian: _Graph.gaussian,
+    GaussianWidths: _Graph.gaussian_widths,
     Linear: _Graph.linear,
     Polynomial: _Graph.polynomial,
 }

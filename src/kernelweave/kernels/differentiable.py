@@ -2,7 +2,8 @@
 
     k(x, z; t),    ∂k/∂t_i,    ∂²k/∂t_i∂t_j
 
-``learn_parameters`` works with any kernel that has the methods of ``DifferentiableKernel``.
+``learn_parameters`` works with any kernel that has the methods of ``DifferentiableKernel``, and
+estimators with those that are a ``Kernel`` besides: they learn t together with the weights.
 Parameters are real numbers without bounds: use the logarithm of a quantity that must be positive.
 """
 
@@ -14,9 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_floats
-from kernelweave._core.params import Params
 from kernelweave._core.types import Array
+from kernelweave.kernels._decay import decay
+from kernelweave.kernels.base import Kernel
+from kernelweave.views.columns import View
 from kernelweave.views.distances import sq_distances
+from kernelweave.views.rows import Pair, Rows
+from kernelweave.views.table import Table
 
 
 class Expansion(Protocol):
@@ -48,7 +53,7 @@ class DifferentiableKernel(Protocol):
         """The same kernel with other parameters."""
         ...
 
-    def expand(self, X: Array) -> Expansion:
+    def derivatives(self, X: Array) -> Expansion:
         """K and its derivatives between the rows of X."""
         ...
 
@@ -57,47 +62,86 @@ class DifferentiableKernel(Protocol):
         ...
 
 
-class GaussianWidths(Params):
+class GaussianWidths(Kernel):
     """k(x, z) = exp(−½ Σ_j (x_j − z_j)²/width_j²), with parameters t = log width.
+
+    An estimator learns the widths: ``MKLClassifier([GaussianWidths(per_feature=True)])``. A
+    ``KernelBank`` by itself, which sees no labels, leaves them where they start. For widths that
+    stay as they are, use ``Gaussian``, or ``RBF`` of scikit-learn.
 
     Parameters
     ----------
-    width : float or array (n_features,)
-        One width for all features, or one per feature (automatic relevance determination): a
-        feature with a large width does not matter.
+    width : float, array (n_features,) or None
+        Where learning starts: one width for all features, or one per feature (automatic relevance
+        determination): a feature with a large width does not matter. None: the median distance
+        between training rows.
     per_feature : bool
         One parameter per feature. If ``width`` is a single number, all of them start from it.
     """
 
-    def __init__(self, width: float | ArrayLike = 1.0, per_feature: bool = False) -> None:
+    def __init__(self, width: float | ArrayLike | None = None, per_feature: bool = False) -> None:
         self.width = width
         self.per_feature = per_feature
 
+    # ---- as a kernel of a bank -----------------------------------------------------------------
+
+    def validate(self) -> None:
+        """Raise an error unless all widths are positive."""
+        if self.width is not None:
+            self._widths()
+
+    def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
+        """The kernel at the widths to start from."""
+        return [("", self.with_parameters(self._log_widths(rows)))]
+
+    def fill(self, pair: Pair, out: Array) -> None:
+        """Squared distances of rows in units of the widths, exponentiated."""
+        a = self._scaled(pair.a)
+        decay(sq_distances(a, a if pair.same else self._scaled(pair.b), out), 0.5, out)
+
+    def diagonal(self, rows: Rows) -> Array:
+        """1 everywhere."""
+        return np.ones(len(rows))
+
+    def _scaled(self, rows: Rows) -> Array:
+        return rows.values / self._widths()
+
+    # ---- as a function of its parameters -------------------------------------------------------
+
     def parameters(self, X: Array) -> Array:
         """Logarithms of the widths: a single one, or one per feature of X."""
-        widths = np.atleast_1d(check_floats("width", self.width))
-        if not (widths.ndim == 1 and (widths > 0.0).all() and np.isfinite(widths).all()):
-            raise ValueError(f"width must be positive, found {self.width!r}")
-        if self.per_feature and widths.size == 1:
-            widths = np.repeat(widths, X.shape[1])
-        if widths.size not in (1, X.shape[1]):
-            raise ValueError(f"{widths.size} widths, but X has {X.shape[1]} features")
-        return np.log(widths)
+        return self._log_widths(Rows(Table.read(X), View("X", tuple(range(X.shape[1])))))
 
     def with_parameters(self, t: Array) -> GaussianWidths:
         """The kernel with widths exp(t)."""
         width: Any = float(np.exp(t[0])) if t.size == 1 else np.exp(t)
         return GaussianWidths(width, self.per_feature)
 
-    def expand(self, X: Array) -> Expansion:
+    def derivatives(self, X: Array) -> Expansion:
         """K, K∘D_i and K∘(D_iD_j − 2δ_ij D_i), where D_i = (x_i − z_i)²/width_i²."""
-        t = self.parameters(X)
-        return _GaussianExpansion(X / np.exp(t), t.size)
+        widths = np.exp(self.parameters(X))
+        return _GaussianExpansion(X / widths, widths.size)
 
     def cross(self, Z: Array, X: Array) -> Array:
         """The kernel between the rows of Z and those of X."""
         widths = np.exp(self.parameters(X))
         return np.exp(-0.5 * sq_distances(Z / widths, X / widths))
+
+    def _log_widths(self, rows: Rows) -> Array:
+        widths = np.array([rows.median_distance]) if self.width is None else self._widths()
+        features = rows.values.shape[1]
+        if self.per_feature and widths.size == 1:
+            widths = np.repeat(widths, features)
+        if widths.size not in (1, features):
+            raise ValueError(f"{widths.size} widths, but X has {features} features")
+        return np.log(widths)
+
+    def _widths(self) -> Array:
+        given: Any = self.width
+        widths = np.atleast_1d(check_floats("width", given))
+        if not (widths.ndim == 1 and (widths > 0.0).all() and np.isfinite(widths).all()):
+            raise ValueError(f"width must be positive, found {self.width!r}")
+        return widths
 
 
 class _GaussianExpansion:

@@ -1,9 +1,11 @@
 """Weights and parameters of kernels, learnt together.
 
     min_{t}  F(t),    F(t) = min_{d ∈ D}  J(K(d, t))          margin criterion, D the weight set
+                      F(t) = min_{d ∈ D}  J(K̃(d, t))          trace criterion [chapelle2008, eq. 1]
                       F(t) = min_{d ≥ 0}  J(K(d, t)/R²(d, t))  radius criterion [gai2010, eq. 15]
 
-with K(d, t) = Σ_m d_m K_m(t_m) and J(K) = max_v cᵀv − ½ρ‖v‖² − ½vᵀKv. The inner problem is convex
+with K(d, t) = Σ_m d_m K_m(t_m) and J(K) = max_v cᵀv − ½ρ‖v‖² − ½vᵀKv; K̃ is of centred kernels
+over their traces T(K_m), and J(K̃) is T(K)Ω(K) where the margin is hard. The inner problem is convex
 and is left to ``learn``. F has at its solution the gradient of the inner objective at fixed d:
 
     ∂J/∂t_i = −½ vᵀ(∂_iK)v,      ∂²J/∂t_i∂t_j = Q_iᵀĀQ_j − ½ vᵀ(∂_i∂_jK)v,    Q_i = (∂_iK)v at F
@@ -16,7 +18,6 @@ steps. F is not convex: steps are only taken downhill, and several starts may be
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,13 +27,21 @@ from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_floats, check_number, is_whole
 from kernelweave._core.types import Array
-from kernelweave._core.warnings import warn_unconverged
-from kernelweave._solvers.radius.centering import PointsCoincide
+from kernelweave.banks.normalize import RULES, Normalizer
 from kernelweave.kernels.differentiable import DifferentiableKernel
-from kernelweave.parameters.criterion import LEARNERS, State, Task
+from kernelweave.learning import check_options
+from kernelweave.parameters.criterion import Task
+from kernelweave.parameters.descent import descend
+from kernelweave.parameters.normalized import Part
+from kernelweave.problems.problem import make_formulation
 from kernelweave.solution import Solution
 
-_LONGEST = 1.0  # no parameter changes by more in one step; for a log width, by a factor e
+CRITERIA = {
+    "margin": ("newton", RULES[None]),
+    "radius": ("radius", RULES[None]),
+    "trace": ("newton", RULES["center+unit_trace"]),
+}
+"""The learner of each criterion, and how it normalizes kernels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +73,7 @@ class ParametricSolution:
     history: Array
     runs: list[float]
     X: Array = field(repr=False)
+    normalizers: list[Normalizer] = field(repr=False)
 
     @property
     def objective(self) -> float:
@@ -77,14 +87,19 @@ class ParametricSolution:
             raise ValueError(
                 f"X has {Z.shape[1]} features, but the kernels were learnt on {self.X.shape[1]}"
             )
-        return self.solution.decision_function([k.cross(Z, self.X) for k in self.kernels])
+        every = np.arange(len(self.X))
+        crosses = [
+            normalizer.cross(kernel.cross(Z, self.X), every, _unasked)
+            for kernel, normalizer in zip(self.kernels, self.normalizers, strict=True)
+        ]
+        return self.solution.decision_function(crosses)
 
 
 def learn_parameters(
     X: ArrayLike,
     y: ArrayLike,
     kernels: DifferentiableKernel | Sequence[DifferentiableKernel],
-    C: float = 1.0,
+    C: float | str = 1.0,
     criterion: str = "radius",
     method: str = "newton",
     loss: str = "hinge",
@@ -105,12 +120,15 @@ def learn_parameters(
         Labels -1 and +1.
     kernels : kernel or list of kernels
         Each with the methods of ``DifferentiableKernel``, such as ``GaussianWidths``; their
-        parameters are where the first start begins. No kernel matrix is normalised.
+        parameters are where the first start begins.
     C, loss
-        As for ``learn``.
-    criterion : "radius" or "margin"
-        Radius and margin [gai2010, eq. 9], or the margin alone, which depends on the scale that
-        parameters give a kernel and is meant for kernels that keep it, as Gaussians do.
+        As for ``learn``. ``C="learn"`` with the squared hinge learns C as well
+        [chapelle2008, §5], under any criterion but the radius.
+    criterion : "radius", "margin" or "trace"
+        Radius and margin [gai2010, eq. 9]; the margin alone, which depends on the scale that
+        parameters give a kernel and is meant for kernels that keep it, as Gaussians do; or the
+        margin of kernels that are centred and have trace 1, whatever their parameters: T(K)Ω(K)
+        of [chapelle2008, §2].
     method : "newton" or "gradient"
         Newton steps, with the curvature made positive, or gradient steps of spectral length.
     weight_norm : float or None
@@ -125,14 +143,12 @@ def learn_parameters(
     random_state : int, optional
         Seed of those numbers.
     """
-    if criterion not in list(LEARNERS):
-        raise ValueError(f"criterion must be one of {sorted(LEARNERS)}, found {criterion!r}")
+    if criterion not in list(CRITERIA):
+        raise ValueError(f"criterion must be one of {sorted(CRITERIA)}, found {criterion!r}")
     if method not in ("newton", "gradient"):
         raise ValueError(f"method must be 'newton' or 'gradient', found {method!r}")
     if weight_norm is None and criterion != "radius":
         raise ValueError(f"weight_norm=None needs criterion='radius', found {criterion!r}")
-    if isinstance(C, str):
-        raise TypeError(f"C must be a positive number, which is not learnt here, found {C!r}")
     check_number("tol", tol)
     check_number("max_iter", max_iter, int)
     check_number("n_starts", n_starts, int)
@@ -140,28 +156,48 @@ def learn_parameters(
         raise TypeError(f"random_state must be None or a whole number, found {random_state!r}")
     if random_state is not None and random_state < 0:
         raise ValueError(f"random_state must be nonnegative, found {random_state!r}")
-    rows, many = _check_rows(X), _check_kernels(kernels)
-    task = Task(rows, y, many, C, criterion, loss, weight_norm, tol)
+    task = make_task(X, y, kernels, C, criterion, loss, weight_norm, tol)
     rng = np.random.default_rng(random_state)
     first = np.concatenate(task.first)
     starts = [first, *(first + rng.standard_normal(first.size) for _ in range(n_starts - 1))]
-    runs = [_descend(task, t, method == "newton", tol, max_iter) for t in starts]
-    state, history, stationarity, status = min(runs, key=lambda run: run[0].value)
-    if status == "flat":
-        warn_unconverged(
-            "the criterion is flat: the kernels hardly change with their parameters, and nothing "
-            "was learnt of these. Standardize the columns of X, begin at parameters that suit the "
-            "distances between rows, or raise n_starts"
-        )
+    runs = [descend(task, t, method == "newton", tol, max_iter) for t in starts]
+    best = min(runs, key=lambda run: run.state.value)
+    best.warn()
+    learnt = task.at(best.state.t)
     return ParametricSolution(
-        kernels=task.kernels_at(state.t),
-        solution=state.solution,
-        stationarity=stationarity,
-        status=status,
-        history=np.array(history),
-        runs=[run[0].value for run in runs],
-        X=rows,
+        kernels=[part.kernel.with_parameters(t) for part, t in learnt],
+        solution=best.state.solutions[0],
+        stationarity=best.stationarity,
+        status=best.status,
+        history=np.array(best.history),
+        runs=[run.state.value for run in runs],
+        X=task.parts[0].X,
+        normalizers=[part.normalizer(t) for part, t in learnt],
     )
+
+
+def make_task(
+    X: ArrayLike,
+    y: ArrayLike,
+    kernels: DifferentiableKernel | Sequence[DifferentiableKernel],
+    C: float | str,
+    criterion: str,
+    loss: str,
+    weight_norm: float | None,
+    tol: float,
+) -> Task:
+    """What ``learn_parameters`` minimizes, every argument checked."""
+    name, rule = CRITERIA[criterion]
+    learner = check_options(name, C, weight_norm, tol, 1, loss=loss)
+    formulation = make_formulation(y, C, loss, weight_norm)
+    rows, many = _check_rows(X), _check_kernels(kernels)
+    parts = [Part(f"kernels[{place}]", kernel, rows, rule) for place, kernel in enumerate(many)]
+    return Task(parts, [formulation], learner, tol)
+
+
+def _unasked() -> Array:
+    """k(x, x) of new rows, which no criterion normalizes by."""
+    raise NotImplementedError
 
 
 def _check_rows(X: ArrayLike) -> Array:
@@ -189,41 +225,3 @@ def _check_kernels(
                 f"found {kernel!r}"
             )
     return many
-
-
-def _descend(
-    task: Task, t: Array, newton: bool, tol: float, max_iter: int
-) -> tuple[State, list[float], float, str]:
-    """Steps downhill from t: the last state, all values, the last promise, and why it ended."""
-    now = task.evaluate(t, None)
-    history, length = [now.value], 1.0
-    share = np.inf
-    for _ in range(max_iter):
-        step = _newton_step(now) if newton else -length * now.gradient
-        size = float(np.abs(step).max(initial=0.0))
-        step *= min(1.0, _LONGEST / size) if size > 0.0 else 1.0
-        fall = -float(now.gradient @ step)
-        share = fall / max(abs(now.value), 1e-300)
-        if share <= tol:
-            return now, history, max(share, 0.0), "flat" if now.is_flat else "optimal"
-        for _ in range(20):
-            with contextlib.suppress(PointsCoincide, FloatingPointError):  # a step too far, then
-                new = task.evaluate(now.t + step, now.solution)
-                if new.value <= now.value - 1e-4 * fall:
-                    break
-            step, fall = 0.3 * step, 0.3 * fall
-        else:
-            return now, history, share, "stopped"
-        change = float(step @ (new.gradient - now.gradient)) if not newton else 0.0
-        length = float(step @ step) / change if change > 0.0 else 10.0 * length
-        now = new
-        history.append(now.value)
-    return now, history, share, "max_iter"
-
-
-def _newton_step(state: State) -> Array:
-    """−|H|⁻¹∇F: negative curvature turned round, flat directions bounded."""
-    values, vectors = np.linalg.eigh(state.hessian())
-    sizes = np.abs(values)
-    sizes = np.maximum(sizes, 1e-3 * sizes.max(initial=1e-300))
-    return -vectors @ ((vectors.T @ state.gradient) / sizes)

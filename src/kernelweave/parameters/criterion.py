@@ -2,112 +2,167 @@
 
     F(t) = min_d J(K(d, t))    or    min_d J(K(d, t)/R²(d, t))
 
-See ``kernelweave.parameters`` for the formulas.
+See ``kernelweave.parameters`` for the formulas. J is a sum over machines, and F over problems
+with weights of their own.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from kernelweave._core.cached import cached_property
 from kernelweave._core.checks import check_floats, shown
 from kernelweave._core.tolerances import FREE, SQUARED_TOL
-from kernelweave._core.types import Array
+from kernelweave._core.types import Array, Places
 from kernelweave._solvers.radius.centering import center
 from kernelweave._solvers.radius.enclosing_ball import ball_qp, smallest_ball
 from kernelweave._solvers.svm.curvature import hessian_factor
-from kernelweave.kernels.differentiable import DifferentiableKernel, Expansion
-from kernelweave.learning import learn
+from kernelweave.kernels.differentiable import Expansion
+from kernelweave.learners.base import Learner
+from kernelweave.parameters.normalized import Part
 from kernelweave.problems.dual_qp import DualQP
-from kernelweave.problems.losses import make_qp
+from kernelweave.problems.problem import Formulation
 from kernelweave.solution import Solution
+from kernelweave.solving import solve
 from kernelweave.stacks.combined import DenseCombined
 from kernelweave.stacks.dense import KernelStack
+from kernelweave.stacks.mixed import MixedStack
+from kernelweave.stacks.protocol import Stack
 
-LEARNERS = {"margin": "newton", "radius": "radius"}
 _FLAT = 1e-3  # a derivative of the kernel below this share of it is as good as none
+_CONSTANT = 1e-6  # a trace that changes by less, as a share of the derivative, does not change
+
+
+@dataclass(frozen=True)
+class Others:
+    """Kernels without parameters, and their numbers among all."""
+
+    stack: Stack
+    places: Places
 
 
 class Task:
-    """The problem apart from t."""
+    """The problem apart from t: kernels with parameters beside others, and what to minimize."""
 
     def __init__(
         self,
-        X: Array,
-        y: ArrayLike,
-        kernels: list[DifferentiableKernel],
-        C: float,
-        criterion: str,
-        loss: str,
-        weight_norm: float | None,
+        parts: Sequence[Part],
+        formulations: Sequence[Formulation],
+        learner: Learner,
         tol: float,
+        others: Others | None = None,
     ) -> None:
-        self.X, self.y, self.kernels = X, y, kernels
-        self.criterion, self.qp = criterion, make_qp(y, len(X), C, loss)
+        self.parts, self.formulations, self.learner = parts, formulations, learner
+        self.others = others
         self.tol = max(1e-3 * tol, SQUARED_TOL)  # of the inner problem: values are compared
-        self.options: dict[str, Any] = {
-            "C": C,
-            "loss": loss,
-            "weight_norm": weight_norm,
-            "tol": self.tol,
-        }
-        self.first = [_check_parameters(place, k.parameters(X)) for place, k in enumerate(kernels)]
+        self.first = [_check_parameters(part) for part in parts]
         sizes = [t.size for t in self.first]
         self.blocks = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+        known = np.empty(0, dtype=np.intp) if others is None else others.places
+        self.places = np.setdiff1d(np.arange(known.size + len(parts)), known)
 
-    def kernels_at(self, t: Array) -> list[DifferentiableKernel]:
-        """The kernels with the parameters t."""
-        pairs = zip(self.kernels, self.blocks, strict=True)
-        return [kernel.with_parameters(t[block]) for kernel, block in pairs]
+    def at(self, t: Array) -> list[tuple[Part, Array]]:
+        """Each part with its parameters."""
+        return [(part, t[block]) for part, block in zip(self.parts, self.blocks, strict=True)]
 
-    def evaluate(self, t: Array, start: Solution | None) -> State:
-        """F(t), from the weights and machine of a neighbour."""
-        expansions = [kernel.expand(self.X) for kernel in self.kernels_at(t)]
+    def evaluate(self, t: Array, start: State | None) -> State:
+        """F(t), from the weights and machines of a neighbour."""
+        expansions = [part.expansion(s) for part, s in self.at(t)]
         if start is not None and not all(np.isfinite(np.sum(e.matrix)) for e in expansions):
             raise FloatingPointError("a kernel is not finite")
-        stack = KernelStack([e.matrix for e in expansions], check=start is None)
+        stack: Stack = KernelStack([e.matrix for e in expansions], check=start is None)
+        if self.others is not None:
+            stack = MixedStack([stack, self.others.stack], [self.places, self.others.places])
+        starts = [None] * len(self.formulations) if start is None else start.solutions
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the certificate says how far it came
-            solution = learn(
-                stack, self.y, learner=LEARNERS[self.criterion], start=start, **self.options
-            )
-        K, *_ = center(stack.combine(solution.weights))
-        return State(self, t, expansions, solution, K)
+            solutions = [
+                solve(formulation.on(stack), self.learner, self.tol, one)
+                for formulation, one in zip(self.formulations, starts, strict=True)
+            ]
+        return State(self, t, expansions, stack, solutions)
 
 
 @dataclass(frozen=True)
 class State:
-    """F at t: value, gradient and Hessian; K is centred, since Σv = 0."""
+    """F at t: value, gradient and Hessian, each a sum over problems."""
 
     task: Task
     t: Array
     expansions: list[Expansion]
-    solution: Solution
-    K: Array
+    stack: Stack
+    solutions: list[Solution]
 
     @property
     def value(self) -> float:
         """F(t)."""
-        return self.solution.objective
+        return sum(solution.objective for solution in self.solutions)
+
+    @cached_property
+    def solved(self) -> list[Solved]:
+        """The machines of each problem."""
+        pairs = zip(self.task.formulations, self.solutions, strict=True)
+        return [Solved(self, formulation, solution) for formulation, solution in pairs]
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether no parameter changes the combined kernels by much, as their varying part goes."""
+        return all(one.is_flat for one in self.solved)
+
+    @cached_property
+    def gradient(self) -> Array:
+        """∂F/∂t [gai2010, eq. 21]."""
+        return np.sum([one.gradient for one in self.solved], axis=0)
+
+    def hessian(self) -> Array:
+        """∂²F/∂t² at fixed weights, with the second-order terms of K and of 1/R²."""
+        return np.sum([one.hessian() for one in self.solved], axis=0)
+
+
+@dataclass(frozen=True)
+class Solved:
+    """One problem at t: all its machines, on one combined kernel."""
+
+    state: State
+    formulation: Formulation
+    solution: Solution
+
+    @cached_property
+    def K(self) -> Array:
+        """The combined kernel, centred: that changes no vᵀKv with Σv = 0, and no curvature."""
+        weights, every = self.solution.weights, np.arange(self.state.stack.n)
+        return center(self.state.stack.combined(weights).rows(every))[0]
 
     @cached_property
     def ball(self) -> tuple[Array, float]:
         """β and R² of the combined kernel; for the margin criterion a ball that never changes."""
-        if self.task.criterion == "margin":
-            return np.zeros(self.K.shape[0]), 1.0
-        ball = smallest_ball(DenseCombined(self.K), self.task.tol)
+        if self.state.task.learner.objective != "radius":
+            return np.zeros(len(self.K)), 1.0
+        ball = smallest_ball(DenseCombined(self.K), self.state.task.tol)
         return ball.beta, ball.radius2
 
     @cached_property
-    def v(self) -> Array:
-        """Signed variables of the machine on K/R²."""
-        v = self.solution.coef * self.solution.extras.get("radius", 1.0) ** 2
-        return np.clip(v, self.task.qp.lower, self.task.qp.upper)
+    def machines(self) -> list[tuple[DualQP, Array]]:
+        """Each dual QP, and its signed variables on K/R²."""
+        scale = self.solution.extras.get("radius", 1.0) ** 2
+        pairs = zip(self.formulation.qps, np.atleast_2d(self.solution.alpha), strict=True)
+        return [(qp, qp.from_alpha(scale * alpha)) for qp, alpha in pairs]
+
+    @cached_property
+    def V(self) -> Array:
+        """The coefficients of all machines, (n, k)."""
+        return np.column_stack([qp.fold(v) for qp, v in self.machines])
+
+    @cached_property
+    def ridge(self) -> float:
+        """1/C where C was learnt: the weight of the identity, which no parameter changes."""
+        return 1.0 / float(self.solution.C) if self.formulation.learns_C else 0.0
 
     @cached_property
     def firsts(self) -> list[_Derivative]:
@@ -119,70 +174,97 @@ class State:
         ]
 
     def _parts(self) -> list[tuple[float, Expansion, NDArray[np.intp]]]:
-        return list(zip(self.solution.weights, self.expansions, self.task.blocks, strict=True))
+        task = self.state.task
+        weights = self.solution.weights[task.places]
+        return list(zip(weights, self.state.expansions, task.blocks, strict=True))
 
     def _derivative(self, D: Array) -> _Derivative:
-        beta, v = self.ball[0], self.v
         if D.shape != self.K.shape:
             raise ValueError(f"derivatives of kernels must be {self.K.shape}, found {D.shape}")
         if not np.isfinite(D).all():
             raise ValueError("derivatives of kernels must be finite, found NaN or infinity")
-        along = D @ beta
-        diagonal = np.diagonal(D)
-        return _Derivative(
-            D @ v,
-            float(v @ D @ v),
-            0.5 * diagonal - along,
-            float((diagonal - along) @ beta),
-            float(np.linalg.norm(D)),
-        )
+        size = float(np.linalg.norm(D))
+        self._check_trace(D, size)
+        products = D @ self.V
+        energy = float(np.vdot(self.V, products))
+        centre = 0.5 * np.diagonal(D) - D @ self.ball[0]
+        return _Derivative(products, energy, centre, self._slope(D), size)
+
+    def _slope(self, D: Array) -> float:
+        """The derivative of R² at fixed β."""
+        beta = self.ball[0]
+        return float((np.diagonal(D) - D @ beta) @ beta) if beta.any() else 0.0
+
+    def _check_trace(self, D: Array, size: float) -> None:
+        """Raise ValueError if weights are measured by traces that change with the parameters."""
+        asked = self.formulation
+        if asked.trace is None and not (asked.recenter or asked.learns_C):
+            return
+        w = np.ones(len(D)) if asked.row_weights is None else asked.row_weights
+        change = float(w @ np.diagonal(D)) - asked.recenter * float(w @ D @ w) / float(w.sum())
+        if abs(change) > _CONSTANT * size:
+            raise ValueError(
+                "trace=, recenter=True and C='learn' measure kernel weights by traces, and these "
+                "change with the parameters to be learnt. Normalize the kernels: "
+                "KernelBank(…, normalize='center+unit_trace')."
+            )
 
     @property
     def is_flat(self) -> bool:
-        """Whether no parameter changes the combined kernel by much, as its varying part goes."""
+        """Whether no parameter changes K by much."""
         most = max((d.size for d in self.firsts), default=np.inf)
         return most <= _FLAT * float(np.linalg.norm(self.K))
 
+    @property
+    def energy(self) -> float:
+        """Σ vᵀKv over all machines."""
+        return float(np.vdot(self.V, self.K @ self.V))
+
     @cached_property
     def gradient(self) -> Array:
-        """∂F/∂t [gai2010, eq. 21]."""
+        """−½ vᵀ(∂K)v/R² + ½ vᵀKv ∂R²/R⁴."""
         radius2 = self.ball[1]
-        energy = float(self.v @ self.K @ self.v)
         return np.array(
-            [-0.5 * d.energy / radius2 + 0.5 * energy * d.radius2 / radius2**2 for d in self.firsts]
+            [
+                -0.5 * d.energy / radius2 + 0.5 * self.energy * d.radius2 / radius2**2
+                for d in self.firsts
+            ]
         )
 
     def hessian(self) -> Array:
-        """∂²F/∂t² at fixed weights, with the second-order terms of K and of 1/R²."""
-        qp, radius2, firsts = self.task.qp, self.ball[1], self.firsts
-        count, n = self.t.size, self.K.shape[0]
-        energy = float(self.v @ self.K @ self.v)
+        """At fixed weights."""
+        radius2, firsts, energy = self.ball[1], self.firsts, self.energy
+        count = len(firsts)
         energies = np.array([d.energy for d in firsts])
         slopes = np.array([d.radius2 for d in firsts])
         bends, curves = np.zeros((count, count)), np.zeros((count, count))
         for weight, expansion, block in self._parts():
             for i in range(block.size if weight > 0.0 else 0):
                 for j in range(i + 1):
-                    d = self._derivative(weight * expansion.second(i, j))
+                    D = weight * expansion.second(i, j)
+                    found = float(np.vdot(self.V, D @ self.V)), self._slope(D)
                     for a, b in ((block[i], block[j]), (block[j], block[i])):
-                        bends[a, b], curves[a, b] = d.energy, d.radius2
-        curves += 2.0 * _response(
-            self.K, ball_qp(np.zeros(n)), self.ball[0], [d.centre for d in firsts]
-        )
+                        bends[a, b], curves[a, b] = found
+        if self.ball[0].any():
+            qp = ball_qp(np.zeros(len(self.K)))
+            curves += 2.0 * _response(self.K, qp, self.ball[0], [d.centre for d in firsts])
         # ∂_i∂_j of vᵀKv/R² at fixed v
         cross = np.outer(energies, slopes)
         ratio = bends / radius2 - (cross + cross.T) / radius2**2
         ratio += energy * (2.0 * np.outer(slopes, slopes) / radius2**3 - curves / radius2**2)
-        f = self.K @ self.v
-        moves = [d.product / radius2 - f * d.radius2 / radius2**2 for d in firsts]
-        return _response(self.K / radius2, qp, self.v, moves) - 0.5 * ratio
+        total, K = -0.5 * ratio, self.K / radius2 + self.ridge * np.eye(len(self.K))
+        for number, (qp, v) in enumerate(self.machines):
+            f = self.K @ self.V[:, number]
+            moves = [d.products[:, number] / radius2 - f * d.radius2 / radius2**2 for d in firsts]
+            total += _response(K, qp, v, moves)
+        return total
 
 
 @dataclass(frozen=True)
 class _Derivative:
-    """What a derivative D of K contributes: Dv, vᵀDv, ½diag(D) − Dβ, to that of R²; ‖D‖."""
+    """What a derivative D of K contributes: DV, Σ vᵀDv, ½diag(D) − Dβ, to that of R²; ‖D‖."""
 
-    product: Array
+    products: Array
     energy: float
     centre: Array
     radius2: float
@@ -193,15 +275,17 @@ def _response(K: Array, qp: DualQP, v: Array, products: list[Array]) -> Array:
     """QᵀĀQ: how the value bends because v follows; zero where no variable is free."""
     slack = FREE * float(np.abs(v).max())  # rounding makes no variable free
     free = np.flatnonzero((v > qp.lower + slack) & (v < qp.upper - slack))
-    B = hessian_factor(DenseCombined(K), qp, free, np.reshape(products, (-1, v.size))[:, free])
+    Q = np.reshape(products, (-1, qp.n))[:, free % qp.n]
+    B = hessian_factor(DenseCombined(K), qp, free, Q)
     return np.zeros((len(products), len(products))) if B is None else B.T @ B
 
 
-def _check_parameters(place: int, t: Any) -> Array:
+def _check_parameters(part: Part) -> Array:
     """What a kernel says its parameters are, as a vector; there may be none."""
-    vector = check_floats(f"kernels[{place}].parameters", t)
+    t: Any = part.kernel.parameters(part.X)
+    vector = check_floats(f"{part.name}.parameters", t)
     if vector.ndim != 1 or not np.isfinite(vector).all():
         raise ValueError(
-            f"kernels[{place}].parameters must be a vector of finite numbers, found {shown(t)}"
+            f"{part.name}.parameters must be a vector of finite numbers, found {shown(t)}"
         )
     return vector

@@ -107,6 +107,10 @@ def gather(model: Any, X: Any, y: Any, asked: Asked) -> Facts:
         told = f"there are {len(refits.views)} views; it is made for 2 to {_MOST_VIEWS}."
         left_out["selection of views"] = told
         return facts
+    if refits.learns_parameters:
+        told = "parameters of kernels are learnt from the targets, and shuffled rows would know."
+        left_out["selection of views"] = told
+        return facts
     return replace(facts, selection=select_views(model, X, y, **asked.common()))
 
 

@@ -18,6 +18,7 @@ from kernelweave.inspection.held_out import HeldOut, told
 from kernelweave.inspection.html import charts
 from kernelweave.inspection.html.charts import Chart
 from kernelweave.inspection.html.facts import Facts
+from kernelweave.inspection.widths import learnt_widths
 from kernelweave.solution import Solution
 
 _HARDEST = 20
@@ -89,7 +90,7 @@ class Reader:
                 ),
             ]
             told = "Without data there are no intervals: give X and y to see how stable these are."
-            return Section("Weights", [told, *self._dropped()], (), tables)
+            return Section("Weights", [told, *self._dropped()], (), [*tables, *self._widths()])
         draws = facts.draws
         names, sums, found = draws.of_views()
         text = [
@@ -110,8 +111,13 @@ class Reader:
         tables = [
             Table("Weight by view", ("view", *header), _sorted(by_view, -5)),
             Table("Weight by kernel", ("kernel", "view", *header), _sorted(by_kernel, -5)),
+            *self._widths(),
         ]
         return Section("Weights", text, [*pictures, charts.weights(draws, "kernel")], tables)
+
+    def _widths(self) -> list[Table]:
+        rows = learnt_widths(self.model)
+        return [Table("Learnt widths", ("kernel", "feature", "width"), rows)] if rows else []
 
     def _dropped(self) -> list[str]:
         dropped = self.model.bank_.dropped

@@ -1,0 +1,122 @@
+"""Parameters of the kernels of a fitted bank, learnt together with the weights.
+
+    min_t F(t),    F(t) = min_{d ∈ D} J(Σ_m d_m K̃_m(t_m))     or, for ``radius``, J of K/R²
+
+K̃_m is normalized as the bank does it; kernels without parameters take part in the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from kernelweave._core.checks import some
+from kernelweave.banks.bank import KernelBank
+from kernelweave.banks.fitted import FittedBank
+from kernelweave.banks.member import Member
+from kernelweave.banks.normalize import RULES
+from kernelweave.banks.plan import as_list
+from kernelweave.kernels.base import Kernel
+from kernelweave.kernels.differentiable import DifferentiableKernel
+from kernelweave.learners.base import Learner
+from kernelweave.parameters.criterion import Others, Task
+from kernelweave.parameters.descent import Descent, descend
+from kernelweave.parameters.normalized import Part
+from kernelweave.problems.problem import Formulation
+from kernelweave.views.rows import Rows
+
+_STEPS = 50
+_MANY = 10  # parameters from which on second derivatives cost more than they save
+
+
+def with_parameters(bank: KernelBank) -> list[str]:
+    """The kernels of a bank whose parameters estimators learn."""
+    items = [item[1] if isinstance(item, tuple) else item for item in as_list(bank.kernels)]
+    return [repr(item) for item in items if isinstance(item, DifferentiableKernel)]
+
+
+def refuse_parameters(bank: KernelBank, who: str) -> None:
+    """Raise ValueError if kernels of the bank have parameters to learn, which ``who`` cannot."""
+    found = with_parameters(bank)
+    if found:
+        raise ValueError(
+            f"{who} takes kernels as they are, and does not learn parameters of {some(found)}. Use "
+            "MKLClassifier or MKLRegressor, for which GridSearchCV of scikit-learn chooses C; or "
+            "kernels of fixed widths, such as Gaussian."
+        )
+
+
+def check_learnable(
+    bank: KernelBank, learner: Learner, formulations: Sequence[Formulation]
+) -> None:
+    """Raise ValueError, before any kernel is computed, if parameters cannot be learnt here."""
+    found = with_parameters(bank)
+    if not found:
+        return
+    if any(one.loss == "one_class" or not one.labelled.all() for one in formulations):
+        raise ValueError(
+            f"Parameters of {some(found)} are learnt from the targets of all rows; without them "
+            "give kernels of fixed widths, such as Gaussian"
+        )
+    if learner.signed or learner.objective not in ("margin", "radius"):
+        raise ValueError(
+            f"{learner!r} does not say how good kernels are, so that parameters of {some(found)} "
+            "cannot be learnt with it: use learner='newton' or 'radius'"
+        )
+    if bank.approximation is not None:
+        raise ValueError(
+            f"approximation={bank.approximation!r} puts other kernels in the place of "
+            f"{some(found)}, whose parameters are to be learnt: leave approximation=None"
+        )
+
+
+def learn_bank(
+    bank: FittedBank,
+    normalize: str | None,
+    formulations: Sequence[Formulation],
+    learner: Learner,
+    tol: float,
+    until: float = np.inf,
+) -> FittedBank:
+    """The bank with learnt parameters, and its stack; the bank itself where there are none."""
+    numbers = [
+        number
+        for number in bank.kept
+        if isinstance(bank.members[number].kernel, DifferentiableKernel)
+    ]
+    if not numbers:
+        return bank
+    places = np.flatnonzero(np.isin(bank.kept, numbers))
+    rest = np.setdiff1d(np.arange(len(bank.kept)), places)
+    others = Others(bank.stack.select(rest), rest) if rest.size else None
+    parts = [_part(bank, bank.members[number], normalize) for number in numbers]
+    task = Task(parts, formulations, learner, tol, others)
+    first = np.concatenate(task.first)
+    found = descend(task, first, first.size <= _MANY, tol, _STEPS, until)
+    found.warn()
+    return replace(bank, members=_learnt(bank, numbers, found), _stack=found.state.stack)
+
+
+def _part(bank: FittedBank, member: Member, normalize: str | None) -> Part:
+    if member.view.rows_of(bank.table) is not None:
+        raise ValueError(
+            f"Kernel {member.name!r}: rows lack its view, and its parameters cannot be learnt "
+            "from the others alone. Leave these rows out, or give a kernel of fixed widths."
+        )
+    kernel = member.kernel
+    assert isinstance(kernel, DifferentiableKernel)
+    X = Rows(bank.table, member.view).values
+    return Part(member.name, kernel, X, RULES[normalize], bank.weights)
+
+
+def _learnt(bank: FittedBank, numbers: list[int], found: Descent) -> tuple[Member, ...]:
+    """The members of the bank, these with the parameters and the normalization found."""
+    members = list(bank.members)
+    for number, (part, t) in zip(numbers, found.state.task.at(found.state.t), strict=True):
+        kernel = part.kernel.with_parameters(t)
+        assert isinstance(kernel, Kernel)
+        changed = replace(members[number], kernel=kernel, alone=False)
+        members[number] = changed.fitted(part.normalizer(t))
+    return tuple(members)
