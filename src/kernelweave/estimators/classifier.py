@@ -63,8 +63,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         The kernels to weight. None: the default bank, on all columns, without any need to scale X
         (see ``kernelweave.banks.default``). A kernel or a list of items means
         ``KernelBank(kernels)``. The kernels determine which values X may hold. Kernels with
-        parameters, such as ``GaussianWidths``, have these learned with the weights. "precomputed": X
-        is a list or dict of kernel matrices, or an array (m, n, n), and in ``predict`` their
+        parameters, such as ``GaussianWidths``, have these learned with the weights. "precomputed":
+        X is a list or dict of kernel matrices, or an array (m, n, n), and in ``predict`` their
         counterparts (m, n_new, n), in the order of ``fit`` or by name; one matrix is ``[K]``.
         ``KernelBank("precomputed", normalize=…)`` chooses their normalization.
         Cross-validation needs the other way to give matrices, ``Precomputed``.
