@@ -14,6 +14,7 @@ Learners work with plain values; the loop that drives them asks for these before
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -60,22 +61,27 @@ def charged(
     """
     if not answer.primal < np.inf:
         return answer
-    first, coef = answer.scale, qp.fold(answer.v)
-    error = float(plain_values(stack, d, first * coef, answer.f).error.max())
+    first = answer.scale
+    plain = plain_values(stack, d, qp.fold(answer.v), answer.f)
+    error = first * float(plain.error.max())
     if fine:
         last = (np.count_nonzero(d) + 16.0) * EPS * first * float(np.abs(answer.f).max())
         error = _FINER * error + last
     scales = [first, first / (1.0 - 2.0 * error)] if 0.0 < error < 0.25 else [first]
-    tried = [_tried(qp, stack, d, answer, fine, larger, t) for t in scales]
+
+    def values(coef: Array, t: float) -> Values:
+        return fine_values(stack, d, coef) if fine else Values(t * plain.f, t * plain.error)
+
+    tried = [_tried(qp, answer, values, larger, t) for t in scales]
     return min(tried, key=lambda found: found.primal)
 
 
 def _tried(
-    qp: DualQP, stack: Stack, d: Array, answer: QPAnswer, fine: bool, larger: float, t: float
+    qp: DualQP, answer: QPAnswer, values_at: Callable[..., Values], larger: float, t: float
 ) -> QPAnswer:
     """t·f with a bias, and its primal value."""
     coef = t * qp.fold(answer.v)
-    values = values_of(stack, d, coef, None if fine else t * answer.f)
+    values = values_at(coef, t)
     f, quad = values.f, larger * quad_bound(coef, values)
     if qp.is_hard:
         plain = f.astype(float)
@@ -83,7 +89,7 @@ def _tried(
         primal = 0.5 * quad if qp.separates(f, values.error, bias) else np.inf
         if primal == np.inf and t == answer.scale:  # no slack is left at this multiple of f
             more = qp.separate(plain, values.error + 4.0 * EPS * np.abs(plain), quad)[0]
-            return _tried(qp, stack, d, answer, fine, larger, t * more * (1.0 + LAST))
+            return _tried(qp, answer, values_at, larger, t * more * (1.0 + LAST))
     else:
         bias = answer.bias if t == answer.scale else qp.best_bias(f.astype(float))
         primal = qp.primal_bound(f, values.error, bias, quad)
@@ -132,8 +138,10 @@ def certified_given(evaluator: Evaluator, point: Point, fine: bool) -> Bound:
 
 def _or_first(evaluator: Evaluator, proven: Bound) -> Bound:
     """The bound, or that of v = 0 where this is feasible and proves more."""
+    if proven.value >= 0.0:  # v = 0 proves no more
+        return proven
     first = evaluator.first_bound()
-    return proven if first.v.any() or proven.value >= first.value else first
+    return proven if first.v.any() else first
 
 
 def _bound(linear: float, most: float, v: Array, by: str) -> Bound:

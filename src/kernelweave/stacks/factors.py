@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from kernelweave._core.cached import cached_property
 from kernelweave._core.checks import check_vector
 from kernelweave._core.types import Array, Index, Places
 from kernelweave.stacks import _sweeps
@@ -121,7 +122,11 @@ class FactorStack:
 
     def traces(self) -> Array:
         """All tr K_k."""
-        return self.diagonals().sum(axis=1)
+        return self._traces
+
+    @cached_property
+    def _traces(self) -> Array:
+        return read_only(self.diagonals().sum(axis=1))
 
     def block(self, kernel: int, rows: Index, columns: Index) -> Array:
         """One kernel at some rows and columns, a new array of float64."""

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelweave._core.cached import cached_property
 from kernelweave._core.checks import check_vector
 from kernelweave._core.types import Array, Index, Places
 from kernelweave.stacks.combined import DenseCombined, SumCombined
 from kernelweave.stacks.protocol import CombinedKernel, Stack, operations_of
-from kernelweave.stacks.validation import as_places
+from kernelweave.stacks.validation import as_places, read_only
 
 
 class MixedStack:
@@ -61,12 +62,20 @@ class MixedStack:
         return owner.block(int(self._inner[kernel]), rows, columns)
 
     def diagonals(self) -> Array:
-        """All K_k[i, i], shape (m, n)."""
-        return self._gathered([stack.diagonals() for stack in self.stacks])
+        """All K_k[i, i], shape (m, n), read-only."""
+        return self._diagonals
 
     def traces(self) -> Array:
-        """All tr K_k."""
-        return self._gathered([stack.traces() for stack in self.stacks])
+        """All tr K_k, read-only."""
+        return self._traces
+
+    @cached_property
+    def _diagonals(self) -> Array:
+        return read_only(self._gathered([stack.diagonals() for stack in self.stacks]))
+
+    @cached_property
+    def _traces(self) -> Array:
+        return read_only(self._gathered([stack.traces() for stack in self.stacks]))
 
     def quad_forms(self, v: ArrayLike, kernels: Index | None = None) -> Array:
         """All vᵀK_k v, or those of some kernels."""
