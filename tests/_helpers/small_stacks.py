@@ -9,6 +9,7 @@ import numpy as np
 
 from kernelweave.stacks.cholesky import factor
 from kernelweave.stacks.defaults import BlockStack
+from kernelweave.stacks.factor import Factor
 from kernelweave.stacks.protocol import NotDense
 
 Array = np.ndarray
@@ -121,8 +122,8 @@ class FactorsCombined:
     def __matmul__(self, v: Array) -> Array:
         return self._F @ (self._d * (self._F.T @ v))
 
-    def factor(self) -> tuple[Array, float] | None:
-        return None if (self._d < 0.0).any() else (self._F * np.sqrt(self._d), 0.0)
+    def factor(self) -> tuple[Factor, float] | None:
+        return None if (self._d < 0.0).any() else (Factor.of(self._F * np.sqrt(self._d)), 0.0)
 
 
 def factors_of(K: Array) -> list[Array]:

@@ -184,8 +184,8 @@ def check_combined_factor(make: Make, rtol: float) -> None:
     for combined, expected, size in sums(make):
         found = combined.factor()
         if found is not None:
-            F, tau = found
-            assert F.ndim == 2 and len(F) == combined.n and isinstance(tau, float)
+            F, tau = found[0].array(), found[1]
+            assert F.shape == found[0].shape and len(F) == combined.n and isinstance(tau, float)
             within(F @ F.T + tau * np.eye(combined.n), expected, rtol, scale=size)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.base import clone
 
 from kernelweave import (
@@ -244,3 +245,24 @@ def test_kernels_that_cannot_be_approximated() -> None:
         fitted(
             Cholesky(5), np.array([["red blue"], ["blue sky"], ["sky"]] * 9), kernels=[BagOfWords()]
         )
+
+
+@pytest.mark.parametrize("approximation", [Nystroem(8), Cholesky(8), RandomFeatures(8)])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_linear_kernels_of_few_columns_are_exact(approximation: object, sparse: bool) -> None:
+    """Landmarks drawn at random would miss levels that are rare."""
+    rng = np.random.default_rng(8)
+    codes = np.eye(8)[np.minimum(rng.geometric(0.5, 200) - 1, 7)]
+    X = scipy.sparse.csr_matrix(codes) if sparse else codes
+    y = np.where(codes[:, 1] + codes[:, 5] + 0.2 * rng.normal(size=200) > 0.5, 1, -1)
+    bank = KernelBank([("codes", Linear())], scale=None, approximation=approximation)
+    stack = bank.fit(X).stack
+    np.testing.assert_allclose(
+        stack.block(0, np.arange(9), np.arange(9)), 1.0 * (codes @ codes.T)[:9, :9]
+    )
+    model = MKLClassifier(bank, C=1.0).fit(X, y)
+    exact = MKLClassifier(KernelBank([("codes", Linear())], scale=None), C=1.0).fit(X, y)
+    assert model.exact_gap_ is None or model.exact_gap_ == pytest.approx(
+        model.duality_gap_, abs=1e-9
+    )
+    np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=0.02)

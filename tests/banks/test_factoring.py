@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 from kernelweave import (
     Gaussian,
@@ -123,3 +124,14 @@ def test_the_estimator_predicts_the_same() -> None:
 def test_storage_is_checked() -> None:
     with pytest.raises(ValueError, match=r"storage must be one of .*'dense'.* found 'sparse'"):
         KernelBank(storage="sparse").fit(X)
+
+
+def test_a_linear_kernel_of_sparse_columns_is_its_columns() -> None:
+    rng = np.random.default_rng(7)
+    codes = scipy.sparse.csr_matrix(np.eye(6)[rng.integers(6, size=150)])
+    low = KernelBank(Linear(), storage="auto", normalize=None).fit(codes)
+    assert isinstance(low.stack, FactorStack) and low.stack.ranks.tolist() == [6]
+    np.testing.assert_allclose(
+        low.stack.factor(0) @ low.stack.factor(0).T, codes @ codes.T.toarray()
+    )
+    assert isinstance(KernelBank(Linear()).fit(codes[:20]).stack, KernelStack)

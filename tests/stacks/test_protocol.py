@@ -290,7 +290,7 @@ def test_multiples_and_ridges(make: Any, times: float) -> None:
                 with pytest.raises(NotDense):
                     found.dense()
             if (parts := found.factor()) is not None:
-                F, tau = parts
+                F, tau = parts[0].array(), parts[1]
                 within(F @ F.T + tau * eye, expected, 1e-13, size)
 
 
@@ -300,10 +300,10 @@ def test_factors_are_handed_on() -> None:
     assert F.shape == (9, 1 + 7) and tau == 0.0
     F, tau = WithIdentity(stack).combined([1.0, 0.0, 2.0, 0.0, 0.5]).factor()
     assert F.shape == (9, 1 + 7) and tau == 0.5
-    np.testing.assert_allclose(F @ F.T, K[0] + 2.0 * K[2])
+    np.testing.assert_allclose(F.array() @ F.array().T, K[0] + 2.0 * K[2])
     F, tau = Changed(Changed(stack.combined(np.ones(4)), ridge=0.5), 3.0).factor()
     assert tau == 1.5
-    np.testing.assert_allclose(F @ F.T, 3.0 * K.sum(axis=0))
+    np.testing.assert_allclose(F.array() @ F.array().T, 3.0 * K.sum(axis=0))
     assert stack.combined([1.0, -1.0, 0.0, 0.0]).factor() is None
     for other in (dense, on_demand, completed):
         assert other(grams(4, 9))[0].combined(np.ones(4)).factor() is None

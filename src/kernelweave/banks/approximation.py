@@ -7,8 +7,9 @@ Cholesky          landmarks chosen one by one, each where the rest is largest   
 RandomFeatures    waves of random frequency [for kernels of x − z]              FFᵀ → K as r grows
 
 A fit then takes n·r numbers per kernel in place of n², and its certificate is that of the
-approximate kernels. Predictions are those of the approximate kernels too: a new row is compared
-with landmarks or waves, however many support rows there are.
+approximate kernels. A linear kernel of few columns needs none: its columns are its features.
+Predictions are those of the approximate kernels too: a new row is compared with landmarks or waves,
+however many support rows there are.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kernelweave._core.checks import check_number, shown
 from kernelweave._core.params import Params
 from kernelweave._core.tolerances import RANK_CUTS
 from kernelweave._core.types import Array, Places
-from kernelweave.banks.features import Landmarks, Waves, against
+from kernelweave.banks.features import Columns, Features, Landmarks, Waves, against
 from kernelweave.kernels._pivoted import GAUSSIAN, LAPLACIAN, truncated
 from kernelweave.kernels.base import Kernel
 from kernelweave.views.parts import apart
@@ -46,9 +47,16 @@ class Approximation(Params):
         """The largest number of features on n rows."""
         raise NotImplementedError
 
-    def apply(self, kernel: Kernel, rows: Rows) -> tuple[Landmarks | Waves, Array]:
+    def apply(self, kernel: Kernel, rows: Rows) -> tuple[Features, Array]:
         """φ as a function of rows, and Fᵀ (r, n) for the training rows."""
         raise NotImplementedError
+
+    def features(self, kernel: Kernel, rows: Rows) -> tuple[Features, Array]:
+        """The same, exact for a linear kernel of no more columns than there may be features."""
+        if kernel.is_linear and rows.values.shape[1] <= self.most_rank(len(rows)):
+            columns = Columns()
+            return columns, np.ascontiguousarray(columns(rows).T)
+        return self.apply(kernel, rows)
 
 
 class Nystroem(Approximation):
@@ -77,7 +85,7 @@ class Nystroem(Approximation):
         """The number of landmarks."""
         return min(n, self.n_landmarks)
 
-    def apply(self, kernel: Kernel, rows: Rows) -> tuple[Landmarks | Waves, Array]:
+    def apply(self, kernel: Kernel, rows: Rows) -> tuple[Features, Array]:
         """Kernels of all rows with the landmarks, whitened."""
         rng = np.random.default_rng(self.random_state)
         chosen = np.sort(rng.permutation(len(rows))[: self.n_landmarks])
@@ -121,7 +129,7 @@ class Cholesky(Approximation):
         """The rank asked for."""
         return n if self.rank is None else min(n, self.rank)
 
-    def apply(self, kernel: Kernel, rows: Rows) -> tuple[Landmarks | Waves, Array]:
+    def apply(self, kernel: Kernel, rows: Rows) -> tuple[Features, Array]:
         """Landmarks as they are needed."""
         entry = kernel.entry()
         if entry is None or rows.table.sparse:
@@ -165,7 +173,7 @@ class RandomFeatures(Approximation):
         """The number of features."""
         return self.n_features
 
-    def apply(self, kernel: Kernel, rows: Rows) -> tuple[Landmarks | Waves, Array]:
+    def apply(self, kernel: Kernel, rows: Rows) -> tuple[Features, Array]:
         """Waves where the kernel has a spectrum, landmarks where it has none."""
         entry = kernel.entry()
         if entry is None or entry.kind not in (GAUSSIAN, LAPLACIAN):

@@ -18,7 +18,7 @@ from kernelweave._core.tolerances import DUPLICATE, NOTHING
 from kernelweave._core.types import Array
 from kernelweave.banks.approximation import Approximation, check_approximable
 from kernelweave.banks.exactness import Exactness, Rest
-from kernelweave.banks.features import Landmarks, Waves, normalized
+from kernelweave.banks.features import Columns, Features, normalized
 from kernelweave.banks.member import EQUALS, Group, Member, drop
 from kernelweave.banks.normalize import Normalizer, learn_normalizer, rule_of
 from kernelweave.kernels._pivoted import pivoted
@@ -54,10 +54,11 @@ def find_factor(member: Member, rows: Rows, storage: str, most: int) -> Array | 
     """Fᵀ (r, n) of the training matrix, or None where its rank exceeds ``most``."""
     kernel, n = member.kernel, len(rows)
     entry = None if kernel is None else kernel.entry()
-    if kernel is None or entry is None or storage == "dense" or rows.table.sparse:
+    if kernel is None or entry is None or storage == "dense" or (storage == "auto" and n < _FEW):
         return None
-    if storage == "auto" and n < _FEW:
-        return None
+    if rows.table.sparse:
+        few = kernel.is_linear and rows.values.shape[1] <= most
+        return np.ascontiguousarray(Columns()(rows).T) if few else None
     x, diagonal = rows.values, kernel.diagonal(rows)
     if not (np.isfinite(diagonal).all() and diagonal.any()):
         return None  # which the builder of matrices has words for
@@ -75,7 +76,7 @@ class _Found(NamedTuple):
 
     group: Group
     G: Array
-    features: Landmarks | Waves | None
+    features: Features | None
 
 
 class FactorBuilder:
@@ -122,7 +123,7 @@ class FactorBuilder:
                     yield number, _Found(group, G, None)
             elif member.kernel is not None:
                 check_approximable(member.kernel)
-                features, G = self.approximation.apply(member.kernel, group.rows)
+                features, G = self.approximation.features(member.kernel, group.rows)
                 self.tell()
                 yield number, _Found(group, G, features)
 

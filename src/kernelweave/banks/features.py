@@ -2,6 +2,7 @@
 
 Landmarks    φ(x) = Tᵀk(x, Z) for some training rows Z
 Waves        φ(x) = (cos Ωᵀx, sin Ωᵀx)/√D for D random frequencies
+Columns      φ(x) = x
 Normalized   the features of another map, less their mean and brought to size
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -86,13 +88,26 @@ class Waves:
 
 
 @dataclass(frozen=True, eq=False)
+class Columns:
+    """φ(x) = x: a linear kernel is made of its columns."""
+
+    def __call__(self, rows: Rows) -> Array:
+        """The columns, dense."""
+        values: Any = rows.values
+        return np.array(values.toarray() if rows.table.sparse else values)
+
+
+Features = Landmarks | Waves | Columns
+
+
+@dataclass(frozen=True, eq=False)
 class Normalized:
     """Features less their ``mean``, times √``scale`` or, where that is NaN, brought to the sphere.
 
     On the sphere a row is divided by the norm that it has under ``kernel``, the exact one.
     """
 
-    features: Landmarks | Waves
+    features: Features
     kernel: Kernel
     scale: float
     mean: Array | None
@@ -110,9 +125,7 @@ class Normalized:
         return phi
 
 
-def normalized(
-    features: Landmarks | Waves, kernel: Kernel, normalizer: Normalizer, mean: Array
-) -> LowRank:
+def normalized(features: Features, kernel: Kernel, normalizer: Normalizer, mean: Array) -> LowRank:
     """The kernel of these features, normalized as the training rows were."""
     center = mean if normalizer.centered else None
     return LowRank(kernel, Normalized(features, kernel, normalizer.scale, center))

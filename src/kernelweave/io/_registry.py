@@ -80,6 +80,7 @@ CLASSES = {
         for name in names
     },
     "Cholesky": "kernelweave.banks.approximation.Cholesky",
+    "Columns": "kernelweave.banks.features.Columns",
     "FittedBank": "kernelweave.banks.fitted.FittedBank",
     "GroupNorm": "kernelweave.problems.groups.GroupNorm",
     "KernelBank": "kernelweave.banks.bank.KernelBank",

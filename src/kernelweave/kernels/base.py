@@ -27,6 +27,7 @@ class Kernel(Params):
     ``of_two_rows``: unless ``expand`` learns something, k(x, z) depends on x and z alone. Folds of
     a cross-validation then share it. False of kernels that others compute: they may do anything.
     ``collapses``: made of features, so that coefficients of many rows become few numbers.
+    ``is_linear``: k(x, z) = xᵀz on numbers, so that the columns are its features.
     ``advice``: added to the error message if a kernel without ``known_psd`` fails the check.
     """
 
@@ -35,6 +36,7 @@ class Kernel(Params):
     takes_weights: ClassVar[bool] = True
     of_two_rows: ClassVar[bool] = True
     collapses: ClassVar[bool] = False
+    is_linear: ClassVar[bool] = False
     advice: ClassVar[str] = ""
 
     @property

@@ -182,6 +182,7 @@ class Linear(Kernel):
     """k(x, z) = xᵀz."""
 
     fills_half = True
+    is_linear = True
 
     @property
     def takes_sparse(self) -> bool:

@@ -9,11 +9,14 @@ Changed           a multiple of another combined kernel, plus a ridge
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 
 from kernelweave._core.types import Array, Index
+from kernelweave.stacks.factor import Factor
 from kernelweave.stacks.protocol import CombinedKernel, NotDense, Stack, stack_name
 
 
@@ -50,7 +53,7 @@ class DenseCombined:
     def __matmul__(self, v: Array) -> Array:
         return self._K @ v
 
-    def factor(self) -> tuple[Array, float] | None:
+    def factor(self) -> tuple[Factor, float] | None:
         """None: an array is no factor."""
         return None
 
@@ -97,23 +100,23 @@ class BlockCombined:
             return np.zeros(self.n)
         return self.weights[self._active] @ self.stack.matvecs(v, kernels=self._active)
 
-    def factor(self) -> tuple[Array, float] | None:
+    def factor(self) -> tuple[Factor, float] | None:
         """None: blocks are no factors."""
         return None
 
 
 class FactorCombined:
-    """K(d) = Gᵀ diag(w) G; G (R, n) holds the factors of the kernels with a weight."""
+    """K(d) = G diag(w) Gᵀ; G (n, R) holds the factors of the kernels with a weight."""
 
     is_dense = False
 
-    def __init__(self, G: Array, w: Array) -> None:
+    def __init__(self, G: Factor, w: Array) -> None:
         self._G, self._w = G, w
 
     @property
     def n(self) -> int:
         """Number of points."""
-        return int(self._G.shape[1])
+        return self._G.shape[0]
 
     def dense(self) -> Array:
         """Refused: factors are kept, no array."""
@@ -121,15 +124,20 @@ class FactorCombined:
 
     def written_out(self) -> Array:
         """The array, for those who know that they can afford it; exactly symmetric."""
-        if self._w.size and self._w.min() < 0.0:
-            total = self._G.T @ (self._w[:, None] * self._G)
-            return 0.5 * (total + total.T)
-        root = self._root()
-        return np.asarray(root.T @ root)
+        found = self.factor()
+        if found is not None:
+            root = found[0].array()
+            return np.asarray(root @ root.T)
+        G = self._G.array()
+        total = (self._w * G) @ G.T
+        return 0.5 * (total + total.T)
 
     def diagonal(self) -> Array:
         """All K(d)_ii."""
-        return np.einsum("r,ri,ri->i", self._w, self._G, self._G)
+        found = self.factor()
+        if found is not None:
+            return found[0].sizes()
+        return np.einsum("r,ir,ir->i", self._w, *(self._G.array(),) * 2)
 
     def rows(self, index: Index) -> Array:
         """Whole rows."""
@@ -137,18 +145,16 @@ class FactorCombined:
 
     def block(self, rows: Index, columns: Index) -> Array:
         """Some rows and columns, a new array."""
-        rows, columns = np.arange(self.n)[rows], np.arange(self.n)[columns]
-        return np.asarray((self._w[:, None] * self._G[:, rows]).T @ self._G[:, columns])
+        return np.asarray((self._w * self._G.array(rows)) @ self._G.array(columns).T)
 
     def __matmul__(self, v: Array) -> Array:
-        return np.asarray((self._w * (self._G @ v)) @ self._G)
+        return self._G.times(self._w * self._G.onto(v))
 
-    def factor(self) -> tuple[Array, float] | None:
-        """F (n, R); None where a weight is negative."""
-        return None if self._w.size and self._w.min() < 0.0 else (self._root().T, 0.0)
-
-    def _root(self) -> Array:
-        return np.asarray(np.sqrt(self._w)[:, None] * self._G)
+    def factor(self) -> tuple[Factor, float] | None:
+        """F = G diag(w)^½; None where a weight is negative."""
+        if self._w.size and self._w.min() < 0.0:
+            return None
+        return Factor(self._G.parts, np.sqrt(self._w) * self._G.scale), 0.0
 
 
 class SumCombined:
@@ -183,13 +189,13 @@ class SumCombined:
     def __matmul__(self, v: Array) -> Array:
         return np.sum([part @ v for part in self._parts], axis=0)
 
-    def factor(self) -> tuple[Array, float] | None:
+    def factor(self) -> tuple[Factor, float] | None:
         """The factors of all parts side by side, where each has one."""
         found = [part.factor() for part in self._parts]
         known = [pair for pair in found if pair is not None]
         if len(known) < len(found):
             return None
-        return np.hstack([F for F, _ in known]), sum(tau for _, tau in known)
+        return reduce(Factor.beside, (F for F, _ in known)), sum(tau for _, tau in known)
 
 
 class Changed:
@@ -240,12 +246,12 @@ class Changed:
     def __matmul__(self, v: Array) -> Array:
         return self.times * (self.kernel @ v) + self.ridge * v
 
-    def factor(self) -> tuple[Array, float] | None:
+    def factor(self) -> tuple[Factor, float] | None:
         """The factor, where the kernel has one and the multiple is not negative."""
         found = self.kernel.factor()
         if found is None or self.times < 0.0:
             return None
-        return np.sqrt(self.times) * found[0], self.times * found[1] + self.ridge
+        return found[0].scaled(math.sqrt(self.times)), self.times * found[1] + self.ridge
 
 
 def between(one: CombinedKernel, other: CombinedKernel, share: float) -> CombinedKernel | None:

@@ -22,6 +22,7 @@ from kernelweave._core.checks import check_vector
 from kernelweave._core.types import Array, Index, Places
 from kernelweave.stacks import _sweeps
 from kernelweave.stacks.combined import DenseCombined, FactorCombined
+from kernelweave.stacks.factor import Factor
 from kernelweave.stacks.threads import count_threads, run
 from kernelweave.stacks.validation import as_places, float_type, read_only
 
@@ -157,9 +158,8 @@ class FactorStack:
         """K(d): written out where n is small, else as one factor."""
         w = check_vector("weights", weights, self.m, finite=False)
         active = np.flatnonzero(w)
-        G = self._G[self._places(active)]
         scale = np.repeat(w[active], self.ranks[active])
-        kernel = FactorCombined(G, scale)
+        kernel = FactorCombined(Factor(self._runs(active), np.ones(scale.size)), scale)
         return DenseCombined(_frozen(kernel.written_out())) if self.n <= self.most_dense else kernel
 
     def restrict(self, rows: Index) -> Self:
@@ -186,6 +186,13 @@ class FactorStack:
             return slice(int(self._ends[kernels[0]]), int(self._ends[kernels[-1] + 1]))
         parts = [np.arange(self._ends[k], self._ends[k + 1]) for k in kernels]
         return np.concatenate(parts) if parts else np.zeros(0, np.intp)
+
+    def _runs(self, kernels: Places) -> list[Array]:
+        """The factors of these kernels as views, one for all that follow each other."""
+        cuts = np.flatnonzero(np.diff(kernels) != 1) + 1
+        runs = [run for run in np.split(kernels, cuts) if run.size]
+        ends = self._ends
+        return [self._G[ends[r[0]] : ends[r[-1] + 1]] for r in runs] or [self._G[:0]]
 
     def _sweep(self, work: Any, kernels: Places, *args: Any) -> None:
         reads = int(self.ranks[kernels].sum()) * self.n

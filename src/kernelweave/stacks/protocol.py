@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.types import Array, Index
+from kernelweave.stacks.factor import Factor
 
 
 class CombinedKernel(Protocol):
@@ -61,7 +62,7 @@ class CombinedKernel(Protocol):
         """K(d) as an array (n, n), read-only; raises ``NotDense`` where there is none."""
         ...
 
-    def factor(self) -> tuple[Array, float] | None:
+    def factor(self) -> tuple[Factor, float] | None:
         """F (n, R) and τ with K(d) = FFᵀ + τI, where every part has such a factor; else None."""
         ...
 

@@ -9,6 +9,7 @@ from kernelweave import learn
 from kernelweave._solvers.svm.curvature import hessian_factor
 from kernelweave.problems.losses import hinge, squared_hinge
 from kernelweave.stacks.combined import Changed, DenseCombined, FactorCombined
+from kernelweave.stacks.factor import Factor
 from kernelweave.stacks.factors import FactorStack
 
 rng = np.random.default_rng(5)
@@ -27,7 +28,7 @@ def test_factor_and_array_give_one_hessian(make: object, tau: float) -> None:
     n, R = 60, 7
     G, w = rng.normal(size=(R, n)), rng.uniform(0.1, 2.0, R)
     y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
-    qp, low = make(y, np.full(n, 2.0)), FactorCombined(G, w)
+    qp, low = make(y, np.full(n, 2.0)), FactorCombined(Factor.of(G.T), w)
     free = np.sort(rng.permutation(n)[:40])
     products = (rng.normal(size=(4, R)) @ G)[:, free]
     kernel = Changed(low, ridge=tau)

@@ -9,6 +9,7 @@ from kernelweave import learn
 from kernelweave._solvers.svm import interior_point, smo
 from kernelweave.problems import losses
 from kernelweave.problems.dual_qp import DualQP, relative_gap
+from kernelweave.stacks.factor import Factor
 from kernelweave.stacks.factors import FactorStack
 
 N, R = 150, 8
@@ -56,7 +57,7 @@ def gap_of(qp: DualQP, K: np.ndarray, v: np.ndarray) -> tuple[float, float, floa
 def test_certifies_its_gap_on_the_matrix(loss: str, kind: str, C: float) -> None:
     F, y, t = data(1, kind)
     qp, K = LOSSES[loss](y, t, C), F @ F.T
-    found, told = interior_point.solve(F, 0.0, qp, 1e-6)
+    found, told = interior_point.solve(Factor.of(F), 0.0, qp, 1e-6)
     if told > 1e-6:  # it says so, and SMO goes on from there
         assert kind == "far scaled" or (loss, kind) == ("one class", "rank one")
         return
@@ -73,7 +74,7 @@ def test_certifies_its_gap_on_the_matrix(loss: str, kind: str, C: float) -> None
 def test_rows_that_do_not_matter_are_no_support_vectors(loss: str) -> None:
     F, y, t = data(2, "plain")
     qp = LOSSES[loss](y, t, 10.0)
-    v = interior_point.solve(F, 0.0, qp, 1e-6)[0].v
+    v = interior_point.solve(Factor.of(F), 0.0, qp, 1e-6)[0].v
     by_smo = smo.solve(F @ F.T, qp, None, 1e-8).v
     assert np.count_nonzero(v) <= np.count_nonzero(by_smo) + 5
 
@@ -81,7 +82,7 @@ def test_rows_that_do_not_matter_are_no_support_vectors(loss: str) -> None:
 def test_a_ridge_of_the_kernel() -> None:
     F, y, _ = data(3, "plain")
     qp, K = losses.hinge(y, 5.0), F @ F.T + 0.3 * np.eye(N)
-    assert gap_of(qp, K, interior_point.solve(F, 0.3, qp, 1e-8)[0].v)[2] <= 1e-8
+    assert gap_of(qp, K, interior_point.solve(Factor.of(F), 0.3, qp, 1e-8)[0].v)[2] <= 1e-8
 
 
 def test_steps_do_not_grow_with_the_rows() -> None:
@@ -90,7 +91,7 @@ def test_steps_do_not_grow_with_the_rows() -> None:
     for n in (500, 8000):
         F = 0.3 * rng.standard_normal((n, 5))
         y = np.where(F[:, 0] + 0.1 * rng.standard_normal(n) > 0, 1.0, -1.0)
-        steps.append(interior_point.solve(F, 0.0, losses.hinge(y, 1.0), 1e-6)[0].steps)
+        steps.append(interior_point.solve(Factor.of(F), 0.0, losses.hinge(y, 1.0), 1e-6)[0].steps)
     assert max(steps) <= 30
 
 

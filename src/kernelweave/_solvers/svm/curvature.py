@@ -58,7 +58,7 @@ def half_inverse(K: CombinedKernel, qp: DualQP, free: Places, soft: float) -> Ha
     rows, ridges = free % qp.n, qp.ridges[free]
     found = None if K.is_dense else K.factor()
     if found is not None and found[0].shape[1] < free.size:
-        F, tau = found[0][rows], found[1]
+        F, tau = found[0].array(rows), found[1]
         mean = float(np.einsum("ir,ir->", F, F)) / free.size + tau
         return _from_factor(F, tau + ridges + soft * mean)
     if free.size > _MOST and not K.is_dense:
@@ -78,7 +78,7 @@ def _from_factor(F: Array, D: Array) -> Half | None:
     if not D.min() > 0.0:
         return None
     root = np.sqrt(D)[:, None]
-    Z = F / root
+    Z = np.divide(F, root, out=F)
     s, V = eigh(Z.T @ Z, overwrite_a=True, check_finite=False)
     one = 1.0 + np.maximum(s, 0.0)
     W = V / (one + np.sqrt(one))

@@ -7,8 +7,9 @@ With slacks s = v − lo, t = hi − v and their multipliers w, z, a step solves
     (FFᵀ + D) dv + db·1 = …,    Σdv = …,      D = diag(δ + w/s + z/t)
 
 by Woodbury's formula: one matrix of the order of the rank, FᵀD⁻¹F + I, whatever n is. It takes some
-ten to twenty steps of n·R² operations. The multiplier of Σv = r is the bias. The true duality gap
-ends it; v is then put on the bounds that it approaches, so that few rows are support vectors.
+ten steps of n·R² operations. The multiplier of Σv = r is the bias. It starts where the central path
+would be if f were 0: a root per row. The true duality gap ends it; v is then put on the bounds that
+it approaches, and the rest moved to make up for it, so that few rows are support vectors.
 """
 
 from __future__ import annotations
@@ -23,16 +24,20 @@ from kernelweave._core.tolerances import TINY
 from kernelweave._core.types import Array
 from kernelweave._solvers.svm.smo import Inner
 from kernelweave.problems.dual_qp import DualQP, relative_gap
+from kernelweave.stacks.factor import Factor
 from kernelweave.stacks.protocol import CombinedKernel
 
 _STEPS = 80
 _BACK = 0.995  # share of the way to a bound that a step may go
-_INSIDE = 0.1  # share of the box by which the first point keeps away from its bounds
-_BLOCK = 4096  # rows of F that are weighted at a time
 _SMALL = 0.5  # rank, as a share of the rows, above which SMO is quicker
+_WIDE = 2.0  # gap of the first point, as a share of the primal value of f = 0
+_NEAR = 3.0  # times the tolerance: a gap by the multipliers below this is computed
+_RESIDUAL = 1e-4  # share of a right side that a solution may leave and not be refined
+_HALVINGS = 60  # of the interval that holds a point of the path
+_BALANCE = 10  # halvings of the interval that holds the first bias
 
 
-def suits(K: CombinedKernel, qp: DualQP) -> tuple[Array, float] | None:
+def suits(K: CombinedKernel, qp: DualQP) -> tuple[Factor, float] | None:
     """F and τ, where this method suits the kernel and the QP.
 
     Two variables per row need τ = 0, and a hard margin needs a method that can tell infeasibility.
@@ -46,7 +51,11 @@ def suits(K: CombinedKernel, qp: DualQP) -> tuple[Array, float] | None:
 
 
 def solve(
-    F: Array, tau: float, qp: DualQP, tol: float, tick: Callable[[], None] | None = None
+    F: Factor,
+    tau: float,
+    qp: DualQP,
+    tol: float,
+    tick: Callable[[], None] | None = None,
 ) -> tuple[Inner, float]:
     """Solve the dual QP to a relative duality gap ``tol``; the solution, and the gap it reached.
 
@@ -58,17 +67,21 @@ def solve(
         if tick is not None:
             tick()
         try:
-            path.step()
+            with np.errstate(over="ignore", invalid="ignore"):  # far beyond the digits there are
+                path.step()
         except LinAlgError:
             break
-        seen = path.judged(path.whole())
-        snapped = path.judged(path.on_bounds())
-        if seen.gap <= tol and snapped.gap <= seen.gap + 0.1 * tol:
-            seen = snapped
-            if seen.gap <= tol:
-                return Inner(seen.v, seen.f, step + 1, True), seen.gap
-        best = min(best, seen, snapped, key=lambda judged: judged.gap)
-        least, vain = (best.gap, 0) if best.gap < 0.9 * least else (least, vain + 1)
+        open_gap = path.open_gap()
+        if not open_gap < np.inf:
+            break
+        if open_gap <= _NEAR * tol or vain >= 3:
+            seen = path.judged(path.whole())
+            snapped = path.judged(path.on_bounds()) if seen.gap <= _NEAR * tol else seen
+            if snapped.gap <= min(tol, seen.gap + 0.1 * tol):
+                return Inner(snapped.v, snapped.f, step + 1, True), snapped.gap
+            best = min(best, seen, snapped, key=lambda judged: judged.gap)
+            open_gap = min(open_gap, best.gap)
+        least, vain = (open_gap, 0) if open_gap < 0.9 * least else (least, vain + 1)
         if vain >= (3 if best.gap <= tol else 12):
             break
     return Inner(best.v, best.f, step + 1, True), best.gap
@@ -84,73 +97,102 @@ class _Judged:
 
 
 class _Path:
-    """A point inside the box, and the step from it; over the variables that can move."""
+    """A point inside the box, and the step from it; over the variables that can move.
 
-    def __init__(self, F: Array, tau: float, qp: DualQP) -> None:
+    ``f`` is FFᵀv at the rows, the variables that cannot move included.
+    """
+
+    def __init__(self, F: Factor, tau: float, qp: DualQP) -> None:
         self.F, self.tau, self.qp = F, tau, qp
         self.moving = np.flatnonzero(qp.upper > qp.lower)
-        rows = self.moving % qp.n
-        every = rows.size == qp.n and np.array_equal(rows, np.arange(qp.n))
-        self.G = F if every else F[rows]
+        self.rows = self.moving % qp.n
+        self.every = self.moving.size == qp.n and self.rows.size == qp.size
         self.c, self.delta = qp.linear[self.moving], qp.ridges[self.moving] + tau
         self.lo, self.hi = qp.lower[self.moving], qp.upper[self.moving]
         self.below, self.above = np.isfinite(self.lo), np.isfinite(self.hi)
+        self.count = max(int(self.below.sum() + self.above.sum()), 1)
         self.fixed = qp.feasible() * (qp.upper <= qp.lower)
-        self.f0 = F @ (F.T @ qp.fold(self.fixed)) if self.fixed.any() else None
         self.total = qp.total - float(self.fixed.sum())
-        if self.f0 is not None:
-            self.c = self.c - self.f0[rows]
         self._start()
 
     def _start(self) -> None:
-        """Inside the box, near zero; no further from a bound than variables typically are."""
-        diagonal = np.einsum("ir,ir->i", self.G, self.G) + self.delta
-        typical = max(
-            float(np.abs(self.c).mean()) / max(float(diagonal.mean()), TINY),
-            abs(self.total) / self.c.size,
-            TINY,
-        )
-        away = _INSIDE * np.minimum(self.hi - self.lo, 2.0 * typical / _INSIDE)
-        self.v = np.clip(0.0, self.lo + away, self.hi - away)
-        self.b = 0.0
-        slope = self.c - self._times(self.v)
-        self.b = float(np.median(slope))
-        slope = slope - self.b
-        floor = 0.1 * max(float(np.abs(slope).mean()), TINY)
-        self.w = np.where(self.below, np.maximum(-slope, 0.0) + floor, 0.0)
-        self.z = np.where(self.above, np.maximum(slope, 0.0) + floor, 0.0)
+        """Where the central path would be if f stayed that of a first feasible point, far out."""
+        qp = self.qp
+        f = self._times(qp.feasible())
+        quad, bias = float(qp.fold(qp.feasible()) @ f), qp.best_bias(f)
+        size = abs(qp.primal_value(f, bias, quad)) + quad
+        mu = max(_WIDE * size / self.count, TINY)
+        self.b, self.v = self._balanced(self.c - self._at(f), bias, mu)
+        self.w = np.where(self.below, mu / np.maximum(self.v - self.lo, TINY), 0.0)
+        self.z = np.where(self.above, mu / np.maximum(self.hi - self.v, TINY), 0.0)
+        self.f = self.F.times(self.F.onto(self._folded(self.v) + qp.fold(self.fixed)))
 
-    def _times(self, x: Array) -> Array:
-        """(FFᵀ + diag δ) x."""
-        return self.G @ (self.G.T @ x) + self.delta * x
+    def _times(self, v: Array) -> Array:
+        """(FFᵀ + τI)v at the rows, for all variables."""
+        coef = self.qp.fold(v)
+        return self.F.times(self.F.onto(coef)) + self.tau * coef
+
+    def _balanced(self, slope: Array, bias: float, mu: float) -> tuple[float, Array]:
+        """The bias near which Σv = r on the path, and v there: Σv falls as the bias grows."""
+        reach = max(float(np.abs(slope - bias).max()), TINY)
+        low, high = bias - reach, bias + reach
+        for _ in range(_BALANCE):
+            v = _on_path(slope - bias, self.delta, self.lo, self.hi, mu)
+            excess = float(v.sum()) - self.total
+            low, high = (bias, high) if excess > 0.0 else (low, bias)
+            bias = 0.5 * (low + high)
+        return bias, _on_path(slope - bias, self.delta, self.lo, self.hi, mu)
+
+    def _at(self, f: Array) -> Array:
+        """Values at the rows, for each variable that moves."""
+        return f if self.every else f[self.rows]
+
+    def _folded(self, x: Array) -> Array:
+        """Variables that move, added up by row."""
+        return x if self.every else np.bincount(self.rows, x, self.qp.n).astype(float)
+
+    def open_gap(self) -> float:
+        """The relative gap that multipliers and residuals tell of."""
+        s, t = self._slacks()
+        value = float(self.c @ self.v - 0.5 * self._folded(self.v) @ self.f)
+        rest = float(np.abs(self._slope()) @ np.abs(self.v))
+        rest += abs(self.b * (self.total - float(self.v.sum())))
+        return (float(self.w @ s + self.z @ t) + rest) / max(abs(value), TINY)
+
+    def _slope(self) -> Array:
+        """What the slope of the Lagrangian still is."""
+        return self.c - self._at(self.f) - self.delta * self.v - self.b + self.w - self.z
+
+    def _slacks(self) -> tuple[Array, Array]:
+        return (
+            np.where(self.below, np.maximum(self.v - self.lo, TINY), 1.0),
+            np.where(self.above, np.maximum(self.hi - self.v, TINY), 1.0),
+        )
 
     def step(self) -> None:
         """Predict, correct and move."""
-        s = np.where(self.below, self.v - self.lo, 1.0)
-        t = np.where(self.above, self.hi - self.v, 1.0)
-        w, z = self.w, self.z
-        count = max(int(self.below.sum() + self.above.sum()), 1)
-        mu = float(w @ s + z @ t) / count
-        slope = self.c - self._times(self.v) - self.b + w - z
+        (s, t), w, z = self._slacks(), self.w, self.z
+        mu = float(w @ s + z @ t) / self.count
+        slope = self._slope()
         lack = self.total - float(self.v.sum())
-        self._factor(self.delta + w / s + z / t)
+        aside = self._factor(self.delta + w / s + z / t, slope - w + z)
         if not mu > 0.0:  # no bounds: one linear system
-            dv, db = self._solve(slope, lack)
-            self.v, self.b = self.v + dv, self.b + db
+            dv, db, product = self._solve(slope, lack)
+            self.v, self.b, self.f = self.v + dv, self.b + db, self.f + product
             return
-        dv, _ = self._solve(slope - w + z, lack)
+        dv, _ = self._bordered(aside, lack)
         dw, dz = -w - w * dv / s, -z + z * dv / t
         reach_v, reach_m = self._reaches(s, t, dv, dw, dz)
         after = (w + reach_m * dw) @ (s + reach_v * dv * self.below)
         after += (z + reach_m * dz) @ (t - reach_v * dv * self.above)
-        aim = mu * (float(after) / count / mu) ** 3
+        aim = mu * (float(after) / self.count / mu) ** 3
         low = np.where(self.below, aim - w * s - dw * dv, 0.0)
         high = np.where(self.above, aim - z * t + dz * dv, 0.0)
-        dv, db = self._solve(slope + low / s - high / t, lack)
+        dv, db, product = self._solve(slope + low / s - high / t, lack)
         dw, dz = (low - w * dv) / s, (high + z * dv) / t
-        reach_v, reach_m = self._reaches(s, t, dv, dw, dz)
-        reach = min(1.0, _BACK * min(reach_v, reach_m))
+        reach = min(1.0, _BACK * min(self._reaches(s, t, dv, dw, dz)))
         self.v, self.b = self.v + reach * dv, self.b + reach * db
+        self.f = self.f + reach * product
         self.w, self.z = w + reach * dw, z + reach * dz
 
     def _reaches(self, s: Array, t: Array, dv: Array, dw: Array, dz: Array) -> tuple[float, float]:
@@ -162,33 +204,45 @@ class _Path:
         primal = min(reach(s, dv, self.below), reach(t, -dv, self.above))
         return primal, min(reach(self.w, dw, self.below), reach(self.z, dz, self.above))
 
-    def _factor(self, D: Array) -> None:
-        """Cholesky's factor of I + FᵀD⁻¹F, summed over blocks of rows."""
+    def _factor(self, D: Array, side: Array) -> Array:
+        """Cholesky's factor of I + FᵀD⁻¹F; what the system makes of 1, and of one right side."""
         self.D = D
-        R = self.G.shape[1]
-        matrix = np.eye(R)
-        for first in range(0, len(D), _BLOCK):
-            rows = slice(first, first + _BLOCK)
-            part = self.G[rows] / np.sqrt(D[rows])[:, None]
-            matrix += part.T @ part
+        matrix = self.F.gram(self._folded(1.0 / D))
+        matrix[np.diag_indices_from(matrix)] += 1.0
         self.L = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-        self.along = self._inverse(np.ones(len(D)))
-
-    def _inverse(self, x: Array) -> Array:
-        """(FFᵀ + D)⁻¹ x, refined once."""
-        found = self._woodbury(x)
-        return found + self._woodbury(x - self.G @ (self.G.T @ found) - self.D * found)
+        self.along, found = self._woodbury(np.column_stack([np.ones(D.size), side])).T
+        return np.asarray(found)
 
     def _woodbury(self, x: Array) -> Array:
-        y = x / self.D
-        inner = cho_solve(self.L, self.G.T @ y, check_finite=False)
-        return y - (self.G @ inner) / self.D
+        """(FFᵀ + D)⁻¹ x, for one right side or several."""
+        one = x.ndim == 1
+        y = x / (self.D if one else self.D[:, None])
+        onto = self.F.onto(self._folded(y) if one else self._folded_all(y))
+        f = self.F.times(np.asarray(cho_solve(self.L, onto, check_finite=False)))
+        f = self._at(f)
+        return np.asarray(y - f / (self.D if one else self.D[:, None]))
 
-    def _solve(self, side: Array, lack: float) -> tuple[Array, float]:
-        """Dv and db of the bordered system."""
-        dv = self._inverse(side)
-        db = (float(dv.sum()) - lack) / float(self.along.sum())
-        return dv - db * self.along, db
+    def _folded_all(self, y: Array) -> Array:
+        return y if self.every else np.column_stack([self._folded(part) for part in y.T])
+
+    def _bordered(self, found: Array, lack: float) -> tuple[Array, float]:
+        """Dv and db of the bordered system, from what the system makes of its right side."""
+        db = (float(found.sum()) - lack) / float(self.along.sum())
+        return found - db * self.along, db
+
+    def _solve(self, side: Array, lack: float) -> tuple[Array, float, Array]:
+        """Dv and db of the bordered system, and FFᵀdv; refined where rounding shows."""
+        dv, db = self._bordered(self._woodbury(side), lack)
+        for _ in range(2):
+            product = self.F.times(self.F.onto(self._folded(dv)))
+            rest = side - self._at(product) - self.D * dv - db
+            if np.abs(rest).max() <= _RESIDUAL * np.abs(side).max():
+                break
+            more, change = self._bordered(self._woodbury(rest), lack - float(dv.sum()))
+            dv, db = dv + more, db + change
+        else:
+            product = self.F.times(self.F.onto(self._folded(dv)))
+        return dv, db, product
 
     def whole(self) -> Array:
         """All variables, made feasible."""
@@ -199,15 +253,19 @@ class _Path:
     def on_bounds(self) -> Array:
         """The same, on the bounds whose multipliers outweigh their slacks.
 
-        The others take up what Σv then misses, so that bounds stay exact.
+        The others take up what f and Σv then miss, so that bounds stay exact.
         """
         large_v = max(float(np.abs(self.v).max()), TINY)
         large_m = max(float(np.abs(self.c - self.b).max()), TINY)
         low = self.below & ((self.v - self.lo) / large_v < self.w / large_m)
         high = self.above & ((self.hi - self.v) / large_v < self.z / large_m)
         v = np.where(low, self.lo, np.where(high, self.hi, self.v))
+        free = ~(low | high)
+        pull = self.F.times(self.F.onto(self._folded(v - self.v)))
+        dv, _ = self._bordered(self._woodbury(-self._at(pull)), self.total - float(v.sum()))
+        v = np.clip(v + np.where(free, dv, 0.0), self.lo, self.hi)
         missing = self.total - float(v.sum())
-        room = np.where(low | high, 0.0, self.hi - v if missing > 0.0 else v - self.lo)
+        room = np.where(free, self.hi - v if missing > 0.0 else v - self.lo, 0.0)
         if np.isinf(room).any():
             room = np.isinf(room).astype(float)
         if not room.sum() > abs(missing):
@@ -221,7 +279,25 @@ class _Path:
     def judged(self, v: Array) -> _Judged:
         """Its duality gap, from f as it is, with the best bias."""
         qp, coef = self.qp, self.qp.fold(v)
-        f = self.F @ (self.F.T @ coef) + self.tau * coef
+        f = self._times(v)
         quad = max(float(coef @ f), 0.0)
         primal = qp.primal_value(f, qp.best_bias(f), quad)
         return _Judged(v, f, relative_gap(primal, qp.dual_value(v, quad)))
+
+
+def _on_path(slope: Array, delta: Array, lo: Array, hi: Array, mu: float) -> Array:
+    """For each variable the v between its bounds with slope − δv + μ/(v − lo) − μ/(hi − v) = 0.
+
+    The left side falls in v, so that halving an interval finds it; without a bound there is δ.
+    """
+    below, above = np.isfinite(lo), np.isfinite(hi)
+    near = np.where(below, lo, np.where(above, hi, 0.0))
+    delta_ = np.where(below & above, 1.0, delta)
+    far = np.abs(slope - delta * near) / delta_ + np.sqrt(mu / delta_)
+    a, b = np.where(below, lo, near - far), np.where(above, hi, near + far)
+    with np.errstate(divide="ignore"):
+        for _ in range(_HALVINGS):
+            v = 0.5 * (a + b)
+            up = slope - delta * v + mu / (v - lo) - mu / (hi - v) > 0.0
+            a, b = np.where(up, v, a), np.where(up, b, v)
+    return np.asarray(0.5 * (a + b))
