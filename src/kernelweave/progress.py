@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import sys
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from kernelweave._core.status import Bar
+from kernelweave._core.tolerances import TINY
 from kernelweave.learners.base import Step
 from kernelweave.machines.incumbent import Incumbent
 from kernelweave.problems.problem import Problem
 
 
-class TimeUp(Exception):
-    """``max_time`` has passed."""
+class Ended(Exception):
+    """The fit ends here, for a reason that is no matter of the problem: its status."""
 
 
 class Progress:
-    """Records every step; with ``verbose`` it prints a line per step to standard error.
+    """Records every step; with ``verbose`` it shows them on standard error.
 
-    ``unit`` is that of the objective: values are divided by it. ``tick`` ends the fit by ``TimeUp``
-    once ``max_time`` seconds have passed.
+    ``unit`` is that of the objective: values are divided by it. ``tol`` is the gap aimed at. The
+    fit is ended by ``Ended`` once ``max_time`` seconds have passed, or ``step``, which is called
+    after every step, returns true.
     """
 
     def __init__(
@@ -31,12 +34,13 @@ class Progress:
         verbose: int = 0,
         began: float | None = None,
         max_time: float | None = None,
+        step: Callable[[], bool] | None = None,
     ) -> None:
-        self.problem, self.verbose, self.max_time, self.unit = problem, verbose, max_time, 1.0
+        self.problem, self.max_time, self.unit, self.tol = problem, max_time, 1.0, 1e-3
+        self._bar, self._step = Bar(verbose), step
         self.began = time.perf_counter() if began is None else began
         self.gaps: list[float] = []
         self._rows: list[tuple[Any, ...]] = []
-        self._spoke = 0.0
 
     def seconds_so_far(self) -> float:
         """Time since the fit began."""
@@ -52,13 +56,29 @@ class Progress:
         self.gaps.append(gap)
         objective = best.primal / self.unit
         self._rows.append((weights, objective, gap, seconds, n_solves, step.by))
-        if self.verbose:
-            self._spoke = seconds
-            sys.stderr.write(
-                f"[kernelweave] iteration {len(self.gaps)}: objective {objective:.6g}, "
-                f"gap {gap:.2e}, {np.count_nonzero(best.e)} kernels, "
-                f"{n_solves} solves, {seconds:.1f} s\n"
-            )
+        active = np.count_nonzero(best.e)
+        self._bar.show(
+            self._closed(),
+            f"gap {gap:.1e} of {self.tol:g}, {active} of {best.e.size} kernels, {seconds:.1f} s",
+            f"iteration {len(self.gaps)}: objective {objective:.6g}, gap {gap:.2e}, "
+            f"{active} kernels, {n_solves} solves, {seconds:.1f} s",
+        )
+        if self._step is not None and self._step():
+            raise Ended("callback")
+
+    def _closed(self) -> float:
+        """How much of the way from the first gap to ``tol`` is done, by orders of magnitude."""
+        if not self.gaps:
+            return 0.0
+        first, gap, goal = min(self.gaps[0], 1.0), self.gaps[-1], max(self.tol, TINY)
+        if gap <= goal:
+            return 1.0
+        return math.log(first / gap) / math.log(first / goal) if gap < first else 0.0
+
+    def close(self, status: str) -> None:
+        """The fit is over."""
+        gap, seconds = self.gaps[-1], self.seconds_so_far()
+        self._bar.end(f"{status}: gap {gap:.1e}, {len(self.gaps)} iterations, {seconds:.1f} s")
 
     def time_left(self) -> float:
         """Seconds left; infinite without ``max_time``."""
@@ -68,14 +88,12 @@ class Progress:
 
     def tick(self) -> None:
         """Called often during a long inner solve."""
-        if self.max_time is None and not self.verbose:
+        if self.max_time is None and not self._bar.verbose:
             return
         now = self.seconds_so_far()
         if self.max_time is not None and now > self.max_time:
-            raise TimeUp
-        if self.verbose and now - self._spoke > 2.0:
-            self._spoke = now
-            sys.stderr.write(f"[kernelweave] solving an SVM, {now:.0f} s\n")
+            raise Ended("max_time")
+        self._bar.show(self._closed(), f"solving an SVM, {now:.0f} s")
 
     def history(self) -> Mapping[str, Any]:
         """Arrays by name, one entry per iteration."""

@@ -42,7 +42,8 @@ class Solution:
         The cost of slacks: as given, or as learnt.
     status : str
         "optimal" (gap ≤ tol), "rule_met" (the learner's own stopping rule, such as that of
-        ``Skm(stop="optimality")``), "max_iter", or "stopped" (it could do no more).
+        ``Skm(stop="optimality")``), "max_iter", "max_time", "callback" (a callback ended the
+        fit), or "stopped" (it could do no more).
     n_iter, n_svm_solves : int
         Iterations of the learner; inner solves at new weights, line searches included.
     history : mapping of arrays

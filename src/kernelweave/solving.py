@@ -22,7 +22,7 @@ from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Bound, Incumbent
 from kernelweave.problems.dual_qp import relative_gap
 from kernelweave.problems.problem import Problem
-from kernelweave.progress import Progress, TimeUp
+from kernelweave.progress import Ended, Progress
 from kernelweave.solution import Solution
 
 _GIVEN = ("none", "alignment")  # objectives that take the weights as given
@@ -30,6 +30,7 @@ _NOTICED = 0.01  # share of the tolerance from which on rounding is worth extend
 _LAST_DIGITS, _LAST_PATIENCE = 1e-9, 25  # gaps that rounding may keep open, and steps in vain then
 _ADVICE = {
     "max_time": "allow more max_time, or raise {}",
+    "callback": "a callback ended the fit",
     "rounding": "rounding alone is more than that, since C times the diagonal of the kernels is "
     "large; raise {}, or lower C or the scale of the kernels",
     "max_iter": "raise max_iter, or {}",
@@ -53,7 +54,7 @@ def solve(
     e = _starting_weights(start, problem, learner)
     progress = Progress(problem) if progress is None else progress
     inner = problem.in_standard_units() if learner.standard_units else problem
-    progress.unit = inner.unit
+    progress.unit, progress.tol = inner.unit, float(tol)
     if problem.stack.m == 1 and learner.objective == "margin" and not learner.reports:
         learner = Uniform()  # nothing to choose
         margin = True
@@ -65,9 +66,10 @@ def solve(
         if isinstance(start, Solution):
             run.resume(start, e)
         status = run.drive(e, max_iter, progress)
-    except TimeUp:
-        status = "max_time"
+    except Ended as end:
+        status = str(end)
     status = run.finish(e, status, progress)
+    progress.close(status)
     solution = _solution(problem, run, status, progress)
     _warn_unless_optimal(solution, learner, problem, run.last, tol, status)
     return solution

@@ -114,3 +114,10 @@ def test_intervals_end_at_the_best_score_there_is():
     assert replace(scores, most=np.inf).score("a")[2] > 1.0
     with pytest.raises(ValueError, match="cv must lie between 2 and"):
         compare(MODEL, X, Y, cv=1000)
+
+
+def test_options_are_checked():
+    with pytest.raises(TypeError, match="drop_view has no option 'folds'; known: 'cv'"):
+        drop_view(MODEL, X, Y, folds=3)
+    with pytest.raises(ValueError, match="level must be between 0 and 1, found 95"):
+        compare(MODEL, X, Y, level=95)

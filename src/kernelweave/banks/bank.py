@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import Any, Self
 
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike
 from kernelweave._core.checks import check_number, shown
 from kernelweave._core.html import html_table
 from kernelweave._core.params import Params
+from kernelweave._core.status import tell
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave.banks.approximation import Approximation, check_approximation
@@ -180,9 +180,9 @@ class KernelBank(Params):
             told = forecast(groups, len(table), recipe)
             told.require(recipe)
             if verbose:
-                sys.stderr.write(f"[kernelweave] {told}\n")
-        tell = Told(sum(len(group.members) for group in groups), verbose).one
-        built = build(_with_unique_names(groups), table, recipe, n_jobs, tell)
+                tell(str(told))
+        counted = Told(sum(len(group.members) for group in groups), verbose).one
+        built = build(_with_unique_names(groups), table, recipe, n_jobs, counted)
         members, kept, stack, exactness = built
         fitted = FittedBank(members, table, kept, stack, weights=weights, _exactness=exactness)
         if fitted.dropped:

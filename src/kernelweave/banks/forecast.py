@@ -9,12 +9,12 @@ to all of them: not at all for kernels of low rank, and as n does for others.
 from __future__ import annotations
 
 import math
-import sys
 import time
 from dataclasses import dataclass
 
 import numpy as np
 
+from kernelweave._core.status import Bar
 from kernelweave.banks.factoring import CHEAPER, Recipe, find_factor, pays
 from kernelweave.banks.member import Group, Member
 from kernelweave.stacks.factors import FactorStack
@@ -170,21 +170,18 @@ def _rank(member: Member, probe: Rows, half: Rows, n: int, recipe: Recipe) -> in
 
 
 class Told:
-    """Says on standard error how many kernels are computed, every other second."""
+    """Says on standard error how many kernels are computed."""
 
     def __init__(self, total: int, verbose: int) -> None:
-        self.total, self.verbose, self.done = total, verbose, 0
-        self._began = self._spoke = time.perf_counter()
+        self.total, self.done, self._bar = total, 0, Bar(verbose)
+        self._began = time.perf_counter()
 
     def one(self) -> None:
         """One more is done."""
         self.done += 1
-        now = time.perf_counter()
-        if self.verbose and now - self._spoke > 2.0:
-            self._spoke = now
-            sys.stderr.write(
-                f"[kernelweave] kernel {self.done} of {self.total}, {now - self._began:.0f} s\n"
-            )
+        seconds = time.perf_counter() - self._began
+        text = f"kernel {self.done} of {self.total}, {seconds:.0f} s"
+        self._bar.show(self.done / self.total, text)
 
 
 def _gib(size: float) -> str:

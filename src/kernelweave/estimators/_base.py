@@ -8,7 +8,6 @@ solved on other kernels than those of ``fit``: so ``kernelweave.inspection`` ask
 
 from __future__ import annotations
 
-import sys
 import time
 from copy import copy
 from dataclasses import replace
@@ -21,12 +20,14 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernelweave import __version__
+from kernelweave._core.status import tell
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.certificate import dual_under
 from kernelweave.estimators._banks import as_bank, takes_sparse, takes_strings
+from kernelweave.estimators._callbacks import Called, with_callbacks
 from kernelweave.estimators._inspected import Inspected
 from kernelweave.estimators._matrices import (
     ROW_NUMBERS,
@@ -56,7 +57,7 @@ from kernelweave.solving import solve
 from kernelweave.views.table import Table, refuse_several
 
 
-class MKLEstimator(Inspected, Saved, BaseEstimator):
+class MKLEstimator(Called, Inspected, Saved, BaseEstimator):
     """The base class of estimators; not for use by itself."""
 
     bank_: FittedBank
@@ -118,13 +119,16 @@ class MKLEstimator(Inspected, Saved, BaseEstimator):
         self.__dict__ = fresh.__dict__
         return self
 
+    @with_callbacks
     def _fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> None:
         self._check_columns(X, y)
         targets = self._read_targets(y)
         given = None if targets is None else len(targets)
         training = self._training(X, given, sample_weight)
         posed = self._pose(targets, training)
+        self._begin_fit(X, y)
         self._settle(posed, self._learn(training, posed))
+        self._end_fit(X, y)
 
     def _read_targets(self, y: Any) -> Any:
         """What y holds, checked: one target per row of X, or None where there are none."""
@@ -193,7 +197,7 @@ class MKLEstimator(Inspected, Saved, BaseEstimator):
         bank = training.bank.fit(training.table, n_jobs, training.weights, self.verbose)
         if self.verbose:
             n, seconds = len(training.table), time.perf_counter() - began
-            sys.stderr.write(f"[kernelweave] {bank.m_all} kernels on {n} rows, {seconds:.1f} s\n")
+            tell(f"{bank.m_all} kernels on {n} rows, {seconds:.1f} s")
         return learn_bank(
             bank,
             training.bank.normalize,
@@ -220,7 +224,7 @@ class MKLEstimator(Inspected, Saved, BaseEstimator):
         solutions, duals = [], []
         for formulation in posed.formulations:
             problem = formulation.on_bank(bank.views, bank.kept).on(stack)
-            progress = Progress(problem, self.verbose, began, self.max_time)
+            progress = Progress(problem, self.verbose, began, self.max_time, self._step)
             solution = solve(problem, posed.learner, self.tol, first, self.max_iter, progress)
             if bank.approximate:
                 duals.append(dual_under(solution, problem, bank.exact_quads))

@@ -7,7 +7,6 @@ meet each kernel once, for all candidates together.
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from kernelweave._core.checks import shown
+from kernelweave._core.status import tell
 from kernelweave._core.types import Array, Places
 from kernelweave._core.warnings import warn_unconverged
 from kernelweave.banks.bank import KernelBank
@@ -114,9 +114,9 @@ class Task:
         values = values * posed.scale + posed.shift
         seconds = time.perf_counter() - began
         if self.verbose:
-            sys.stderr.write(
-                f"[kernelweave] fold {fold.number + 1}, bank {name!r}: {fitted.m_all} kernels, "
-                f"{len(solutions)} fits, {seconds:.1f} s\n"
+            tell(
+                f"fold {fold.number + 1}, bank {name!r}: {fitted.m_all} kernels, "
+                f"{len(solutions)} fits, {seconds:.1f} s"
             )
         shape = len(self.ways), len(self.Cs), *values.shape[1:]
         return Trial(name, fold, values.reshape(shape), seconds)
@@ -141,23 +141,31 @@ def share_rows(X: Any) -> Table:
 
 
 def run_all(
-    task: Task, banks: dict[str, KernelBank], folds: list[Fold], n_jobs: int | None
+    task: Task,
+    banks: dict[str, KernelBank],
+    folds: list[Fold],
+    n_jobs: int | None,
+    step: Callable[[], bool] | None = None,
 ) -> list[Trial]:
-    """Every bank on every fold; one warning for all fits that did not converge.
+    """Every bank on every fold; ``step`` is called after each. One warning for all late fits.
 
     What else folds warn of is their own business: the final fit tells which kernels are dropped.
     """
     jobs = [delayed(task.run)(name, bank, fold) for name, bank in banks.items() for fold in folds]
+    trials = list[Trial]()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        trials = Parallel(n_jobs=n_jobs, backend="threading")(jobs)
+        for trial in Parallel(n_jobs=n_jobs, backend="threading", return_as="generator")(jobs):
+            trials.append(trial)
+            if step is not None:
+                step()
     late = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
     if late:
         fits = len(jobs) * len(task.ways) * len(task.Cs)
         warn_unconverged(
             f"{len(late)} of {fits} fits in folds did not reach tol. The first: {late[0].message}"
         )
-    return list(trials)
+    return trials
 
 
 def number_of_folds(cv: int | None, smallest: int, what: str) -> int:

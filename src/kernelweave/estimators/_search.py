@@ -21,6 +21,7 @@ from kernelweave._core.checks import check_number, is_whole, shown
 from kernelweave._core.types import Array, Places
 from kernelweave.banks.bank import KernelBank
 from kernelweave.estimators._banks import as_bank, takes_sparse, takes_strings
+from kernelweave.estimators._callbacks import Called, with_callbacks
 from kernelweave.estimators._candidates import Way, read_banks, read_Cs, read_ways
 from kernelweave.estimators._folds import Fold, Posed, Task, Trial, as_folds, run_all, share_rows
 from kernelweave.estimators._inspected import Inspected
@@ -34,7 +35,7 @@ from kernelweave.parameters.bank import refuse_parameters
 from kernelweave.views.table import Table
 
 
-class CrossValidated(Inspected, Saved, BaseEstimator):
+class CrossValidated(Called, Inspected, Saved, BaseEstimator):
     """The base class of estimators that choose by cross-validation; not for use by itself."""
 
     best_estimator_: Any
@@ -113,6 +114,7 @@ class CrossValidated(Inspected, Saved, BaseEstimator):
         self.__dict__ = fresh.__dict__
         return self
 
+    @with_callbacks
     def _fit(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> None:
         ways, Cs = self._check_parameters()
         probe = self._single(KernelBank(), ways[0], float(Cs[0]))
@@ -137,7 +139,8 @@ class CrossValidated(Inspected, Saved, BaseEstimator):
         for fold in folds:
             self._check_fold(fold, targets)
         task = Task(share_rows(table), weights, pose, Cs, ways, self.learner, self.verbose)
-        trials = run_all(task, self.banks_, folds, self.n_jobs)
+        self._begin_fit(X, y, len(self.banks_) * len(folds))
+        trials = run_all(task, self.banks_, folds, self.n_jobs, self._step)
         params = [
             {"bank": name, "weight_norm": way.norm, "C": float(C)}
             for name in self.banks_
@@ -152,6 +155,7 @@ class CrossValidated(Inspected, Saved, BaseEstimator):
         self._choose(params, scores.reshape(len(params), len(folds)))
         if self.refit:
             self._refit(X, y, sample_weight)
+        self._end_fit(X, y)
 
     def _given_banks(self) -> list[KernelBank]:
         """The banks named in ``banks``; the default bank if there is none."""

@@ -18,6 +18,7 @@ from sklearn.utils import _safe_indexing, check_consistent_length
 from kernelweave._core.types import Array
 from kernelweave.estimators._banks import as_bank
 from kernelweave.estimators._base import MKLEstimator
+from kernelweave.estimators._callbacks import with_callbacks
 from kernelweave.estimators._labels import classes_of_known, labeled_rows, read_labels
 from kernelweave.estimators._parameters import (
     check_choice,
@@ -163,7 +164,8 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
         """
         return self._fit_anew(X, y)
 
-    def _fit(self, X: Any, y: ArrayLike) -> None:  # type: ignore[override]
+    @with_callbacks
+    def _fit(self, X: Any, y: ArrayLike) -> None:
         self._check_columns(X, y)
         if self._given_matrices:
             raise ValueError(
@@ -178,6 +180,7 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
         everywhere[known] = signs
         check_one_C(self.C)
         training = self._training(X, labels.size)
+        self._begin_fit(X, y)
         learnt = self._solved(training, everywhere)
         warn_of_learnt_C(self.C, learnt.solutions)
         self._keep(learnt)
@@ -187,6 +190,7 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
         self._start = learnt.solutions[0].weights
         self._known_values = K @ learnt.coef[0] + learnt.bias[0]
         self.transduction_ = self._classes(np.where(known, everywhere, self._known_values))
+        self._end_fit(X, y)
 
     def _solved(self, training: Training, signs: Array, start: ArrayLike | None = None) -> Learnt:
         """Kernels and solution for labels −1 and +1, with 0 for rows without a label."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -11,26 +10,25 @@ from typing import Any
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
+from kernelweave._core.status import Bar, tell
 from kernelweave._core.warnings import warn_unconverged
-
-_EVERY = 2.0  # seconds between two words on the progress
 
 
 def run(
     what: str, job: Callable[..., Any], items: Sequence[Any], n_jobs: int | None, verbose: int
 ) -> list[Any]:
     """``job(item)`` of each item, in order; results do not depend on ``n_jobs``."""
-    began, spoke, done = time.perf_counter(), 0.0, []
+    began, bar, done = time.perf_counter(), Bar(verbose), list[Any]()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         jobs = (delayed(job)(item) for item in items)
         for result in Parallel(n_jobs=n_jobs, backend="threading", return_as="generator")(jobs):
             done.append(result)
             seconds = time.perf_counter() - began
-            if verbose and (seconds - spoke > _EVERY or len(done) == len(items)):
-                spoke = seconds
-                told = f"{what}: {len(done)} of {len(items)}, {seconds:.1f} s"
-                sys.stderr.write(f"[kernelweave] {told}\n")
+            told = f"{what}: {len(done)} of {len(items)}, {seconds:.1f} s"
+            bar.show(len(done) / len(items), told)
+    if verbose and done:
+        tell(told)
     late = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
     if late:
         warn_unconverged(

@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._core.checks import check_level
-from kernelweave._core.types import Array
+from kernelweave._core.types import Array, Places
 from kernelweave.banks.bank import KernelBank
 from kernelweave.estimators._folds import Fold
 from kernelweave.inspection._refits import Refits
-from kernelweave.inspection.held_out import HeldOut, Splits, signed, told
+from kernelweave.inspection.held_out import HeldOut, How, Splits, signed, told
 
 LEARNT, EQUAL, SINGLE, JOINT = (
     "learnt weights",
@@ -97,9 +96,9 @@ def compare(
     Comparison
         ``verdict`` in words, ``frame()``, ``tidy()``, ``plot()``.
     """
-    level = check_level(level)
+    how = How(cv, n_repeats, scoring, groups, level, n_jobs, random_state, verbose)
     refits = Refits.of(model, X, y, n_jobs)
-    splits = Splits.of(refits, cv, n_repeats, groups, scoring, random_state)
+    splits = Splits.of(refits, how)
     joint, left_out = _concatenated(refits)
     if len(refits.views) < 2:
         left_out[SINGLE] = f"there is one view, {refits.views[0]!r}."
@@ -112,7 +111,7 @@ def compare(
             EQUAL: splits.score_refit(part, fold.test, learner="uniform", weight_norm=1),
         }
         if SINGLE not in left_out:
-            view = _best_view(part, groups, scoring, fold.train)
+            view = _best_view(part, how, fold.train)
             scores[SINGLE] = splits.score_refit(part.only(part.kernels_of(view)), fold.test)
         if joint is not None:
             scores[JOINT] = replace(splits, refits=joint).score_refit(
@@ -120,18 +119,17 @@ def compare(
             )
         return scores
 
-    found = splits.run("compare", ask, n_jobs, verbose, level, left_out=left_out)
+    found = splits.run("compare", ask, how, left_out=left_out)
     return Comparison(**vars(found))
 
 
-def _best_view(part: Refits, groups: Any, scoring: Any, rows: Any) -> str:
+def _best_view(part: Refits, how: How, rows: Places) -> str:
     """The view that predicts best by itself, by cross-validation within the rows of ``part``."""
     views = [view for view in part.views if part.kernels_of(view).size]
     if len(views) == 1:
         return views[0]
-    inner = Splits.of(
-        part, _INNER, 1, None if groups is None else np.asarray(groups)[rows], scoring, 0
-    )
+    groups = None if how.groups is None else np.asarray(how.groups)[rows]
+    inner = Splits.of(part, How(_INNER, 1, how.scoring, groups))
     total: Array = np.zeros(len(views))
     for fold in inner.folds:
         learning = part.part(fold.train)

@@ -10,7 +10,7 @@ that of a t-test with the variance of Nadeau and Bengio (Machine Learning 52, 20
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from sklearn.model_selection import (
     check_cv,
 )
 
-from kernelweave._core.checks import check_number, is_whole
+from kernelweave._core.checks import check_level, check_number, did_you_mean, is_whole
 from kernelweave._core.types import Array, Places
 from kernelweave.estimators._base import MKLEstimator
 from kernelweave.estimators._folds import Fold, as_folds
@@ -38,6 +38,33 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 Ask = Callable[[Refits, Fold], Mapping[str, Array]]  # scores of several models on one split
+
+
+@dataclass(frozen=True)
+class How:
+    """How rows are held out and scored: the options of ``compare`` and of all that do the same."""
+
+    cv: Any = 5
+    n_repeats: int = 4
+    scoring: Any = None
+    groups: Any = None
+    level: float = 0.95
+    n_jobs: int | None = None
+    random_state: Any = 0
+    verbose: int = 0
+
+    def __post_init__(self) -> None:
+        check_number("n_repeats", self.n_repeats, int)
+        check_level(self.level)
+
+    @classmethod
+    def of(cls, what: str, options: Mapping[str, Any]) -> How:
+        """The options of the function ``what``."""
+        known = [one.name for one in fields(cls)]
+        for name in options:
+            if name not in known:
+                raise TypeError(f"{what} has no option {name!r}; {did_you_mean(name, known)}")
+        return cls(**options)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -145,19 +172,17 @@ class Splits:
     most: float
 
     @classmethod
-    def of(
-        cls, refits: Refits, cv: Any, n_repeats: int, groups: Any, scoring: Any, seed: Any
-    ) -> Splits:
+    def of(cls, refits: Refits, how: How) -> Splits:
         """Folds by class and by whole groups if ``cv`` is a number, else those of the splitter."""
         if refits.targets is None:
             raise ValueError(
                 f"scores on held-out rows need targets, and {type(refits.model).__name__} has none."
             )
+        scoring = how.scoring
         scorer = check_scoring(refits.model, scoring=scoring)
         named = {None: "accuracy" if is_classifier(refits.model) else "R²"}.get(scoring)
-        pairs = _pairs(refits, cv, check_number("n_repeats", n_repeats, int), groups, seed)
         name = named or (scoring if isinstance(scoring, str) else "score")
-        folds = as_folds(pairs, refits.n, np.arange(refits.n))
+        folds = as_folds(_pairs(refits, how), refits.n, np.arange(refits.n))
         most = 1.0 if scoring is None else np.inf
         return cls(refits, folds, scorer, name.replace("_", " "), most)
 
@@ -176,21 +201,20 @@ class Splits:
         fitted = part.estimator(part.fit(**params))
         return self.score(fitted, self.refits.values(fitted, rows), rows)
 
-    def run(
-        self, what: str, ask: Ask, n_jobs: int | None, verbose: int, level: float, **more: Any
-    ) -> HeldOut:
+    def run(self, what: str, ask: Ask, how: How, **more: Any) -> HeldOut:
         """Ask on every fold, with kernels fitted to its training rows."""
 
         def job(fold: Fold) -> Mapping[str, Array]:
             return ask(self.refits.part(fold.train), fold)
 
-        found = run(what, job, self.folds, n_jobs, verbose)
+        found = run(what, job, self.folds, how.n_jobs, how.verbose)
         names = tuple(found[0])
         scores = np.array([[scores[name] for name in names] for scores in found], dtype=float)
-        return HeldOut(names, scores, self.scoring, self.ratio, level, most=self.most, **more)
+        return HeldOut(names, scores, self.scoring, self.ratio, how.level, most=self.most, **more)
 
 
-def _pairs(refits: Refits, cv: Any, n_repeats: int, groups: Any, seed: Any) -> Any:
+def _pairs(refits: Refits, how: How) -> Any:
+    cv, groups = how.cv, how.groups
     classes = refits.targets if is_classifier(refits.model) else None
     dummy, y = np.zeros(refits.n), refits.targets[refits.training.places]
     if not is_whole(cv):
@@ -206,7 +230,7 @@ def _pairs(refits: Refits, cv: Any, n_repeats: int, groups: Any, seed: Any) -> A
     most = np.unique(shared, return_counts=True)[1].max() if groups is None else len(set(groups))
     if not 2 <= cv <= most:
         raise ValueError(f"cv must lie between 2 and {most} on these rows, found {cv}")
-    seeds = np.random.default_rng(seed).integers(2**31, size=n_repeats)
+    seeds = np.random.default_rng(how.random_state).integers(2**31, size=how.n_repeats)
     return [
         pair
         for s in seeds.tolist()

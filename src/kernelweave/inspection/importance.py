@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from kernelweave._core.checks import check_level, check_number
+from kernelweave._core.checks import check_number
 from kernelweave.estimators._folds import Fold
 from kernelweave.inspection._refits import Refits
-from kernelweave.inspection.held_out import HeldOut, Splits
+from kernelweave.inspection.held_out import HeldOut, How, Splits
 
 ALL = "all views"
+Ask = Callable[[Splits, Refits, Fold], Mapping[str, Any]]  # scores of several models on one split
 
 
 def drop_view(model: Any, X: Any, y: Any, **options: Any) -> HeldOut:
@@ -42,7 +43,7 @@ def drop_view(model: Any, X: Any, y: Any, **options: Any) -> HeldOut:
             scores[f"without {view}"] = splits.score_refit(rest, fold.test)
         return scores
 
-    return _asked("drop_view", ask, model, X, y, several=True, **options)
+    return _asked("drop_view", ask, (model, X, y), options, least=2)
 
 
 def single_view(model: Any, X: Any, y: Any, **options: Any) -> HeldOut:
@@ -59,7 +60,7 @@ def single_view(model: Any, X: Any, y: Any, **options: Any) -> HeldOut:
             scores[f"only {view}"] = splits.score_refit(alone, fold.test)
         return scores
 
-    return _asked("single_view", ask, model, X, y, several=True, **options)
+    return _asked("single_view", ask, (model, X, y), options, least=2)
 
 
 def permutation_importance(
@@ -88,32 +89,19 @@ def permutation_importance(
             scores[f"{view} shuffled"] = float(np.mean(found))
         return scores
 
-    return _asked("permutation_importance", ask, model, X, y, several=False, **options)
+    return _asked("permutation_importance", ask, (model, X, y), options)
 
 
 def _asked(
-    what: str,
-    ask: Any,
-    model: Any,
-    X: Any,
-    y: Any,
-    *,
-    several: bool,
-    cv: Any = 5,
-    n_repeats: int = 4,
-    scoring: Any = None,
-    groups: Any = None,
-    level: float = 0.95,
-    n_jobs: int | None = None,
-    random_state: Any = 0,
-    verbose: int = 0,
+    what: str, ask: Ask, rows: tuple[Any, Any, Any], options: dict[str, Any], least: int = 1
 ) -> HeldOut:
-    level = check_level(level)
-    refits = Refits.of(model, X, y, n_jobs)
-    if several and len(refits.views) < 2:
+    """Ask on every split of ``rows``, which are model, X and y, with so many views at least."""
+    how = How.of(what, options)
+    refits = Refits.of(*rows, how.n_jobs)
+    if len(refits.views) < least:
         raise ValueError(
             f"{what} needs several views, found one, {refits.views[0]!r}: name them in "
             "KernelBank(views={name: columns})."
         )
-    splits = Splits.of(refits, cv, n_repeats, groups, scoring, random_state)
-    return splits.run(what, lambda part, fold: ask(splits, part, fold), n_jobs, verbose, level)
+    splits = Splits.of(refits, how)
+    return splits.run(what, lambda part, fold: ask(splits, part, fold), how)

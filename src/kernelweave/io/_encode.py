@@ -20,7 +20,10 @@ NUMBERS = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")  # 
 
 TYPES: dict[str, type] = {kind.__name__: kind for kind in (bool, float, int, object, str)}
 
-_VERSIONS = ("_kernelweave_version", "_sklearn_version")  # the file has its own
+_NOT_KEPT = (
+    "_kernelweave_version", "_sklearn_version",  # the file has its own
+    "_skl_callbacks",  # of the session that fitted it
+)  # fmt: skip
 _CODE = (
     "A model file holds data and never code, which would run when it is loaded. Use one of "
     "kernelweave's kernels, or Precomputed with its matrix, and name the columns of views; or "
@@ -86,7 +89,7 @@ class Encoder:
         return {
             name: self.encode(part, f"{where}.{name}")
             for name, part in names.items()
-            if name not in _VERSIONS
+            if name not in _NOT_KEPT
         }
 
     def _array(self, array: NDArray[Any], where: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from kernelweave._core.types import Array, Places
 from kernelweave.inspection._refits import Refits, recalled
 from kernelweave.inspection.comparison import Comparison, compare
 from kernelweave.inspection.draws import WeightDraws, WeightPath
-from kernelweave.inspection.held_out import HeldOut, Splits
+from kernelweave.inspection.held_out import HeldOut, How, Splits
 from kernelweave.inspection.importance import permutation_importance
 from kernelweave.inspection.selection import Selection, select_views
 from kernelweave.inspection.uncertainty import over_C, stability
@@ -115,7 +115,8 @@ def gather(model: Any, X: Any, y: Any, asked: Asked) -> Facts:
 
 
 def _predicted(refits: Refits, asked: Asked) -> Predicted:
-    splits = Splits.of(refits, asked.cv, 1, asked.groups, asked.scoring, asked.random_state)
+    how = How(asked.cv, 1, asked.scoring, asked.groups, random_state=asked.random_state)
+    splits = Splits.of(refits, how)
     found = []
     for fold in splits.folds:
         part = refits.part(fold.train)
