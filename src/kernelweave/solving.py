@@ -16,6 +16,7 @@ from kernelweave._core.tolerances import COINCIDE
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
 from kernelweave.learners.base import Learner, Step, at_given_weights, check_able
+from kernelweave.learners.newton import Newton
 from kernelweave.learners.uniform import Uniform
 from kernelweave.machines.certified import certified_bound, certified_given, certified_point
 from kernelweave.machines.evaluator import Evaluator, Point
@@ -25,6 +26,9 @@ from kernelweave.problems.problem import Problem
 from kernelweave.progress import Ended, Progress
 from kernelweave.solution import Solution
 
+_SAMPLES = 20_000, 4000  # rows of a first fit where kernels are factors, and where they are not
+_MORE = 4  # times as many rows there must be
+_SAMPLE_STEPS = 30  # of the learner, on the sample
 _GIVEN = ("none", "alignment")  # objectives that take the weights as given
 _NOTICED = 0.01  # share of the tolerance from which on rounding is worth extended precision
 _LAST_DIGITS, _LAST_PATIENCE = 1e-9, 25  # gaps that rounding may keep open, and steps in vain then
@@ -51,8 +55,27 @@ def solve(
 ) -> Solution:
     """Solve a problem whose arguments were checked; what ``learn`` does once it has one."""
     check_able(learner, problem)
-    e = _starting_weights(start, problem, learner)
     progress = Progress(problem) if progress is None else progress
+    if start is None:
+        start = _weights_of_sample(problem, learner, tol, progress)
+    e = _starting_weights(start, problem, learner)
+    run, status = _driven(problem, learner, tol, start, e, max_iter, progress)
+    progress.close(status)
+    solution = _solution(problem, run, status, progress)
+    _warn_unless_optimal(solution, run.learner, problem, run.last, tol, status)
+    return solution
+
+
+def _driven(
+    problem: Problem,
+    learner: Learner,
+    tol: float,
+    start: Solution | ArrayLike | None,
+    e: Array,
+    max_iter: int,
+    progress: Progress,
+) -> tuple[_Run, str]:
+    """The run from unit weights e to its end, and how it ended."""
     inner = problem.in_standard_units() if learner.standard_units else problem
     progress.unit, progress.tol = inner.unit, float(tol)
     if problem.stack.m == 1 and learner.objective == "margin" and not learner.reports:
@@ -68,11 +91,34 @@ def solve(
         status = run.drive(e, max_iter, progress)
     except Ended as end:
         status = str(end)
-    status = run.finish(e, status, progress)
-    progress.close(status)
-    solution = _solution(problem, run, status, progress)
-    _warn_unless_optimal(solution, learner, problem, run.last, tol, status)
-    return solution
+    return run, run.finish(e, status, progress)
+
+
+def _weights_of_sample(
+    problem: Problem, learner: Learner, tol: float, progress: Progress
+) -> Array | None:
+    """Weights to begin with, learned on some of the rows where all of them have no array.
+
+    A machine on all rows takes longer by as much as they are more, at least, and the weights depend
+    on it little. The certificate is over all rows.
+    """
+    stack, plain = problem.stack, isinstance(learner, Newton) and not problem.learns_C
+    if stack.n < _MORE * min(_SAMPLES) or stack.m == 1 or not plain:
+        return None
+    uniform = problem.weight_set.uniform()
+    K = stack.combined(uniform)
+    if K.is_dense or any(qp.is_hard for qp in problem.qps):
+        return None
+    size = _SAMPLES[K.factor() is None]
+    if stack.n < _MORE * size:
+        return None
+    rows = np.sort(np.random.default_rng(0).permutation(stack.n)[:size])
+    sample = problem.on_sample(rows)
+    left = progress.time_left()
+    clock = Progress(sample, max_time=None if left == np.inf else left)
+    run, _ = _driven(sample, learner, tol, None, uniform, _SAMPLE_STEPS, clock)
+    assert run.incumbent.best is not None
+    return np.asarray(problem.weight_set.scale * run.incumbent.best.e)
 
 
 def _open(problem: Problem, progress: Progress, own: bool) -> tuple[Evaluator, Incumbent]:

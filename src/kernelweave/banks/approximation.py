@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from typing import Any, ClassVar
+from zlib import crc32
 
 import numpy as np
 from scipy.linalg import eigh, solve_triangular
@@ -62,8 +63,8 @@ class Approximation(Params):
 class Nystroem(Approximation):
     """φ(x) = W^−½ k(Z, x), W = k(Z, Z), for landmarks Z drawn at random from the training rows.
 
-    All kernels of a view share the landmarks. Directions in which W is below 1e-10 of its largest
-    eigenvalue are left out. Any positive semidefinite kernel will do.
+    Each kernel draws its own: many kernels see many rows. Directions in which W is below 1e-10 of
+    its largest eigenvalue are left out. Any positive semidefinite kernel will do.
 
     Parameters
     ----------
@@ -87,7 +88,7 @@ class Nystroem(Approximation):
 
     def apply(self, kernel: Kernel, rows: Rows) -> tuple[Features, Array]:
         """Kernels of all rows with the landmarks, whitened."""
-        rng = np.random.default_rng(self.random_state)
+        rng = np.random.default_rng([self.random_state, crc32(kernel.label().encode())])
         chosen = np.sort(rng.permutation(len(rows))[: self.n_landmarks])
         Z = _some(rows, chosen)
         W = np.vstack([block for _, block in against(kernel, Z, Z)])

@@ -133,6 +133,15 @@ class DualQP:
             total=self.total / unit,
         )
 
+    def costlier(self, times: float) -> DualQP:
+        """The QP in which slacks cost ``times`` as much; Σv = r stays."""
+        return replace(
+            self,
+            lower=times * self.lower,
+            upper=times * self.upper,
+            ridge=self.ridge / times,
+        )
+
     def tile(self, f: Array) -> Array:
         """Values at the kernel rows, repeated for every variable of a row."""
         return f if self.linear.size == self.n else np.tile(f, self.linear.size // self.n)

@@ -74,6 +74,22 @@ class Problem:
             unit=self.unit * unit,
         )
 
+    def on_sample(self, rows: Places) -> Problem:
+        """About the same problem on some of the labelled rows.
+
+        Slacks cost more by as much as rows are fewer, so that the optimal weights stay about the
+        same. Kernels keep their scale in the weight set.
+        """
+        task, part = self.formulation.task, self.stack.restrict(rows)
+        more = self.stack.n / len(rows)
+        given = replace(
+            self.formulation,
+            qps=tuple(qp.on_rows(rows).costlier(more) for qp in self.qps),
+            labelled=np.ones(len(rows), dtype=bool),
+            task=None if task is None else replace(task, targets=task.targets[rows]),
+        )
+        return replace(self, formulation=given, stack=part, whole=part)
+
     @property
     def is_sum(self) -> bool:
         """Whether there is a machine per column of y, be it one."""

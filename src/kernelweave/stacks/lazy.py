@@ -19,8 +19,11 @@ from numpy.typing import ArrayLike
 from kernelweave._core.checks import check_number, check_vector
 from kernelweave._core.types import Array, Index, Mask, Places
 from kernelweave.stacks.defaults import BlockStack
+from kernelweave.stacks.dense import KernelStack
+from kernelweave.stacks.protocol import Stack
 
 _BLOCK = 2**22  # entries computed at a time
+_ARRAYS = 2**29  # bytes up to which some of the points get arrays
 Compute = Callable[[int, Places, Places], Array]  # kernel, rows, columns
 
 
@@ -91,6 +94,17 @@ class LazyStack(BlockStack):
             if whole:
                 self._kept.add(kernel, piece[missing], fresh)
         return np.asarray(x[piece] @ K)
+
+    def restrict(self, rows: Index) -> Stack:
+        """The same kernels on some of the points: as arrays where these are small."""
+        places = np.arange(self.n)[rows]
+        if places.size == self.n or 8 * self.m * places.size**2 > _ARRAYS:
+            return super().restrict(rows)
+        K = KernelStack.allocate(self.m, places.size)
+        for k in range(self.m):
+            block = self.block(k, places, places)
+            np.multiply(0.5, block + block.T, out=K[k])
+        return KernelStack(K, check=False)
 
     def __repr__(self) -> str:
         return f"LazyStack(m={self.m}, n={self.n})"

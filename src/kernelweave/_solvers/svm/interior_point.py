@@ -31,8 +31,9 @@ _STEPS = 80
 _BACK = 0.995  # share of the way to a bound that a step may go
 _SMALL = 0.5  # rank, as a share of the rows, above which SMO is quicker
 _WIDE = 2.0  # gap of the first point, as a share of the primal value of f = 0
-_NEAR = 3.0  # times the tolerance: a gap by the multipliers below this is computed
+_NEAR = 6.0  # times the tolerance: a gap by the multipliers below this is computed
 _RESIDUAL = 1e-4  # share of a right side that a solution may leave and not be refined
+_LARGE = 10**9  # n·R² from which on few digits of the matrix do until they do not
 _HALVINGS = 60  # of the interval that holds a point of the path
 _BALANCE = 10  # halvings of the interval that holds the first bias
 
@@ -113,6 +114,8 @@ class _Path:
         self.count = max(int(self.below.sum() + self.above.sum()), 1)
         self.fixed = qp.feasible() * (qp.upper <= qp.lower)
         self.total = qp.total - float(self.fixed.sum())
+        large = F.shape[0] * F.shape[1] ** 2 >= _LARGE
+        self.kind: type = np.float32 if large else np.float64
         self._start()
 
     def _start(self) -> None:
@@ -207,11 +210,21 @@ class _Path:
     def _factor(self, D: Array, side: Array) -> Array:
         """Cholesky's factor of I + FᵀD⁻¹F; what the system makes of 1, and of one right side."""
         self.D = D
-        matrix = self.F.gram(self._folded(1.0 / D))
-        matrix[np.diag_indices_from(matrix)] += 1.0
-        self.L = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        try:
+            self.L = self._cholesky()
+        except LinAlgError:
+            if self.kind is np.float64:
+                raise
+            self.kind = np.float64
+            self.L = self._cholesky()
         self.along, found = self._woodbury(np.column_stack([np.ones(D.size), side])).T
         return np.asarray(found)
+
+    def _cholesky(self) -> tuple[Array, bool]:
+        matrix = self.F.gram(self._folded(1.0 / self.D), self.kind)
+        matrix[np.diag_indices_from(matrix)] += 1.0
+        found = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        return np.asarray(found[0]), bool(found[1])
 
     def _woodbury(self, x: Array) -> Array:
         """(FFᵀ + D)⁻¹ x, for one right side or several."""
@@ -231,7 +244,10 @@ class _Path:
         return found - db * self.along, db
 
     def _solve(self, side: Array, lack: float) -> tuple[Array, float, Array]:
-        """Dv and db of the bordered system, and FFᵀdv; refined where rounding shows."""
+        """Dv and db of the bordered system, and FFᵀdv; refined where rounding shows.
+
+        Where two rounds do not do, all digits are used from the next step on.
+        """
         dv, db = self._bordered(self._woodbury(side), lack)
         for _ in range(2):
             product = self.F.times(self.F.onto(self._folded(dv)))
@@ -241,7 +257,7 @@ class _Path:
             more, change = self._bordered(self._woodbury(rest), lack - float(dv.sum()))
             dv, db = dv + more, db + change
         else:
-            product = self.F.times(self.F.onto(self._folded(dv)))
+            product, self.kind = self.F.times(self.F.onto(self._folded(dv))), np.float64
         return dv, db, product
 
     def whole(self) -> Array:

@@ -1,0 +1,68 @@
+"""Where rows are many and have no array, weights of a sample are where a fit begins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kernelweave import KernelStack, learn, solving
+from kernelweave.machines.evaluator import Evaluator
+from kernelweave.problems.problem import make_problem
+from kernelweave.stacks.factors import FactorStack
+from kernelweave.stacks.lazy import LazyStack
+
+N = 600
+
+
+class ManyPoints(FactorStack):
+    """As if n were too large for K(d) to be written out."""
+
+    most_dense = 0
+
+
+def problem(kind: str):
+    rng = np.random.default_rng(3)
+    factors = [rng.normal(size=(N, 4)) for _ in range(6)]
+    signal = factors[1] @ rng.normal(size=4) + 0.5 * factors[4] @ rng.normal(size=4)
+    target = signal + 0.8 * rng.normal(size=N)
+    K = np.stack([F @ F.T for F in factors])
+    if kind == "factors":
+        return ManyPoints(factors), K, target
+    diagonals = np.einsum("kii->ki", K)
+    return LazyStack(lambda k, a, b: K[k][np.ix_(a, b)].copy(), diagonals), K, target
+
+
+@pytest.mark.parametrize("kind", ["factors", "on demand"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "epsilon_insensitive"])
+def test_the_certificate_is_over_all_rows(kind: str, loss: str, monkeypatch) -> None:
+    monkeypatch.setattr(solving, "_SAMPLES", (100, 100))
+    sizes = []
+    real = Evaluator.solve
+    monkeypatch.setattr(
+        Evaluator,
+        "solve",
+        lambda self, *a, **k: (sizes.append(self.stack.n), real(self, *a, **k))[1],
+    )
+    stack, K, target = problem(kind)
+    y = target if loss == "epsilon_insensitive" else np.where(target > 0.0, 1.0, -1.0)
+    found = learn(stack, y, C=0.5, loss=loss, tol=1e-3)
+    assert set(sizes) == {100, N} and found.gap <= 1e-3
+    assert found.n_svm_solves == sizes.count(N)
+    sizes.clear()
+    exact = learn(KernelStack(K), y, C=0.5, loss=loss, tol=1e-6)
+    assert 100 not in sizes
+    assert found.dual <= exact.primal and exact.dual <= found.primal
+
+
+def test_a_sample_asks_for_the_same_weights() -> None:
+    """Slacks cost more by as much as rows are fewer: rows that repeat change nothing."""
+    rng = np.random.default_rng(4)
+    F = rng.normal(size=(40, 3))
+    y = np.where(F[:, 0] + 0.5 * rng.normal(size=40) > 0.0, 1.0, -1.0)
+    twice = FactorStack([np.vstack([F[:, :1]] * 2), np.vstack([F[:, 1:]] * 2)])
+    whole = make_problem(twice, np.tile(y, 2), 0.3)
+    part = whole.on_sample(np.arange(40))
+    newton = solving.Newton()
+    assert solving.solve(part, newton, 1e-8).primal == pytest.approx(
+        solving.solve(whole, newton, 1e-8).primal, rel=1e-6
+    )
