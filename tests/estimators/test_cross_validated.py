@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from kernelweave import (
     Precomputed,
     report,
 )
-from kernelweave.estimators._candidates import read_ways
+from kernelweave.estimators._candidates import Choice, read_ways
 from kernelweave.estimators._folds import Posed, Task, share_rows
 from kernelweave.estimators._selection import choose
 
@@ -182,8 +183,8 @@ def test_held_out_rows_leave_the_weights_bit_identical(data, bank):
     for Z in (X, changed):
         signs, ways = np.where(y > 0, 1.0, -1.0), read_ways([1, "equal"])
         posed = Posed(signs[train], {})
-        task = Task(share_rows(Z), None, lambda rows, posed=posed: posed, np.ones(1), ways, "auto")
-        _, solutions = task.learn(bank, train)
+        task = Task(share_rows(Z), None, lambda rows, posed=posed: posed, np.ones(1), "auto")
+        _, solutions = task.learn(Choice("bank", bank, ways), train)
         found.append([(s.weights, s.coef, s.bias) for s in solutions])
     for one, other in zip(*found, strict=True):
         assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
@@ -197,10 +198,23 @@ def test_attributes_are_those_of_grid_search(data):
     assert model.best_score_ == found["mean_test_score"][best] == found["mean_test_score"].max()
     assert found["rank_test_score"][best] == 1
     assert model.C_ == model.best_params_["C"] == found["param_C"][best]
-    assert len(found["params"]) == 2 * 2 * len(model.banks_)
+    counts = Counter(candidate["bank"] for candidate in found["params"])
+    assert counts.keys() == model.banks_.keys()
+    assert counts["all"] == counts["each"] == 2 * 2
+    assert counts["Linear()"] == counts["Gaussian(width=2×median)"] == 2  # nothing to weight
     scores = [found[f"split{k}_test_score"] for k in range(model.n_splits_)]
     assert np.mean(scores, axis=0) == pytest.approx(found["mean_test_score"])
     assert np.std(scores, axis=0) == pytest.approx(found["std_test_score"])
+
+
+def test_of_equal_scores_the_simplest_is_taken():
+    X = np.random.default_rng(0).standard_normal((90, 2))
+    y = X[:, 0] > 0.0
+    X[:, 0] += np.where(y, 2.0, -2.0)  # every kernel tells them apart
+    model = MKLClassifierCV(Cs=[1.0], weight_norms=[1]).fit(X, y)
+    assert len(model.banks_) > 2
+    assert (model.cv_results_["mean_test_score"] == 1.0).all()
+    assert model.best_params_ == {"bank": "Linear()", "weight_norm": 1, "C": 1.0}
 
 
 def test_the_final_fit_is_that_of_the_candidate_chosen(data):
@@ -252,7 +266,7 @@ def test_matrices_and_pandas(data):
 def test_banks_that_do_not_fit_are_told(data, monkeypatch):
     monkeypatch.setattr("kernelweave.estimators._candidates.available_bytes", lambda: 4e6)
     model = MKLClassifierCV(Cs=[1.0], weight_norms=[1], cv=2).fit(*data)
-    assert list(model.banks_) == ["all"]
+    assert "all" in model.banks_
     assert "26 kernels on 90 rows" in model.skipped_["each"]
 
 

@@ -20,6 +20,7 @@ from kernelweave.stacks.memory import GIB, available_bytes
 from kernelweave.views.table import Table
 
 EQUAL = "equal"
+_LADDER = 0.5, 1.0, 2.0, 4.0  # widths of Gaussians that are tried alone, in median distances
 _RANGE = 1e-2, 1e3  # between which C is tried if only the number of values is given
 _SHARE, _MOST = 0.25, 2.0 * GIB  # of the available memory that the kernels of one fold may take
 
@@ -35,6 +36,15 @@ class Way:
         if self.norm == EQUAL:
             return {"learner": "uniform", "weight_norm": 1}
         return {"learner": learner, "weight_norm": self.norm}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A bank by its name, and the ways to weight its kernels."""
+
+    name: str
+    bank: KernelBank
+    ways: list[Way]
 
 
 def read_ways(weight_norms: Any) -> list[Way]:
@@ -85,25 +95,37 @@ def read_Cs(Cs: Any) -> Array:
 # ---- banks -------------------------------------------------------------------------------------
 
 
-def read_banks(
-    banks: Any, views: Any, table: Table
-) -> tuple[dict[str, KernelBank], dict[str, str]]:
-    """Banks by name, and why others were skipped.
+def read_choices(
+    banks: Any, views: Any, ways: list[Way], table: Table
+) -> tuple[list[Choice], dict[str, str]]:
+    """Every bank with every way, and why other banks were skipped.
 
-    ``banks=None``: those that suit the columns of X and whose kernels fit into memory.
+    ``banks=None``: those that suit the columns of X and whose kernels fit into memory, and before
+    them kernels alone, which need one way only.
     """
     if banks is None:
-        return _automatic(views, table)
+        several, skipped = _automatic(views, table)
+        single = _alone(table) if "all" in several and table.numeric.all() else {}
+    else:
+        several, single, skipped = _given(banks, views), {}, {}
+    for bank in several.values():
+        bank.check(table)  # a fold may lack the very row that shows what is wrong
+    choices = [Choice(name, bank, ways[:1]) for name, bank in single.items()]
+    return choices + [Choice(name, bank, ways) for name, bank in several.items()], skipped
+
+
+def _given(banks: Any, views: Any) -> dict[str, KernelBank]:
+    """Banks by name, as the user gives them."""
     if views is not None:
         raise ValueError(
             "views goes with banks=None only; name the views in the banks themselves, "
             "KernelBank(kernels, views=…)."
         )
     if not isinstance(banks, Mapping):
-        return {"bank": as_bank(banks)}, {}
+        return {"bank": as_bank(banks)}
     if not banks:
         raise ValueError("banks is empty; give {name: KernelBank(…)}, or None to choose from all.")
-    return {str(name): as_bank(bank) for name, bank in banks.items()}, {}
+    return {str(name): as_bank(bank) for name, bank in banks.items()}
 
 
 def _automatic(views: Any, table: Table) -> tuple[dict[str, KernelBank], dict[str, str]]:
@@ -138,6 +160,13 @@ def _leave_out_unsuited(
         except (TypeError, ValueError) as error:
             del found[name]
             skipped[name] = f"it cannot read X: {str(error).partition('. ')[0]}"
+
+
+def _alone(table: Table) -> dict[str, KernelBank]:
+    """Single kernels, for data that need no more: of equal scores the first is taken."""
+    kernels = Linear(), *(Gaussian(width, relative=True) for width in _LADDER)
+    scale = "auto" if table.sparse else "standard"
+    return {kernel.label(): KernelBank([kernel], scale=scale) for kernel in kernels}
 
 
 def _on_all() -> list[Any]:

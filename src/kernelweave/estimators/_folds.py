@@ -21,9 +21,8 @@ from kernelweave._core.checks import shown
 from kernelweave._core.status import tell
 from kernelweave._core.types import Array, Places
 from kernelweave._core.warnings import warn_unconverged
-from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
-from kernelweave.estimators._candidates import Way
+from kernelweave.estimators._candidates import Choice
 from kernelweave.path import regularization_path
 from kernelweave.solution import Solution
 from kernelweave.stacks.memory import GIB, available_bytes
@@ -45,7 +44,7 @@ class Fold:
 
 @dataclass(frozen=True)
 class Trial:
-    """One bank on one fold: values of the held-out rows, (n_ways, n_Cs, n_test, n_machines)."""
+    """One bank on one fold: values of the held-out rows, (n_candidates, n_test, n_machines)."""
 
     bank: str
     fold: Fold
@@ -79,22 +78,21 @@ class Task:
     weights: Array | None
     pose: Callable[[Places], Posed]
     Cs: Array
-    ways: list[Way]
     learner: Any
     verbose: int = 0
 
-    def learn(self, bank: KernelBank, rows: Places) -> tuple[FittedBank, list[Solution]]:
+    def learn(self, choice: Choice, rows: Places) -> tuple[FittedBank, list[Solution]]:
         """The kernels of a bank on these rows, and the solution of every candidate."""
-        return self._learn(bank, rows, self.pose(rows))
+        return self._learn(choice, rows, self.pose(rows))
 
     def _learn(
-        self, bank: KernelBank, rows: Places, posed: Posed
+        self, choice: Choice, rows: Places, posed: Posed
     ) -> tuple[FittedBank, list[Solution]]:
         weights = None if self.weights is None else self.weights[rows]
-        fitted = bank.fit(self.rows.take(rows), sample_weight=weights)
+        fitted = choice.bank.fit(self.rows.take(rows), sample_weight=weights)
         solutions = [
             solution
-            for way in self.ways
+            for way in choice.ways
             for solution in regularization_path(
                 fitted.stack,
                 posed.targets,
@@ -105,21 +103,20 @@ class Task:
         ]
         return fitted, solutions
 
-    def run(self, name: str, bank: KernelBank, fold: Fold) -> Trial:
+    def run(self, choice: Choice, fold: Fold) -> Trial:
         """Learn all candidates of a bank on the rows of a fold, and meet the rows held out."""
         began = time.perf_counter()
         posed = self.pose(fold.train)
-        fitted, solutions = self._learn(bank, fold.train, posed)
+        fitted, solutions = self._learn(choice, fold.train, posed)
         values = held_out_values(fitted, solutions, self.rows.take(fold.test))
         values = values * posed.scale + posed.shift
         seconds = time.perf_counter() - began
         if self.verbose:
             tell(
-                f"fold {fold.number + 1}, bank {name!r}: {fitted.m_all} kernels, "
+                f"fold {fold.number + 1}, bank {choice.name!r}: {fitted.m_all} kernels, "
                 f"{len(solutions)} fits, {seconds:.1f} s"
             )
-        shape = len(self.ways), len(self.Cs), *values.shape[1:]
-        return Trial(name, fold, values.reshape(shape), seconds)
+        return Trial(choice.name, fold, values, seconds)
 
 
 def held_out_values(bank: FittedBank, solutions: list[Solution], new: Table) -> Array:
@@ -142,7 +139,7 @@ def share_rows(X: Any) -> Table:
 
 def run_all(
     task: Task,
-    banks: dict[str, KernelBank],
+    choices: list[Choice],
     folds: list[Fold],
     n_jobs: int | None,
     step: Callable[[], bool] | None = None,
@@ -151,7 +148,7 @@ def run_all(
 
     What else folds warn of is their own business: the final fit tells which kernels are dropped.
     """
-    jobs = [delayed(task.run)(name, bank, fold) for name, bank in banks.items() for fold in folds]
+    jobs = [delayed(task.run)(choice, fold) for choice in choices for fold in folds]
     trials = list[Trial]()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -161,7 +158,7 @@ def run_all(
                 step()
     late = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
     if late:
-        fits = len(jobs) * len(task.ways) * len(task.Cs)
+        fits = len(folds) * len(task.Cs) * sum(len(choice.ways) for choice in choices)
         warn_unconverged(
             f"{len(late)} of {fits} fits in folds did not reach tol. The first: {late[0].message}"
         )

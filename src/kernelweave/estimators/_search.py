@@ -22,7 +22,7 @@ from kernelweave._core.types import Array, Places
 from kernelweave.banks.bank import KernelBank
 from kernelweave.estimators._banks import as_bank, takes_sparse, takes_strings
 from kernelweave.estimators._callbacks import Called, with_callbacks
-from kernelweave.estimators._candidates import Way, read_banks, read_Cs, read_ways
+from kernelweave.estimators._candidates import Way, read_choices, read_Cs, read_ways
 from kernelweave.estimators._folds import Fold, Posed, Task, Trial, as_folds, run_all, share_rows
 from kernelweave.estimators._inspected import Inspected
 from kernelweave.estimators._matrices import ROW_NUMBERS, takes_matrices
@@ -127,9 +127,8 @@ class CrossValidated(Called, Inspected, Saved, BaseEstimator):
         used, weights = used_rows(sample_weight, n)
         table, targets = table.take(used) if len(used) < n else table, targets[used]
         self._know(targets)
-        self.banks_, self.skipped_ = read_banks(self.banks, self.views, table)
-        for bank in self.banks_.values():
-            bank.check(table)  # a fold may lack the very row that shows what is wrong
+        choices, self.skipped_ = read_choices(self.banks, self.views, ways, table)
+        self.banks_ = {choice.name: choice.bank for choice in choices}
         folds = self._folds(targets, groups, used, n)
 
         def pose(rows: Places) -> Posed:
@@ -138,21 +137,21 @@ class CrossValidated(Called, Inspected, Saved, BaseEstimator):
         pose(np.arange(len(used)))  # complains of parameters before any work
         for fold in folds:
             self._check_fold(fold, targets)
-        task = Task(share_rows(table), weights, pose, Cs, ways, self.learner, self.verbose)
-        self._begin_fit(X, y, len(self.banks_) * len(folds))
-        trials = run_all(task, self.banks_, folds, self.n_jobs, self._step)
+        task = Task(share_rows(table), weights, pose, Cs, self.learner, self.verbose)
+        self._begin_fit(X, y, len(choices) * len(folds))
+        trials = run_all(task, choices, folds, self.n_jobs, self._step)
         params = [
-            {"bank": name, "weight_norm": way.norm, "C": float(C)}
-            for name in self.banks_
-            for way in ways
+            {"bank": choice.name, "weight_norm": way.norm, "C": float(C)}
+            for choice in choices
+            for way in choice.ways
             for C in Cs
         ]
-        scores = np.empty((len(self.banks_), len(ways) * len(Cs), len(folds)))
-        order = [*self.banks_]
+        scores = np.empty((len(params), len(folds)))
+        banks = np.array([candidate["bank"] for candidate in params])
         for trial in trials:
-            place = order.index(trial.bank), slice(None), trial.fold.number
+            place = banks == trial.bank, trial.fold.number
             scores[place] = self._scores(scorer, trial, targets, weights)
-        self._choose(params, scores.reshape(len(params), len(folds)))
+        self._choose(params, scores)
         if self.refit:
             self._refit(X, y, sample_weight)
         self._end_fit(X, y)
@@ -217,8 +216,7 @@ class CrossValidated(Called, Inspected, Saved, BaseEstimator):
         """The score of every candidate on the rows held out, which count by weight."""
         rows = trial.fold.test
         held = y[rows], None if weights is None else weights[rows]
-        values = trial.values.reshape(-1, *trial.values.shape[2:])
-        return [self._score(scorer, self._recall(value), *held) for value in values]
+        return [self._score(scorer, self._recall(value), *held) for value in trial.values]
 
     def _score(self, scorer: Any, model: Any, y: Any, weights: Array | None) -> float:
         """The score of a model that has the values of all rows held out."""

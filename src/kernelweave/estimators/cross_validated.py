@@ -36,15 +36,17 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
     Parameters
     ----------
     banks : dict {name: bank}, bank, kernel or list of kernels, default=None
-        What to choose the kernels from. None: the default kernels and Laplacians on all columns
-        ("all"); these and three kernels on each column ("each"); and, if ``views`` are given, the
-        default kernels on each view ("views"). Those that do not suit X or would take too much
-        memory are skipped: see ``skipped_``. Kernel matrices are ``[Precomputed(K1), …]``, with
-        row numbers as X.
+        What to choose the kernels from. None: a linear kernel alone, a Gaussian of one of four
+        widths alone; the default kernels and Laplacians on all columns ("all"); these and three
+        kernels on each column ("each"); and, if ``views`` are given, the default kernels on each
+        view ("views"). Of banks that score alike the first is taken, which is the simplest. Those
+        that do not suit X or would take too much memory are skipped: see ``skipped_``. Kernel
+        matrices are ``[Precomputed(K1), …]``, with row numbers as X.
     Cs : int or list of float, default=6
         Values of C to try, or how many between 0.01 and 1000.
     weight_norms : list, default=(1, 4/3, 2, "equal")
-        Norms to try, as in ``MKLClassifier``; "equal" stands for equal weights.
+        Norms to try, as in ``MKLClassifier``; "equal" stands for equal weights. A kernel alone
+        has the first of them in ``cv_results_``: it makes no difference.
     cv : int, splitter or iterable, default=None
         As in ``GridSearchCV``. An integer: so many stratified folds, of whole groups if ``groups``
         are given to ``fit``. None: five, or fewer if a class has fewer rows.

@@ -26,6 +26,7 @@ from kernelweave.machines.incumbent import Incumbent
 from kernelweave.machines.machine import Look
 
 _STRAIGHT = 1e-2  # bend of J below which it counts as linear
+_PAYS = 0.1  # share of the gap by which J must fall in a first step, to make another
 _PATIENCE = 12  # steps without a smaller gap after which the bundle goes on alone
 
 
@@ -69,12 +70,13 @@ class Newton(Learner):
         for _ in range(1 if self.mixed else self.warm_up):
             if incumbent.gap < 0.2 or not state.center.look.q.any():
                 break
-            point = self._first_step(evaluator, state.center, inner_tol(incumbent.gap, tol))
+            gap, before = incumbent.gap, state.center.primal
+            point = self._first_step(evaluator, state.center, inner_tol(gap, tol))
             if point is state.center.point:
                 break
-            falls = state.try_first(point)
+            state.try_first(point)
             yield Step("simple" if self.mixed else "multiplicative")
-            if not falls:
+            if before - state.center.primal <= _PAYS * gap * abs(before):
                 break
         while state.stale < _PATIENCE:
             gap = incumbent.gap
@@ -124,12 +126,11 @@ class _Descent(Descent[_Seen]):
         self.cuts.add(point, look.q)
         return _Seen(point, look)
 
-    def try_first(self, point: Point) -> bool:
-        """Take a step before the model is trusted; whether J fell."""
+    def try_first(self, point: Point) -> None:
+        """Take a step before the model is trusted, if J falls."""
         seen = self.see(point)
-        falls = seen.primal < self.center.primal
-        self.center = seen if falls else self.center
-        return falls
+        if seen.primal < self.center.primal:
+            self.center = seen
 
     def propose(self) -> tuple[Array, float]:
         """Minimize the cuts, the curvature and the proximal term."""
