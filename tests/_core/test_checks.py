@@ -29,7 +29,7 @@ def test_some_of_many():
 def test_names_alike():
     assert did_you_mean("sonr", ["sonar", "heart"]) == "did you mean 'sonar'?"
     assert did_you_mean("x", ["sonar", "heart"]) == "known: 'sonar', 'heart'."
-    assert did_you_mean(3, range(100, 200), most=1) == "known: '100' and 99 more."
+    assert did_you_mean(3, range(100, 200)).endswith(", '139' and 60 more.")
 
 
 @pytest.mark.parametrize("words", [SIGNS, np.array(SIGNS), np.array(SIGNS, object), b"1", "1"])

@@ -128,13 +128,13 @@ def some(items: Iterable[object], most: int = 5) -> str:
     return ", ".join(words[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def did_you_mean(name: object, known: Iterable[object], most: int = 40) -> str:
+def did_you_mean(name: object, known: Iterable[object]) -> str:
     """For an error message: the known names most like ``name``, or all of them if none is."""
     names = [str(one) for one in known]
     near = difflib.get_close_matches(str(name), names)
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"
-    return f"known: {some(map(repr, names), most)}."
+    return f"known: {some(map(repr, names), 40)}."
 
 
 def shown(value: Any, most: int = 60) -> str:

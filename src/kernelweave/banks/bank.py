@@ -28,6 +28,8 @@ from kernelweave.stacks.validation import float_type
 from kernelweave.views.table import Table
 from kernelweave.views.weighted import check_row_weights
 
+_REASONS = 5  # kernels left out that a warning names
+
 
 class KernelBank(Params):
     """Kernels k_m on views of X: every kernel on every view, normalized, in one stack.
@@ -256,10 +258,11 @@ def _with_unique_names(groups: list[Group]) -> list[Group]:
     return [replace(group, members=[*map(unique, group.members)]) for group in groups]
 
 
-def _told(dropped: dict[str, str], total: int, most: int = 5) -> str:
-    shown = "; ".join(f"{name}: {reason}" for name, reason in list(dropped.items())[:most])
-    rest = f"; and {len(dropped) - most} more" if len(dropped) > most else ""
-    told = f"{len(dropped)} of {total} kernels are left out, with weight 0. {shown}{rest}."
+def _told(dropped: dict[str, str], total: int) -> str:
+    reasons = [f"{name}: {reason}" for name, reason in dropped.items()]
+    if len(reasons) > _REASONS:
+        reasons[_REASONS:] = [f"and {len(reasons) - _REASONS} more"]
+    told = f"{len(dropped)} of {total} kernels are left out, with weight 0. {'; '.join(reasons)}."
     if not any(reason.startswith(EQUALS) for reason in dropped.values()):
         return told
     return (

@@ -19,7 +19,7 @@ from kernelweave._core.types import Array
 from kernelweave.banks.approximation import Approximation, check_approximable
 from kernelweave.banks.exactness import Exactness, Rest
 from kernelweave.banks.features import Columns, Features, normalized
-from kernelweave.banks.member import EQUALS, Group, Member, drop
+from kernelweave.banks.member import Group, Member, drop, drop_equal
 from kernelweave.banks.normalize import Normalizer, learn_normalizer, rule_of
 from kernelweave.kernels._pivoted import pivoted
 from kernelweave.stacks.factors import FactorStack
@@ -181,12 +181,11 @@ class FactorBuilder:
         Sorted by one entry, equal kernels stand side by side.
         """
         omega = np.random.default_rng(0).uniform(0.5, 1.5, (self.n, 2))
-        numbers, scale = self.numbers, " up to scale" if self.rule else ""
         sketches = {k: np.ravel((G @ omega).T @ G) for k, G in self._kept.items()}
         if self.rule is not None:
             sketches = {k: s / np.abs(s).max() for k, s in sketches.items()}
         near: list[int] = []  # kernels that the next one could equal
-        for k in sorted(numbers, key=lambda k: float(sketches[k][0])):
+        for k in sorted(self.numbers, key=lambda k: float(sketches[k][0])):
             own = sketches[k]
             bound = _ALIKE * DUPLICATE[np.dtype(self.dtype)] * np.abs(own).max()
             near = [j for j in near if own[0] - sketches[j][0] <= bound]
@@ -196,7 +195,7 @@ class FactorBuilder:
                 continue
             first, second = min(k, twin), max(k, twin)
             near[near.index(twin)] = first
-            drop(self.members, second, f"{EQUALS} {self.members[first].name!r}{scale}")
+            drop_equal(self.members, second, first, any_scale=self.rule is not None)
             del self._kept[second]
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kernelweave._core.types import Array
 from kernelweave.banks.duplicates import Duplicates
-from kernelweave.banks.member import EQUALS, Group, Member, drop
+from kernelweave.banks.member import Group, Member, drop, drop_equal
 from kernelweave.banks.normalize import Normalizer, learn_normalizer, rule_of
 from kernelweave.stacks.threads import run
 from kernelweave.views import triangle
@@ -60,10 +60,9 @@ class MatrixBuilder:
     def leave_out_duplicates(self) -> None:
         """Drop kernels equal to an earlier one up to scale."""
         live = [s for s, number in enumerate(self.numbers) if self.members[number].dropped is None]
-        scale = " up to scale" if self.rule else ""
         for slot, twin in self.duplicates.twins(live):
-            name = self.members[self.numbers[twin]].name
-            drop(self.members, self.numbers[slot], f"{EQUALS} {name!r}{scale}")
+            number, first = self.numbers[slot], self.numbers[twin]
+            drop_equal(self.members, number, first, any_scale=self.rule is not None)
 
     def close_gaps(self) -> NDArray[np.intp]:
         """Move the last kernels into the slots of dropped ones; returns the numbers by slot."""

@@ -94,3 +94,9 @@ class Group:
 def drop(members: list[Member], number: int, why: str) -> None:
     """Leave one kernel out of the list, and say why."""
     members[number] = replace(members[number].let_go(), scale=0.0, dropped=why)
+
+
+def drop_equal(members: list[Member], number: int, first: int, any_scale: bool) -> None:
+    """Leave one kernel out because it equals kernel ``first``, up to scale or to the number."""
+    scale = " up to scale" if any_scale else ""
+    drop(members, number, f"{EQUALS} {members[first].name!r}{scale}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._core.checks import shown
+from kernelweave._core.checks import shown, some
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave.banks.fitting import fit_view
@@ -43,8 +43,7 @@ def tell_missing(
             for group in incomplete.values()
         ]
         warn(
-            f"Rows lack a view (of {len(table)}): {', '.join(told[:5])}"
-            f"{f' and {len(told) - 5} more' if len(told) > 5 else ''}. Kernels on such a view are "
+            f"Rows lack a view (of {len(table)}): {some(told)}. Kernels on such a view are "
             "centered over the rows that have it, and the others stand at its mean. "
             'KernelBank(normalize="center+trace") centers all kernels, without this warning.'
         )

@@ -13,6 +13,7 @@ from kernelweave._core.checks import shown, some
 from kernelweave._core.types import Array
 from kernelweave.kernels.base import Kernel
 from kernelweave.stacks.gram import check_gram
+from kernelweave.stacks.validation import read_only
 from kernelweave.views.rows import Pair, Rows
 
 _ADVICE = (
@@ -84,8 +85,7 @@ class Precomputed(Kernel):
             )
         clip = self.indefinite == "clip"
         K = check_gram(self.K, "Precomputed: K", psd=self.check, clip=clip, advice=_ADVICE)
-        self.K = K.view()  # the caller's array stays writable
-        self.K.flags.writeable = False
+        self.K = read_only(K)  # the caller's array stays writable
 
     def label(self) -> str:
         """Shows the size of the matrix."""

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kernelweave._core.checks import check_number
-from kernelweave._core.tolerances import CONE_ACCURACY, SUM_ROUNDING
+from kernelweave._core.tolerances import CONE_ACCURACY, SUM_ROUNDING, TINY
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
 from kernelweave._solvers.conic.clarabel import load_clarabel
@@ -87,9 +87,9 @@ class _Program:
         sizes = self.scale * self.stack.traces() / n
         self.outside = sizes > 0.0
         largest = float(np.abs(first.v).max()) or np.inf
-        self.unit = min(largest, 1.0 / max(float(sizes.max()), 1e-300))
+        self.unit = min(largest, 1.0 / max(float(sizes.max()), TINY))
         # what the factors leave out may change ½vᵀKv by a hundredth of tol, at the first v
-        whole = n * max(float(first.v @ first.v), 1e-300)
+        whole = n * max(float(first.v @ first.v), TINY)
         self.least = 0.02 * tol * abs(first.primal) / whole
 
     def enter(self, q: Array, top: float, batch: int) -> bool:

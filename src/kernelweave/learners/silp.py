@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._core.tolerances import LP_FEASIBILITY, LP_SMALLEST
+from kernelweave._core.tolerances import LP_FEASIBILITY, LP_SMALLEST, TINY
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.cuts import Cuts, inner_tol
 from kernelweave.learners.base import Learner, Step, first_point
@@ -115,7 +115,7 @@ class _Program:
     def add(self, point: Point) -> None:
         """Another row, l ≤ ½q·e + θ, brought to entries of at most 1."""
         linear, g = point.linear, 0.5 * point.q
-        self.unit = self.unit or max(abs(linear), float(g.max()), 1e-300)
+        self.unit = self.unit or max(abs(linear), float(g.max()), TINY)
         size = max(self.unit, float(g.max()), abs(linear))
         self.sizes.append(size)
         self._row(np.append(g, self.unit) / size, linear / size, self.infinity)

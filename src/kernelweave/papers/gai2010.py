@@ -30,8 +30,9 @@ from kernelweave._solvers.radius.projected_gradient import projected_gradient
 from kernelweave.certificate import Certificate
 from kernelweave.machines.machine import QPAnswer, QPMachine
 from kernelweave.problems.dual_qp import DualQP, relative_gap
-from kernelweave.problems.losses import hinge, make_qp
+from kernelweave.problems.losses import check_C, hinge, lower, make_qp
 from kernelweave.problems.problem import make_formulation
+from kernelweave.problems.targets import check_labels
 from kernelweave.problems.weight_sets import WeightSet
 from kernelweave.stacks.defaults import as_stack
 from kernelweave.stacks.protocol import CombinedKernel, Stack
@@ -86,11 +87,10 @@ def margin_and_radius(
     kernels = _kernels(K)
     check_number("tol", tol)
     theta = kernels.weights("weights", weights)
+    labels, cost = check_labels(y, kernels.stack.n), check_C(C, kernels.stack.n)
     used = np.flatnonzero(theta)
     radii = [_ball(kernels, row, tol).radius2 for row in np.eye(theta.size)[used]]
-    make_qp(y, kernels.stack.n, C, "squared_hinge")  # validates y and C
-    cost = 2.0 * C / float(theta[used] @ np.array(radii))
-    qp = make_qp(y, kernels.stack.n, cost, "squared_hinge")
+    qp = lower(labels, 2.0 * cost / float(theta[used] @ np.array(radii)), "squared_hinge")
     return _machine(kernels.stack.combined(theta), qp, tol)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernelweave._core.tolerances import TINY
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
 from kernelweave._solvers.radius.centering import PointsCoincide
@@ -53,7 +54,7 @@ def descend(
         size = float(np.abs(step).max(initial=0.0))
         step *= min(1.0, _LONGEST / size) if size > 0.0 else 1.0
         fall = -float(now.gradient @ step)
-        share = fall / max(abs(now.value), 1e-300)
+        share = fall / max(abs(now.value), TINY)
         if share <= tol:
             return Descent(now, history, max(share, 0.0), "flat" if now.is_flat else "optimal")
         if time.perf_counter() > until:
@@ -84,5 +85,5 @@ def _newton_step(state: State) -> Array:
     """−|H|⁻¹∇F: negative curvature turned round, flat directions bounded."""
     values, vectors = np.linalg.eigh(state.hessian())
     sizes = np.abs(values)
-    sizes = np.maximum(sizes, 1e-3 * sizes.max(initial=1e-300))
+    sizes = np.maximum(sizes, 1e-3 * sizes.max(initial=TINY))
     return -vectors @ ((vectors.T @ state.gradient) / sizes)

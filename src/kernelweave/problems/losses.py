@@ -131,15 +131,15 @@ def lower(y: Array, C: float | Array, loss: str, ridge: float = 0.0, **knobs: fl
     """
     chosen = LOSSES[loss]
     read = {name: knobs[name] for name in chosen.knobs if name in knobs}
-    return chosen.lower(y, C, check_number("ridge", ridge, zero=True), **read)
+    return chosen.lower(y, C, ridge, **read)
 
 
-def make_qp(y: ArrayLike, n: int, C: ArrayLike, loss: str, ridge: float = 0.0) -> DualQP:
+def make_qp(y: ArrayLike, n: int, C: ArrayLike, loss: str) -> DualQP:
     """The dual QP of labels and one of the hinges for ``n`` kernel rows, every argument checked."""
     if check_loss(loss).target != "labels":
         hinges = [name for name, loss in LOSSES.items() if loss.target == "labels"]
         raise ValueError(f"loss must be one of {hinges} here, found {loss!r}")
-    return lower(check_labels(y, n), check_C(C, n), loss, ridge)
+    return lower(check_labels(y, n), check_C(C, n), loss)
 
 
 def check_C(C: ArrayLike, n: int, loss: str = "hinge") -> float | Array:

@@ -18,6 +18,7 @@ import numpy as np
 from kernelweave._core.types import Array, Index
 from kernelweave.stacks.factor import Factor
 from kernelweave.stacks.protocol import CombinedKernel, NotDense, Stack, stack_name
+from kernelweave.stacks.validation import frozen
 
 
 class DenseCombined:
@@ -222,7 +223,7 @@ class Changed:
             if (self.times, self.ridge) != (1.0, 0.0):
                 total = self.times * total
                 total[np.diag_indices(self.n)] += self.ridge
-                total.flags.writeable = False
+                frozen(total)
             self._dense = total
         return self._dense
 
@@ -258,6 +259,4 @@ def between(one: CombinedKernel, other: CombinedKernel, share: float) -> Combine
     """(1 − share)·one + share·other where both are arrays, with no pass over the kernels."""
     if not (one.is_dense and other.is_dense):
         return None
-    K = (1.0 - share) * one.dense() + share * other.dense()
-    K.flags.writeable = False
-    return DenseCombined(K)
+    return DenseCombined(frozen((1.0 - share) * one.dense() + share * other.dense()))

@@ -27,6 +27,7 @@ from kernelweave.stacks.validation import (
     check_definite,
     check_entries,
     float_type,
+    frozen,
     read_only,
 )
 
@@ -127,13 +128,13 @@ class KernelStack:
     def diagonals(self) -> Array:
         """K_k[i, i], shape (m, n), read-only."""
         if self._diagonals is None:
-            self._diagonals = _frozen(np.einsum("kii->ki", self._K).astype(np.float64))
+            self._diagonals = frozen(np.einsum("kii->ki", self._K).astype(np.float64))
         return self._diagonals
 
     def traces(self) -> Array:
         """Σ_i K_k[i, i], shape (m,), read-only."""
         if self._traces is None:
-            self._traces = _frozen(self.diagonals().sum(axis=1))
+            self._traces = frozen(self.diagonals().sum(axis=1))
         return self._traces
 
     def combine(self, weights: ArrayLike) -> Array:
@@ -148,7 +149,7 @@ class KernelStack:
         begins = np.arange(0, self.n**2, PIECE, dtype=np.int64)
         ends = np.minimum(begins + PIECE, self.n**2)
         total = self._sums(active * self.n**2, w[active], begins, ends)
-        return _frozen(total.reshape(self.n, self.n))
+        return frozen(total.reshape(self.n, self.n))
 
     def rows(self, weights: ArrayLike, index: Index) -> Array:
         """Rows ``index`` of Σ_k weights_k K_k, shape (len(index), n)."""
@@ -270,8 +271,3 @@ def _in_fours(index: NDArray[np.int64], values: Array) -> tuple[NDArray[np.int64
         index = np.concatenate([index, np.full(missing, index[-1])])
         values = np.concatenate([values, np.zeros(missing)])
     return index, values
-
-
-def _frozen(array: Array) -> Array:
-    array.flags.writeable = False
-    return array

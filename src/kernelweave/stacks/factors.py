@@ -24,7 +24,7 @@ from kernelweave.stacks import _sweeps
 from kernelweave.stacks.combined import DenseCombined, FactorCombined
 from kernelweave.stacks.factor import Factor
 from kernelweave.stacks.threads import count_threads, run
-from kernelweave.stacks.validation import as_places, float_type, read_only
+from kernelweave.stacks.validation import as_places, float_type, frozen, read_only
 
 
 class FactorStack:
@@ -59,7 +59,7 @@ class FactorStack:
             if len(F) != n:
                 raise ValueError(f"factors[{k}] has {len(F)} rows, but factors[0] has {n}")
         ranks = [F.shape[1] for F in arrays]
-        G = np.empty((sum(ranks), n), kind or np.result_type(np.float32, *arrays))
+        G = np.empty((sum(ranks), n), kind)
         ends = np.concatenate([[0], np.cumsum(ranks)]).astype(np.int64)
         for k, F in enumerate(arrays):
             G[ends[k] : ends[k + 1]] = F.T
@@ -117,8 +117,7 @@ class FactorStack:
         if self._diagonals is None:
             out = np.empty((self.m, self.n))
             self._sweep(_sweeps.diagonals, np.arange(self.m), out)
-            out.flags.writeable = False
-            self._diagonals = out
+            self._diagonals = frozen(out)
         return self._diagonals
 
     def traces(self) -> Array:
@@ -160,7 +159,7 @@ class FactorStack:
         active = np.flatnonzero(w)
         scale = np.repeat(w[active], self.ranks[active])
         kernel = FactorCombined(Factor(self._runs(active), np.ones(scale.size)), scale)
-        return DenseCombined(_frozen(kernel.written_out())) if self.n <= self.most_dense else kernel
+        return DenseCombined(frozen(kernel.written_out())) if self.n <= self.most_dense else kernel
 
     def restrict(self, rows: Index) -> Self:
         """The same kernels on some of the points, in the order of ``rows``."""
@@ -219,8 +218,3 @@ def _checked(F: ArrayLike, k: int) -> Array:
     if not np.isfinite(array).all():
         raise ValueError(f"factors[{k}] must be finite, found NaN or infinity")
     return array if array.dtype.kind == "f" else array.astype(float)
-
-
-def _frozen(array: Array) -> Array:
-    array.flags.writeable = False
-    return array

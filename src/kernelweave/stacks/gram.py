@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._core.checks import refuse_masked, refuse_sparse
 from kernelweave._core.types import Array
 from kernelweave.stacks.validation import Voice, as_real, check_definite, check_entries, is_rough
 
@@ -18,10 +17,7 @@ def check_gram(K: Any, who: str, psd: bool = True, clip: bool = False, advice: s
     numbers are judged as rounded to float32. ``psd=False`` leaves the eigenvalues unchecked,
     ``clip`` sets negative ones to zero.
     """
-    refuse_masked(who, K)
-    refuse_sparse(who, K)
-    given = np.asarray(K)
-    given = as_real(given.astype(np.float64) if given.dtype.kind == "O" else given, who)
+    given = as_real(K, who, objects=True)
     if given.ndim != 2 or given.shape[0] != given.shape[1] or not given.size:
         raise ValueError(f"{who} must be a square matrix, found shape {given.shape}")
     precision = np.dtype(np.float32 if is_rough(given) else np.float64)

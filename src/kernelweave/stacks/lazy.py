@@ -21,6 +21,7 @@ from kernelweave._core.types import Array, Index, Mask, Places
 from kernelweave.stacks.defaults import BlockStack
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.protocol import Stack
+from kernelweave.stacks.validation import frozen
 
 _BLOCK = 2**22  # entries computed at a time
 _ARRAYS = 2**29  # bytes up to which some of the points get arrays
@@ -42,8 +43,7 @@ class LazyStack(BlockStack):
 
     def __init__(self, compute: Compute, diagonals: ArrayLike, cache_size: float = 200.0) -> None:
         self._compute = compute
-        self._diagonals = np.array(diagonals, dtype=float)
-        self._diagonals.flags.writeable = False
+        self._diagonals = frozen(np.array(diagonals, dtype=float))
         self.m, self.n = self._diagonals.shape
         check_number("cache_size", cache_size, zero=True)
         room = int(cache_size * 2**20 // (8 * max(1, self.n)))

@@ -12,7 +12,7 @@ from kernelweave._core.checks import check_vector
 from kernelweave._core.types import Array, Index, Places
 from kernelweave.stacks.combined import DenseCombined, SumCombined
 from kernelweave.stacks.protocol import CombinedKernel, Stack, operations_of
-from kernelweave.stacks.validation import as_places, read_only
+from kernelweave.stacks.validation import as_places, frozen, read_only
 
 
 class MixedStack:
@@ -110,8 +110,7 @@ class MixedStack:
         total = parts[0].dense() + parts[1].dense()
         for part in parts[2:]:
             total += part.dense()
-        total.flags.writeable = False
-        return DenseCombined(total)
+        return DenseCombined(frozen(total))
 
     def restrict(self, rows: Index) -> MixedStack:
         """The same kernels on some of the points."""

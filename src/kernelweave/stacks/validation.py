@@ -90,11 +90,13 @@ def is_rough(A: NDArray) -> bool:
     return A.dtype.kind == "f" and A.dtype.itemsize <= 4
 
 
-def as_real(A: Any, name: str) -> NDArray:
-    """A as an array of real numbers."""
+def as_real(A: Any, name: str, objects: bool = False) -> NDArray:
+    """A as an array of real numbers; with ``objects`` they may be kept as objects."""
     refuse_masked(name, A)
     refuse_sparse(name, A)
     array = np.asarray(A)
+    if objects and array.dtype.kind == "O":
+        array = array.astype(np.float64)
     if array.dtype.kind not in "fiub":
         raise TypeError(
             f"{name} must hold real numbers, found {type(A).__name__} of dtype {array.dtype}"
@@ -202,3 +204,9 @@ def read_only(array: NDArray) -> NDArray:
     view = array.view(np.ndarray)
     view.flags.writeable = False
     return view
+
+
+def frozen(array: NDArray) -> NDArray:
+    """The array itself, which nobody writes to from here on."""
+    array.flags.writeable = False
+    return array

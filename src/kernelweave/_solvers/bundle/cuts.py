@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from kernelweave.machines.evaluator import Evaluator, Point
     from kernelweave.machines.incumbent import Incumbent
 
+_MOST = 100  # cuts of J that are kept
+_NEAR = 0.15  # share of the largest q from which a kernel is looked at, though not in use
+
 
 class Bundle:
     """Past solutions as lower bounds l_k − ½ q_k·e of a function; at most ``size`` of them.
@@ -116,10 +119,8 @@ class Cuts(Bundle):
     ``complete`` looks at them again; no dual point is offered before that.
     """
 
-    def __init__(
-        self, evaluator: Evaluator, incumbent: Incumbent, tol: float, size: int = 100
-    ) -> None:
-        super().__init__(tol, size)
+    def __init__(self, evaluator: Evaluator, incumbent: Incumbent, tol: float) -> None:
+        super().__init__(tol, _MOST)
         self.evaluator, self.incumbent = evaluator, incumbent
         self.among: Places | None = None
 
@@ -136,10 +137,10 @@ class Cuts(Bundle):
         if self.among is None:
             self.incumbent.offer_bound(self.evaluator.bound(v, q))
 
-    def narrow(self, e: Array, share: float = 0.15) -> None:
+    def narrow(self, e: Array) -> None:
         """Look only at kernels in use at ``e`` or with q near the largest in the newest cut."""
         q = self.q[-1]
-        near = (e > 0.0) | (q >= share * np.nanmax(q))  # NaN is not near
+        near = (e > 0.0) | (q >= _NEAR * np.nanmax(q))  # NaN is not near
         self.among = np.flatnonzero(near)
 
     def nearly_done(self, point: Point) -> bool:

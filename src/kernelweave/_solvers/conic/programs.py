@@ -16,7 +16,6 @@ not squared [bach2004, §2.4]. The multipliers are then weights of any sum.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
@@ -117,14 +116,7 @@ FORMS = {"machine": machine_form, "group": group_form}
 
 def in_units(factors: list[Array], qp: DualQP, unit: float) -> tuple[list[Array], DualQP]:
     """The same program for v/unit: conic solvers judge feasibility and gap at the scale of 1."""
-    scaled = replace(
-        qp,
-        lower=qp.lower / unit,
-        upper=qp.upper / unit,
-        total=qp.total / unit,
-        ridge=qp.ridge * unit,
-    )
-    return [np.sqrt(unit) * F for F in factors], scaled
+    return [np.sqrt(unit) * F for F in factors], qp.rescaled(unit)
 
 
 def _norm_below(program: ConeProgram, bound: slice, x: slice, M: Matrix) -> slice:

@@ -22,6 +22,7 @@ from kernelweave._core.warnings import warn
 from kernelweave.stacks.combined import BlockCombined, DenseCombined
 from kernelweave.stacks.defaults import BlockStack
 from kernelweave.stacks.protocol import CombinedKernel, Stack
+from kernelweave.stacks.validation import frozen
 
 _SMALL = 1e-6  # share of the trace below which centering saves digits
 _ROUNDING = 1000.0  # units in the last place of the trace: less than that does not vary
@@ -87,9 +88,7 @@ class CenteredStack(BlockStack):
         total = BlockCombined(self, d)
         if not self.stack.combined(np.zeros(self.m)).is_dense:
             return total
-        K = total.block(slice(None), slice(None))
-        K.flags.writeable = False
-        return DenseCombined(K)
+        return DenseCombined(frozen(total.block(slice(None), slice(None))))
 
 
 def _entry(stack: Stack, k: int) -> float:

@@ -24,6 +24,7 @@ from kernelweave.problems.dual_qp import DualQP, relative_gap
 from kernelweave.stacks.combined import DenseCombined
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.protocol import CombinedKernel
+from kernelweave.stacks.validation import frozen
 
 _STEPS = 100_000  # and 1,000 a point: more are only spent where rounding hides the optimum
 
@@ -78,8 +79,7 @@ def enclosing_ball(K: ArrayLike, tol: float = 1e-6, start: ArrayLike | None = No
     if trace == 0.0:
         return Ball(np.full(len(matrix), 1.0 / len(matrix)), 0.0, 0.0)
     matrix /= trace
-    matrix.flags.writeable = False
-    ball = smallest_ball(DenseCombined(matrix), tol, beta)
+    ball = smallest_ball(DenseCombined(frozen(matrix)), tol, beta)
     radius2, lower = np.ldexp([trace * ball.radius2, trace * ball.lower], exponent)
     return Ball(ball.beta, float(radius2), float(lower))
 

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from kernelweave._core.cached import cached_property
-from kernelweave._core.tolerances import COINCIDE, CONE_ACCURACY, ROUNDING, TIGHTEST
+from kernelweave._core.tolerances import COINCIDE, CONE_ACCURACY, ROUNDING, TIGHTEST, TINY
 from kernelweave._core.types import Array
 from kernelweave._solvers.signed.semidefinite_set import SemidefiniteSet, factored, triangle
 
@@ -85,7 +85,7 @@ def follow(
     while True:
         state = _State(region, look, x, L, Y)
         yield Center(look, state.bound)
-        rest = min(float(np.trace(state.Y)) / max(abs(look.value), 1e-300), 1.0)
+        rest = min(float(np.trace(state.Y)) / max(abs(look.value), TINY), 1.0)
         if rest < TIGHTEST:
             return
         close = float(np.clip(1e-3 * rest * rest, *CONE_ACCURACY))

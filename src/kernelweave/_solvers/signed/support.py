@@ -28,13 +28,13 @@ _ENDS = 2  # eigenvectors of each N_k to begin with, at either end
 _TAKEN = 4  # eigenvectors to take at a time
 
 
-def support(joint: Joint, q: Array, e: Array, tol: float = CONE_ACCURACY[0]) -> float:
-    """An upper bound of σ(q), as close as ``tol`` or as rounding allows, for a set with ``e``."""
+def support(joint: Joint, q: Array, e: Array) -> float:
+    """An upper bound of σ(q), as close as rounding allows, for a set with ``e``."""
     if not q.any():
         return 0.0
     most, contained = np.inf, False
     for region in nested_sets(joint):
-        reached, bound = _maximise(region, q, tol)
+        reached, bound = _maximise(region, q, CONE_ACCURACY[0])
         if region.lenient:
             most = min(most, bound) if contained else bound
             break

@@ -44,7 +44,7 @@ def solve(
         f = K @ qp.fold(v)
         state, before = state_at(qp, v, f), ascent.steps
         for _ in range(_ROUNDS):
-            if _done(qp, state, tol, 2.0 * ascent.kkt_tol):
+            if _done(state, tol, 2.0 * ascent.kkt_tol):
                 break
             rows = ranked_rows(n, state)[:most]
             seen = ascent.steps
@@ -62,7 +62,7 @@ def solve(
     return Inner(v, K @ qp.fold(v), ascent.steps, bounded)
 
 
-def _done(qp: DualQP, state: State, tol: float, kkt_tol: float) -> bool:
+def _done(state: State, tol: float, kkt_tol: float) -> bool:
     """Whether all variables together meet the tolerance, or rounding ends it."""
     top = state.gradient[state.v < state.upper].max(initial=-np.inf)
     bottom = state.gradient[state.v > state.lower].min(initial=np.inf)

@@ -23,6 +23,7 @@ from kernelweave._core.tolerances import NOTHING, ROUNDING, SOFT, SOFT_EXACT, TI
 from kernelweave._core.types import Array, Places
 from kernelweave._solvers.svm.pairs import BUDGET, UNBOUNDED, Limits, State, iterate
 from kernelweave.problems.dual_qp import DualQP
+from kernelweave.stacks.validation import frozen
 
 _PATIENCE = 6  # chunks of pair steps before Newton steps are tried
 _STEP, _NEWTON, _FLOP = 1.5e-9, 1e-4, 5e-11  # rough seconds: pair step by row, overhead, flop
@@ -90,9 +91,9 @@ def _on_rows(K: Array, qp: DualQP, rows: Places, start: Array | None, *limits: A
     """The same over the variables of some rows, all others being zero."""
     block = np.empty((rows.size, rows.size))
     _gather(K, rows, block)
-    block.flags.writeable = False
     inside = qp.variables(rows)
-    inner = solve(block, qp.on_rows(rows), None if start is None else start[inside], *limits)
+    warm = None if start is None else start[inside]
+    inner = solve(frozen(block), qp.on_rows(rows), warm, *limits)
     v = np.zeros(qp.size)
     v[inside] = inner.v
     return replace(inner, v=v, f=product(K, qp.fold(v)))
@@ -205,7 +206,7 @@ class Ascent:
         Returns whether the dual is bounded, and the change of the coefficients of all n rows. The
         gradient of ``state`` still lacks what K makes of that change.
         """
-        block.flags.writeable = False
+        block = frozen(block)
         inside = (np.arange(0, state.v.size, n)[:, None] + rows).ravel()
         w, g = state.v[inside], state.gradient[inside]
         old = w.copy()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _WIDTH, _BROAD, _DPI = 4.8, 8.0, 140  # inches: two charts side by side, or one alone
 _MOST_CLASSES = len(COLORS)
+_OTHERS = 20  # models that the first is compared with
 
 
 @dataclass(frozen=True)
@@ -89,9 +90,9 @@ def weights(draws: WeightDraws, by: str, top: int = 20) -> Chart:
     )
 
 
-def differences(scores: HeldOut, top: int = 20) -> Chart:
+def differences(scores: HeldOut) -> Chart:
     """By how much the first model is better than others."""
-    others = sorted(scores.names[1:], key=lambda name: -scores.difference(name)[0])[:top]
+    others = sorted(scores.names[1:], key=lambda name: -scores.difference(name)[0])[:_OTHERS]
     found = np.array([scores.difference(name) for name in others]).T
     return chart(
         f"{scores.scoring} of {scores.names[0]} less that of others, with intervals.",

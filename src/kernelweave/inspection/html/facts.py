@@ -22,6 +22,7 @@ _SMALL = 500  # rows up to which everything is drawn in full
 _LARGE = 3000  # rows above which views are not shuffled and C is not varied
 _MOST_VIEWS = 10  # views that are shuffled one by one
 _MOST_POINTS = 1000  # rows of heat maps and kernel PCA
+_SHOWN = 30  # kernels, the heaviest, that are compared with each other and the target
 
 
 @dataclass(frozen=True)
@@ -147,11 +148,11 @@ def _doubt(scores: Array, truth: NDArray[Any], classes: NDArray[Any]) -> Array:
     return others.max(axis=1) - scores[rows, own]
 
 
-def alignments(refits: Refits, weights: Array, most: int = 30) -> tuple[list[str], Array]:
+def alignments(refits: Refits, weights: Array) -> tuple[list[str], Array]:
     """Names and centered alignments of the heaviest kernels, with the target as the first."""
     rows = _some(refits.n)
     kept = refits.bank.kept
-    order = kept[np.argsort(-weights[kept], kind="stable")[:most]]
+    order = kept[np.argsort(-weights[kept], kind="stable")[:_SHOWN]]
     shown = np.array(sorted(order.tolist()))
     stack = refits.bank.stack
     places = {int(number): place for place, number in enumerate(kept)}

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_finite, check_number, check_vector
+from kernelweave._core.tolerances import TINY
 from kernelweave._solvers.signed.semidefinite_set import Joint
 from kernelweave._solvers.signed.support import supports
 from kernelweave.certificate import check_semidefinite
@@ -285,7 +286,7 @@ def _limit(stack: Stack, constant: bool) -> float:
 
 def _stratum(radius: float, n: int, delta: float, capacity: float) -> tuple[float, float]:
     """The 2⁻ᵏn above ``radius`` with the smallest bound, and its share of δ."""
-    k = np.arange(1 + int(np.clip(np.floor(np.log2(n / max(radius, 1e-300))), 0, 200)))
+    k = np.arange(1 + int(np.clip(np.floor(np.log2(n / max(radius, TINY))), 0, 200)))
     shares = delta / ((k + 1.0) * (k + 2.0))
     bounds = np.sqrt(capacity) * 2.0**-k + [_confidence(share, n) for share in shares]
     best = int(np.argmin(bounds))

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
 
 from kernelweave._core.checks import check_floats, check_number, some
+from kernelweave._core.tolerances import TINY
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
 from kernelweave.stacks.memory import require_memory
@@ -344,7 +345,7 @@ def _check(K: ArrayLike, S: ArrayLike | None) -> tuple[Array, NDArray[np.bool_],
     if target.shape != known.shape:
         raise ValueError(f"S must have the shape of K, {known.shape}; found {target.shape}.")
     if not np.isfinite(target).all() or np.abs(target - target.T).max() > 1e-8 * max(
-        1e-300, np.abs(target).max()
+        TINY, np.abs(target).max()
     ):
         raise ValueError("S must be finite and symmetric.")
     target = 0.5 * (target + target.T)
