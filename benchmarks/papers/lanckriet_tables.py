@@ -175,7 +175,7 @@ def tuned(X, y, train, split, costs):
 
 def path(stack, y, train, test, criterion, costs):
     """Accuracy at each C, from the largest down; 0 where there is no hard margin."""
-    K, cross = stack.restrict(train), stack.rows([1.0], test)[:, train]
+    K, cross = stack.restrict(train), stack.block(0, test, train)
     accuracies, start = [], None
     for C in (np.inf,) if criterion == "HM" else costs:
         options = {**CRITERIA[criterion], "C": C, "tol": 1e-3}

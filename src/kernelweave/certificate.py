@@ -17,7 +17,6 @@ counts as none.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,13 +29,19 @@ from kernelweave._core.tolerances import EPS, NEGATIVITY, SUM_ROUNDING
 from kernelweave._core.types import Array
 from kernelweave._solvers.signed.semidefinite_set import Joint
 from kernelweave._solvers.signed.support import support
-from kernelweave.machines.certified import LAST, quad_bound
+from kernelweave.machines.certified import (
+    LAST,
+    largest_diagonal,
+    proven_dual,
+    proven_dual_at,
+    quad_bound,
+)
 from kernelweave.machines.evaluator import machine_of
+from kernelweave.machines.machine import Machine
 from kernelweave.problems.dual_qp import DualQP, relative_gap
 from kernelweave.problems.groups import GroupNorm
-from kernelweave.problems.problem import Problem, make_formulation, zeros_for
+from kernelweave.problems.problem import Problem, make_problem
 from kernelweave.problems.weight_sets import WeightSet
-from kernelweave.stacks.defaults import as_stack
 from kernelweave.stacks.protocol import Stack
 from kernelweave.stacks.rounding import fine_values, quad_bounds
 
@@ -101,12 +106,11 @@ def duality_gap(
             "weight_norm=None is for learner='radius', whose objective is another: "
             "kernelweave.papers.gai2010.radius_gap judges it"
         )
-    formulation = make_formulation(
-        zeros_for(K) if y is None and loss == "one_class" else y,
-        C, loss, weight_norm, trace, recenter, given, signed,
-        sample_weight=sample_weight, epsilon=epsilon, quantile=quantile,
+    problem = make_problem(
+        K, y, C, loss, weight_norm=weight_norm, trace=trace, recenter=recenter, ridge=given,
+        signed=signed, sample_weight=sample_weight, epsilon=epsilon, quantile=quantile,
     )  # fmt: skip
-    return certify(formulation.on(as_stack(K)), weights, coef, bias, dual_alpha, learnt)
+    return certify(problem, weights, coef, bias, dual_alpha, learnt)
 
 
 def certify(
@@ -149,7 +153,7 @@ def certify(
     most = _signed_support(problem, q, d) if signed else problem.weight_set.support(q)
     if dual_alpha is None and not any(qp.total for qp in problem.qps):
         v, most = _best_multiple(problem.qps, v, most)
-    return Certificate(primal, _dual(problem, v, most))
+    return Certificate(primal, _dual(problem, machine, v, most))
 
 
 def certify_given(
@@ -158,13 +162,10 @@ def certify_given(
     """The machine alone, at weights taken as given."""
     machine = machine_of(problem)
     v = machine.clipped(machine.from_alpha(dual_alpha[..., problem.rows]))
-    most = sum(
-        quad_bound(w, fine_values(problem.stack, weights, w)) for w in machine.coefficients(v)
-    )
     models = _machines("coef", coef, problem), _machines("bias", bias, problem)
     triples = zip(problem.qps, *models, strict=True)
     primal = sum(_primal(problem, qp, weights, w, float(b)) for qp, w, b in triples)
-    return Certificate(primal, _dual(problem, v, most))
+    return Certificate(primal, proven_dual_at(machine, problem.stack, weights, v))
 
 
 def dual_under(
@@ -191,7 +192,7 @@ def dual_under(
     most = float(solution.weights @ q) if given else problem.weight_set.support(q)
     if not any(qp.total for qp in problem.qps):
         v, most = _best_multiple(problem.qps, v, most)
-    return _dual(problem, v, most)
+    return _dual(problem, machine, v, most)
 
 
 def _quads(problem: Problem, coefficients: list[Array]) -> Array:
@@ -201,13 +202,9 @@ def _quads(problem: Problem, coefficients: list[Array]) -> Array:
     return np.sum(plain, axis=0)
 
 
-def _dual(problem: Problem, v: Array, most: float) -> float:
+def _dual(problem: Problem, machine: Machine, v: Array, most: float) -> float:
     """The dual value in exact arithmetic, where the quadratic part is at most ``most``."""
-    scale, stack = problem.weight_set.scale, problem.stack
-    largest = float((scale * stack.diagonals().max(axis=1)).max()) * stack.m
-    slope = math.sqrt(max(largest * most, 0.0))
-    linear = machine_of(problem).dual_floor(v, slope)
-    return linear - 0.5 * most - LAST * (abs(linear) + most)
+    return proven_dual(machine, v, most, largest_diagonal(problem.stack, problem.weight_set))
 
 
 def _machines(name: str, values: Any, problem: Problem) -> Sequence[Any]:

@@ -8,13 +8,12 @@ from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_number
 from kernelweave.learners import make_learner
-from kernelweave.learners.base import Learner, check_machines, check_supported
+from kernelweave.learners.base import Learner, check_supported
 from kernelweave.problems.groups import GroupNorm
-from kernelweave.problems.problem import make_formulation, zeros_for
+from kernelweave.problems.problem import make_problem
 from kernelweave.progress import Progress
 from kernelweave.solution import Solution
 from kernelweave.solving import solve
-from kernelweave.stacks.defaults import as_stack
 from kernelweave.stacks.protocol import Stack
 
 
@@ -64,9 +63,10 @@ def learn(
         ridge helps.
     learner : str or learner object
         "auto" (Newton), "newton", "simple", "skm", "silp", "alternate", "qcqp", "uniform", "sdp",
-        "alignment", "alignf", "easy", "grouped", "radius", "radius_bound", or an object with knobs
-        of its own, such as ``Radius("gradient")`` after ``from kernelweave.learners import
-        Radius``. "sdp" learns weights of either sign under a trace constraint (see ``trace``).
+        "alignment", "alignf", "easy", "grouped", "radius", "radius_bound", the baselines as
+        published "hessian" and "skm_published", or an object with knobs of its own, such as
+        ``Radius("gradient")`` after ``from kernelweave.learners import Radius``. "sdp" learns
+        weights of either sign under a trace constraint (see ``trace``).
     loss : str
         For labels "hinge", C Σξ, or "squared_hinge", (C/2) Σξ². For numbers, with h = y − f − b,
         "squared", (C/2) Σh²; "epsilon_insensitive", C Σ(|h| − ε)₊; "quantile",
@@ -118,14 +118,11 @@ def learn(
     made = check_options(
         learner, C, weight_norm, tol, max_iter, max_time, loss=loss, sample_weight=sample_weight
     )
-    formulation = make_formulation(
-        zeros_for(K) if y is None and loss == "one_class" else y,
-        C, loss, weight_norm, trace, recenter, ridge, made.signed,
-        sample_weight=sample_weight, epsilon=epsilon, quantile=quantile,
+    problem = make_problem(
+        K, y, C, loss, n_jobs, weight_norm=weight_norm, trace=trace, recenter=recenter,
+        ridge=ridge, signed=made.signed, sample_weight=sample_weight, epsilon=epsilon,
+        quantile=quantile,
     )  # fmt: skip
-    check_machines(made, formulation)
-    stack = as_stack(K)
-    problem = formulation.on(stack if n_jobs is None else stack.threaded(n_jobs))
     return solve(problem, made, tol, start, max_iter, Progress(problem, verbose, began, max_time))
 
 

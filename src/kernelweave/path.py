@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -39,10 +40,11 @@ def regularization_path(
     values = check_floats("Cs", Cs)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(f"Cs must be a list of numbers, found shape {values.shape}")
-    loss = options.get("loss", "hinge")
-    check_loss(loss)
+    asked = signature(learn).bind(K, y, **options)
+    asked.apply_defaults()
+    check_loss(asked.arguments["loss"])
     for value in values:
-        check_C(value, 0, loss)
+        check_C(value, 0, asked.arguments["loss"])
     start = options.pop("start", None)
     problem: Problem | None = None
     solutions: dict[int, Solution] = {}
@@ -52,14 +54,13 @@ def regularization_path(
             first = learn(K, y, C=C, start=start, **options)
             problem, start = first.problem, first
         else:
-            start = _at(problem.at_cost(C), start, options)
+            start = _at(problem.at_cost(C), start, asked.arguments)
         solutions[int(place)] = start
     return [solutions[k] for k in range(values.size)]
 
 
-def _at(problem: Problem, start: Solution, options: dict[str, Any]) -> Solution:
-    """The solution of a problem that was checked already, with the options of ``learn``."""
-    learner = make_learner(options.get("learner", "auto"))
-    progress = Progress(problem, options.get("verbose", 0), max_time=options.get("max_time"))
-    limits = options.get("tol", 1e-3), start, options.get("max_iter", 1000)
-    return solve(problem, learner, *limits, progress)
+def _at(problem: Problem, start: Solution, asked: dict[str, Any]) -> Solution:
+    """The solution of a problem that was checked already, with all options of ``learn``."""
+    progress = Progress(problem, asked["verbose"], max_time=asked["max_time"])
+    limits = asked["tol"], start, asked["max_iter"]
+    return solve(problem, make_learner(asked["learner"]), *limits, progress)

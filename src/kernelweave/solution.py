@@ -58,13 +58,13 @@ class Solution:
         also the "center" β that proves the lower bound together with ``dual_alpha``; under
         ``alignment`` and ``alignf`` the "alignment" and, as "stationarity", by what share others
         could exceed it; under ``easy`` the "distances" between the classes, one per kernel, the
-        "distance" that is least, and "stationarity"; "given_weights" under all these and
-        ``uniform``, where the bound is for machines on ``weights``;
+        "distance" that is least, and "stationarity";
         under ``skm`` the pair "alpha", "eta" of the last regularized machine, its "kappa", and the
         "eps1" (per sample) and "eps2" to which the pair is optimal.
     criterion : str
         What was minimized: "margin", "radius", "radius_bound", or "given" where the weights were
-        not learnt with the machine.
+        not learnt with the machine (``uniform``, ``alignment``, ``alignf``, ``easy``): the bound is
+        then for machines on ``weights``.
     loss : str
         The loss that was asked for.
     problem : Problem or None

@@ -76,15 +76,7 @@ def _driven(
     progress: Progress,
 ) -> tuple[_Run, str]:
     """The run from unit weights e to its end, and how it ended."""
-    inner = problem.in_standard_units() if learner.standard_units else problem
-    progress.unit, progress.tol = inner.unit, float(tol)
-    if problem.stack.m == 1 and learner.objective == "margin" and not learner.reports:
-        learner = Uniform()  # nothing to choose
-        margin = True
-    else:
-        margin = learner.objective == "margin"
-    evaluator, incumbent = _open(inner, progress, own=not margin or learner.signed)
-    run = _Run(learner, evaluator, incumbent, float(tol), margin)
+    run = _Run(problem, learner, float(tol), progress)
     try:
         if isinstance(start, Solution):
             run.resume(start, e)
@@ -131,23 +123,22 @@ def _open(problem: Problem, progress: Progress, own: bool) -> tuple[Evaluator, I
 
 
 class _Run:
-    """One fit: the learner, what it is given, and its last step."""
+    """One fit: the learner, what it is given, and its last step.
 
-    def __init__(
-        self,
-        learner: Learner,
-        evaluator: Evaluator,
-        incumbent: Incumbent,
-        tol: float,
-        margin: bool,
-    ) -> None:
-        self.learner, self.evaluator, self.incumbent = learner, evaluator, incumbent
-        self.tol, self.margin, self.last = tol, margin, Step("start")
+    ``criterion`` is what the learner that was asked for minimizes; ``own`` says that the ledger
+    holds what steps settle, not all points.
+    """
 
-    @property
-    def own(self) -> bool:
-        """Whether the ledger holds what steps settle, not all points."""
-        return not self.margin or self.learner.signed
+    def __init__(self, problem: Problem, learner: Learner, tol: float, progress: Progress) -> None:
+        inner = problem.in_standard_units() if learner.standard_units else problem
+        progress.unit, progress.tol = inner.unit, tol
+        self.criterion = "given" if learner.objective in _GIVEN else learner.objective
+        margin = self.criterion == "margin"
+        alone = problem.stack.m == 1 and margin and not learner.reports
+        self.learner = Uniform() if alone else learner  # there is nothing to choose
+        self.own = not margin or self.learner.signed
+        self.evaluator, self.incumbent = _open(inner, progress, self.own)
+        self.tol, self.last = tol, Step("start")
 
     def resume(self, start: Solution, e: Array) -> None:
         """Take up an earlier solution: its machine, and where J is minimized its dual point too."""
@@ -256,7 +247,6 @@ def _solution(problem: Problem, run: _Run, status: str, progress: Progress) -> S
         C = 1.0 / tau if tau > 0.0 else np.inf
     costs = np.array(C, dtype=float)
     coef, alpha, bias = machine.model(best.answer)
-    objective = run.learner.objective
     return Solution(
         weights=weights,
         coef=problem.to_all_rows(coef / unit),
@@ -273,7 +263,7 @@ def _solution(problem: Problem, run: _Run, status: str, progress: Progress) -> S
         history=progress.history(),
         seconds=progress.seconds_so_far(),
         extras=dict(run.last.extras),
-        criterion="given" if objective in _GIVEN else objective,
+        criterion=run.criterion,
         loss=problem.formulation.loss,
         problem=problem,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib.util
+import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -129,7 +130,7 @@ def test_code_that_cannot_be_written_stays_in_memory(
     def full(*args: Any) -> None:
         raise error
 
-    monkeypatch.setattr(jit_module.os, "replace", full)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.warns(UserWarning, match="compiled in memory") as told:
         assert function(X) == 6.0
         assert function(X.astype(np.float32)) == 6.0
@@ -145,7 +146,7 @@ def test_an_interrupt_leaves_nothing_half_written(
     def interrupt(*args: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(jit_module.os, "replace", interrupt)
+    monkeypatch.setattr(os, "replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
         function(X)
     assert files(tmp_path) == []

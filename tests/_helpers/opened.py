@@ -7,7 +7,7 @@ import numpy as np
 from kernelweave.machines.evaluator import Evaluator
 from kernelweave.machines.incumbent import Incumbent
 from kernelweave.problems.dual_qp import DualQP
-from kernelweave.problems.problem import Formulation, Problem
+from kernelweave.problems.problem import Formulation, Problem, Task
 from kernelweave.problems.weight_sets import WeightSet
 from kernelweave.progress import Progress
 from kernelweave.solving import _open
@@ -15,9 +15,14 @@ from kernelweave.stacks.defaults import as_stack
 
 
 def problem_of(K, *qps: DualQP, weight_set: WeightSet | None = None) -> Problem:
-    """The problem of these dual QPs, all rows labelled, by default over the simplex."""
+    """The problem of these dual QPs, all rows labelled, by default over the simplex.
+
+    Its task has the labels that the signs of the linear terms are.
+    """
     stack = as_stack(K)
-    formulation = Formulation(qps, np.ones(stack.n, dtype=bool), C=1.0)
+    signs = [np.sign(qp.linear[: qp.n]) for qp in qps]
+    task = Task(signs[0] if len(qps) == 1 else np.column_stack(signs), "hinge", {})
+    formulation = Formulation(qps, np.ones(stack.n, dtype=bool), 1.0, task)
     return Problem(formulation, stack, stack, weight_set or WeightSet(np.ones(stack.m)))
 
 

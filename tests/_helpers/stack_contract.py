@@ -418,10 +418,7 @@ PROTOCOL = checks()
 
 def dense_outputs(stack: Any) -> list[np.ndarray]:
     """One of everything that a ``KernelStack`` computes."""
-    results, ends = outputs(stack), np.array([0, stack.n - 1])
-    for weights in some_weights(stack.m):
-        results += [stack.combine(weights), stack.rows(weights, ends)]
-    return results
+    return outputs(stack) + [stack.combine(weights) for weights in some_weights(stack.m)]
 
 
 def check_combine(make: Make, rtol: float) -> None:
@@ -440,16 +437,6 @@ def check_combine_of_one_kernel(make: Make, rtol: float) -> None:
         within(stack.combine(-2 * one), -2 * matrix, rtol, scale=2 * abs(matrix).max())
 
 
-def check_rows(make: Make, rtol: float) -> None:
-    for stack, K, _ in cases(make):
-        n = K.shape[1]
-        for weights in some_weights(len(K)):
-            expected = np.tensordot(weights, K, 1)
-            for places in some_rows(n):
-                found = stack.rows(weights, places)
-                within(found, expected[places], rtol, scale=abs(expected).max())
-
-
 def check_quad_forms_are_gradients_of_combine(make: Make, rtol: float) -> None:
     """Σ_k w_k vᵀK_k v = vᵀ(Σ_k w_k K_k)v."""
     stack, K, _ = make(grams(6, 23))
@@ -460,11 +447,11 @@ def check_quad_forms_are_gradients_of_combine(make: Make, rtol: float) -> None:
             assert abs(weights @ stack.quad_forms(v) - together) <= 4 * rtol * scale
 
 
-def check_combine_and_rows_do_not_share(make: Make, rtol: float) -> None:
+def check_combine_does_not_share(make: Make, rtol: float) -> None:
     """A result handed out earlier stays as it was."""
     stack, _, _ = make(grams(6, 23))
-    w, places = some_weights(stack.m), np.array([3, 4])
-    _stay_as_they_were([lambda i: stack.combine(w[i]), lambda i: stack.rows(w[i], places)])
+    w = some_weights(stack.m)
+    _stay_as_they_were([lambda i: stack.combine(w[i])])
 
 
 def check_sizes_cannot_be_set(make: Make, rtol: float) -> None:
@@ -484,12 +471,10 @@ def check_diagonals_and_traces_are_kept(make: Make, rtol: float) -> None:
 
 
 def check_all_kinds_of_index(make: Make, rtol: float) -> None:
-    """``rows`` and ``block`` take lists, slices, masks and places from the end, too."""
+    """``block`` takes lists, slices, masks and places from the end, too."""
     stack, _, _ = make(grams(6, 23))
-    weights = some_weights(6)[0]
     for rows in ([22, 0, 11], slice(1, 23), slice(0, 0), [-1], [], np.arange(23) < 3):
         places = np.arange(23)[rows]
-        np.testing.assert_array_equal(stack.rows(weights, rows), stack.rows(weights, places))
         np.testing.assert_array_equal(stack.block(4, rows, rows), stack.block(4, places, places))
 
 
@@ -520,13 +505,11 @@ def check_bad_arguments(make: Make, rtol: float) -> None:
         (ValueError, "weights", lambda: stack.combine(v)),
         (ValueError, "weights", lambda: stack.combine(np.ones((3, 1)))),
         (ValueError, "weights", lambda: stack.combined(v)),
-        (ValueError, "weights", lambda: stack.rows(v, [0])),
         (ValueError, "v", lambda: stack.quad_forms(w)),
         (ValueError, "v", lambda: stack.matvecs(w)),
-        (IndexError, "index", lambda: stack.rows(w, [4])),
-        (IndexError, "index", lambda: stack.rows(w, [0.5])),
-        (IndexError, "index", lambda: stack.rows(w, [True, False])),
-        (IndexError, "index", lambda: stack.rows(w, 2)),
+        (IndexError, "rows", lambda: stack.block(0, [0.5], [0])),
+        (IndexError, "rows", lambda: stack.block(0, [True, False], [0])),
+        (IndexError, "rows", lambda: stack.block(0, 2, [0])),
         (IndexError, "rows", lambda: stack.block(0, [4], [0])),
         (IndexError, "columns", lambda: stack.block(0, [0], [4])),
         (IndexError, "rows", lambda: stack.matvecs(v, rows=[-5])),

@@ -248,7 +248,8 @@ def test_kernels_that_know_nothing_of_the_labels() -> None:
     K = np.stack([np.ones((20, 20)), gram(np.repeat(np.arange(10.0), 2)[:, None])])
     found = learn(K, y, learner="alignment")
     assert found.weights == pytest.approx([0.5, 0.5])
-    assert found.extras == {"alignment": 0.0, "stationarity": 0.0, "given_weights": True}
+    assert found.extras == {"alignment": 0.0, "stationarity": 0.0}
+    assert found.criterion == "given"
 
 
 def test_the_machine_is_that_of_its_weights() -> None:

@@ -13,8 +13,8 @@ import numpy as np
 from kernelweave._cli.data import Source, join, read_ids
 from kernelweave._cli.models import Labelled, labels
 from kernelweave._cli.tables import column, pieces, read_matrix
+from kernelweave._core.atomic import written
 from kernelweave._core.checks import some
-from kernelweave.io.atomic import written
 from kernelweave.io.model_file import load
 
 

@@ -8,11 +8,8 @@ finite numbers, because bounds and masks are often infinite.
 
 from __future__ import annotations
 
-import os
 import pickle
-import uuid
 from collections.abc import Callable
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -21,6 +18,7 @@ import numba
 from numba.core import caching
 from numba.core.serialize import dumps
 
+from kernelweave._core.atomic import written
 from kernelweave._core.warnings import warn
 
 FLAGS = frozenset({"reassoc", "contract", "arcp", "nsz"})
@@ -121,15 +119,8 @@ class CodeFiles:
     def save(self, key: object, data: object) -> None:
         """Write a file, which appears under its name when it is complete."""
         content = self._stamp + dumps(data)
-        path = self._path(key)
-        partial = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}.tmp")
-        try:
-            partial.write_bytes(sha256(content).digest() + content)
-            os.replace(partial, path)
-        except BaseException:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
-            raise
+        with written(self._path(key)) as file:
+            file.write(sha256(content).digest() + content)
 
     def flush(self) -> None:
         """Delete the files of all signatures."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._core.blocks import blocks
 from kernelweave._core.types import Array, Places
 from kernelweave.banks import crossing
 from kernelweave.banks.member import Member
@@ -75,11 +76,9 @@ class Exactness:
         active = [(number, self.members[number].narrow(support)) for number in sorted(numbers)]
         against = crossing.sides(self.table, active, support)
         rows, scratch = self.table.take(support), Scratch()
-        step = max(1, _BLOCK // max(1, support.size))
-        for start in range(0, support.size, step):
-            block = slice(start, min(start + step, support.size))
-            blocks = crossing.matrices(rows.block(block), against, support.size, scratch, _none)
-            for number, matrix in blocks:
+        for block in blocks(support.size, support.size, _BLOCK):
+            some = rows.block(block)
+            for number, matrix in crossing.matrices(some, against, support.size, scratch, _none):
                 found[number] += float(w[block] @ (matrix @ w))
         return np.array([found[number] for number in numbers])
 

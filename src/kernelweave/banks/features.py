@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelweave._core.blocks import blocks
 from kernelweave._core.types import Array
 from kernelweave.banks.normalize import Normalizer, inverse_root
 from kernelweave.kernels.base import Kernel
@@ -133,9 +134,7 @@ def normalized(features: Features, kernel: Kernel, normalizer: Normalizer, mean:
 
 def against(kernel: Kernel, rows: Rows, landmarks: Rows) -> Iterator[tuple[slice, Array]]:
     """Blocks of rows, each with its kernel with the landmarks, valid until the next."""
-    step = max(1, _BLOCK // max(1, len(landmarks)))
-    for start in range(0, len(rows), step):
-        block = slice(start, min(start + step, len(rows)))
+    for block in blocks(len(rows), len(landmarks), _BLOCK):
         some = Rows(rows.table.block(block), rows.view)
         out = np.empty((len(some), len(landmarks)))
         kernel.fill(Pair(some, landmarks, shared=False), out)

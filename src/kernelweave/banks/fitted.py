@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelweave._core.blocks import blocks
 from kernelweave._core.checks import shown
 from kernelweave._core.html import html_table
 from kernelweave._core.types import Array
@@ -323,9 +324,7 @@ class FittedBank:
         active = [(int(number), self.members[number].narrow(index)) for number in numbers]
         against = crossing.sides(self.table, active, self._columns_of(index))
         scratch = Scratch()
-        step = max(1, _BLOCK // max(1, len(self.table)))
-        for start in range(0, len(new), step):
-            block = slice(start, min(start + step, len(new)))
+        for block in blocks(len(new), len(self.table), _BLOCK):
             average = partial(self._average, index)
             yield block, crossing.matrices(new.block(block), against, len(index), scratch, average)
 

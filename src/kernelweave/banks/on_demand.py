@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._core.blocks import blocks
 from kernelweave._core.types import Array, Places
 from kernelweave.banks.member import Group, Member, drop
 from kernelweave.banks.normalize import learn_normalizer, rule_of
@@ -129,9 +130,8 @@ def _fitted(member: Member, group: Group, rule: str | None) -> Member | str:
     rows, every = group.rows, np.arange(len(group.rows))
 
     def means(counts: Array) -> Array:
-        step = max(1, _BLOCK // max(1, every.size))
-        parts = [every[start : start + step] for start in range(0, every.size, step)]
-        found = [raw_block(member, rows, part, every) @ counts for part in parts]
+        parts = blocks(every.size, every.size, _BLOCK)
+        found = [raw_block(member, rows, every[part], every) @ counts for part in parts]
         return np.concatenate(found) / counts.sum()
 
     diagonal = np.array(member.kernel.diagonal(rows), dtype=float)

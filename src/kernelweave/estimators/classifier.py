@@ -27,7 +27,7 @@ from kernelweave.estimators._parameters import (
     warn_of_learnt_C,
 )
 from kernelweave.estimators._training import Learnt, Posed, Training
-from kernelweave.learners.base import Learner
+from kernelweave.learners.base import Learner, versatile
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.problem import make_formulation
 
@@ -315,7 +315,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
             raise ValueError(
                 f"Only binary classification is supported by {learner!r} with shared_weights=True. "
                 f"The type of the target is multiclass: y contains {n_classes} classes. Set "
-                "shared_weights=False, or use learner='newton', 'simple', 'silp' or 'uniform'."
+                f"shared_weights=False, or use learner={versatile()}."
             )
 
     def decision_function(self, X: Any) -> Array:

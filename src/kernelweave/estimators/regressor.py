@@ -18,7 +18,7 @@ from kernelweave.estimators._parameters import (
 )
 from kernelweave.estimators._targets import Units, check_targets
 from kernelweave.estimators._training import Learnt, Posed, Training
-from kernelweave.learners.base import Learner
+from kernelweave.learners.base import Learner, versatile
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.problem import make_formulation
 
@@ -174,8 +174,7 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         if columns.shape[1] > 1 and not takes_several(learner, self.shared_weights):
             raise ValueError(
                 f"{learner!r} learns the weights of one machine, but y has {columns.shape[1]} "
-                "targets: set shared_weights=False, or use learner='newton', 'simple', 'silp' or "
-                "'uniform'."
+                f"targets: set shared_weights=False, or use learner={versatile()}."
             )
         units = Units.of(columns, training.weights)
         values = units.standardized(columns)

@@ -67,7 +67,7 @@ def certificate(fitted: MKLEstimator | Solution) -> str:
         found, gap = fitted.solution_, fitted.duality_gap_
         solutions = found if isinstance(found, tuple) else (found,)
     primal, dual = (sum(getattr(s, name) for s in solutions) for name in ("primal", "dual"))
-    given = solutions[0].extras.get("given_weights", False)
+    given = solutions[0].criterion == "given"
     exact = getattr(fitted, "exact_gap_", gap)
     told = "" if exact == gap else f"\nfor exact kernels   {_exactly(exact)}"
     return (

@@ -27,11 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave import __version__
+from kernelweave._core.atomic import written
 from kernelweave._core.checks import shown
 from kernelweave.io._decode import Decoder
 from kernelweave.io._encode import NUMBERS, Encoder
 from kernelweave.io._registry import ESTIMATORS, name_of
-from kernelweave.io.atomic import written
 
 FORMAT = "kernelweave model"
 VERSION = 1  # of the format; raised when a class changes in more than attributes with a default

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from kernelweave._core.atomic import written
 from kernelweave._core.checks import shown
 from kernelweave._core.types import Array
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.member import Member
-from kernelweave.io.atomic import written
 from kernelweave.kernels.differentiable import GaussianWidths
 from kernelweave.kernels.numeric import Gaussian, Linear, Polynomial
 from kernelweave.views.rows import Rows

@@ -119,7 +119,7 @@ class Alignment(Learner):
             "alignment",
             settled=(point, at_given_weights(point)),
             stationarity=excess,
-            extras={"alignment": score, "stationarity": excess, "given_weights": True},
+            extras={"alignment": score, "stationarity": excess},
         )
 
 

@@ -19,7 +19,7 @@ from kernelweave.machines.evaluator import (
 from kernelweave.machines.incumbent import Bound, Incumbent
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.losses import LOSSES
-from kernelweave.problems.problem import Formulation, Problem
+from kernelweave.problems.problem import Problem
 from kernelweave.stacks.protocol import stack_name
 
 
@@ -170,31 +170,39 @@ def check_supported(
     known = LOSSES.get(loss) if isinstance(loss, str) else None  # others: make_formulation
     if known is not None and known.target not in learner.targets:
         raise ValueError(
-            f"{learner!r} does not go with loss={loss!r}, since {learner.why_not}; use 'newton', "
-            "'simple', 'silp', 'alternate' or 'uniform'"
+            f"{learner!r} does not go with loss={loss!r}, since {learner.why_not}; use "
+            f"{versatile()}"
         )
     if weighted and not learner.weighted:
         raise ValueError(
             f"{learner!r} takes no sample_weight: it would have to count rows in more than the "
-            "loss; use 'newton', 'simple', 'silp', 'alternate' or 'uniform'"
-        )
-
-
-def check_machines(learner: Learner, formulation: Formulation) -> None:
-    """The same about the number of machines."""
-    if formulation.is_sum and not learner.sums:
-        raise ValueError(
-            f"{learner!r} learns the weights of one machine, found {len(formulation.qps)}; use "
-            "'newton', 'simple', 'silp', 'alternate' or 'uniform'"
+            f"loss; use {versatile()}"
         )
 
 
 def check_able(learner: Learner, problem: Problem) -> None:
     """The same about what only the problem shows: how many machines, how kernels are kept."""
-    check_machines(learner, problem.formulation)
+    if problem.is_sum and not learner.sums:
+        raise ValueError(
+            f"{learner!r} learns the weights of one machine, found {len(problem.qps)}; use "
+            f"{versatile()}"
+        )
     stack = problem.whole
     if learner.needs_dense and not stack.combined(np.zeros(stack.m)).is_dense:
         raise ValueError(
             f"{learner!r} needs the combined kernel as an n × n matrix, which "
             f"{stack_name(stack)} does not hold: use a KernelStack, or another learner"
         )
+
+
+def versatile() -> str:
+    """For an error message: the learners that take every norm, loss and number of machines."""
+    from kernelweave.learners import AUTO, NAMES, make_learner  # which knows them all
+
+    def takes_all(name: str) -> bool:
+        one = make_learner(name)
+        every = one.weight_norms is None and one.targets == Learner.targets
+        return every and one.sums and one.weighted
+
+    *most, last = sorted(filter(takes_all, NAMES[1:]), key=lambda name: name != AUTO)
+    return f"{', '.join(map(repr, most))} or {last!r}"

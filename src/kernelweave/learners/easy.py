@@ -86,12 +86,7 @@ class EasyMKL(Learner):
             "easy",
             settled=(point, at_given_weights(point)),
             stationarity=excess,
-            extras={
-                "distances": distances,
-                "distance": least,
-                "stationarity": excess,
-                "given_weights": True,
-            },
+            extras={"distances": distances, "distance": least, "stationarity": excess},
         )
 
 

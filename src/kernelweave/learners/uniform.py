@@ -29,5 +29,4 @@ class Uniform(Learner):
     ) -> Iterator[Step]:
         """One solve, as tight as asked."""
         point = first_point(evaluator, evaluator.weight_set.uniform(), 0.99 * tol)
-        extras = {"given_weights": True} if e.size > 1 else {}
-        yield Step("uniform", settled=(point, at_given_weights(point)), extras=extras)
+        yield Step("uniform", settled=(point, at_given_weights(point)))

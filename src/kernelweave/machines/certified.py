@@ -14,7 +14,7 @@ Learners work with plain values; the loop that drives them asks for these before
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,9 +24,10 @@ from kernelweave._core.tolerances import EPS
 from kernelweave._core.types import Array
 from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Bound
-from kernelweave.machines.machine import QPAnswer, QPMachine
+from kernelweave.machines.machine import Machine, QPAnswer, QPMachine
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.problem import Problem
+from kernelweave.problems.weight_sets import WeightSet
 from kernelweave.stacks.protocol import Stack
 from kernelweave.stacks.rounding import (
     Values,
@@ -114,26 +115,47 @@ def certified_bound(evaluator: Evaluator, bound: Bound, fine: bool) -> Bound:
         plain = weight_set.scale * stack.quad_forms(coef) if known is None else known
         q += quad_bounds(stack, weight_set.scale, coef, plain, fine)
     most = weight_set.unit_support(np.maximum(q, 0.0))
-    # |(K(d)v)_i| ≤ √(K(d)_ii vᵀK(d)v) for all d of the set
-    largest = float((weight_set.scale * stack.diagonals().max(axis=1)).max())
-    slope = math.sqrt(max(largest * stack.m, 0.0) * most)
-    return _or_first(evaluator, _bound(machine.dual_floor(v, slope), most, v, bound.by))
+    value = proven_dual(machine, v, most, largest_diagonal(stack, weight_set))
+    return _or_first(evaluator, Bound(value, v, bound.by))
 
 
 def certified_given(evaluator: Evaluator, point: Point, fine: bool) -> Bound:
     """The same at given weights: what the machine alone proves, or v = 0."""
-    machine, stack = evaluator.machine, evaluator.stack
-    d = evaluator.weight_set.scale * point.e
+    machine, d = evaluator.machine, evaluator.weight_set.scale * point.e
     v = machine.clipped(point.v)
+    known: Sequence[Array] | None = None
+    if not fine:
+        same = np.array_equal(v, point.v)
+        known = point.answer.values if same else [point.K @ w for w in machine.coefficients(v)]
+    value = proven_dual_at(machine, evaluator.stack, d, v, known)
+    return _or_first(evaluator, Bound(value, v, "machine"))
+
+
+def proven_dual_at(
+    machine: Machine, stack: Stack, d: Array, v: Array, known: Sequence[Array] | None = None
+) -> float:
+    """The dual value of v at weights d in exact arithmetic.
+
+    ``known`` are the decision values of each machine; None computes them in extended precision.
+    """
     parts = machine.coefficients(v)
-    known = point.answer.values if np.array_equal(v, point.v) else [point.K @ w for w in parts]
-    most = sum(
-        quad_bound(w, values_of(stack, d, w, None if fine else f))
-        for w, f in zip(parts, known, strict=True)
-    )
-    largest = float(np.abs(d @ stack.diagonals()).max())
-    slope = math.sqrt(largest * most)
-    return _or_first(evaluator, _bound(machine.dual_floor(v, slope), most, v, "machine"))
+    pairs = zip(parts, [None] * len(parts) if known is None else known, strict=True)
+    most = sum(quad_bound(w, values_of(stack, d, w, f)) for w, f in pairs)
+    return proven_dual(machine, v, most, float(np.abs(d @ stack.diagonals()).max()))
+
+
+def proven_dual(machine: Machine, v: Array, most: float, largest: float) -> float:
+    """The dual value in exact arithmetic, where vᵀKv ≤ ``most`` and all K_ii ≤ ``largest``.
+
+    |(Kv)_i| ≤ √(K_ii vᵀKv) bounds what it costs to bring Σv to r.
+    """
+    linear = machine.dual_floor(v, math.sqrt(max(largest * most, 0.0)))
+    return linear - 0.5 * most - LAST * (abs(linear) + most)
+
+
+def largest_diagonal(stack: Stack, weight_set: WeightSet) -> float:
+    """A bound of K(d)_ii for all weights of the set."""
+    return float((weight_set.scale * stack.diagonals().max(axis=1)).max()) * stack.m
 
 
 def _or_first(evaluator: Evaluator, proven: Bound) -> Bound:
@@ -142,11 +164,6 @@ def _or_first(evaluator: Evaluator, proven: Bound) -> Bound:
         return proven
     first = evaluator.first_bound()
     return proven if first.v.any() else first
-
-
-def _bound(linear: float, most: float, v: Array, by: str) -> Bound:
-    value = linear - 0.5 * most
-    return Bound(value - LAST * (abs(linear) + most), v, by)
 
 
 def charged_ball(

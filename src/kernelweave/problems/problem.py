@@ -113,10 +113,7 @@ class Problem:
     @property
     def targets(self) -> Array:
         """What y holds for the labelled rows, a column per machine."""
-        task = self.formulation.task
-        if task is None:
-            return np.column_stack([np.sign(qp.linear) for qp in self.qps])
-        return task.targets.reshape(self.stack.n, -1)
+        return self.formulation.task.targets.reshape(self.stack.n, -1)
 
     @property
     def rows(self) -> Places:
@@ -171,7 +168,7 @@ class Formulation:
     qps: tuple[DualQP, ...]
     labelled: Mask
     C: Any
-    task: Task | None = None
+    task: Task
     learns_C: bool = False
     weight_norm: float | GroupNorm | None = 1
     trace: float | None = None
@@ -182,16 +179,15 @@ class Formulation:
     @property
     def is_sum(self) -> bool:
         """Whether there is a machine per column of y, be it one."""
-        return len(self.qps) > 1 or (self.task is not None and self.task.targets.ndim == 2)
+        return self.task.targets.ndim == 2
 
     @property
     def loss(self) -> str:
-        """The name of the loss; that of a plain machine where the QPs were made by hand."""
-        return "hinge" if self.task is None else self.task.loss
+        """The name of the loss."""
+        return self.task.loss
 
     def at_cost(self, C: float | Array) -> Formulation:
         """The same for another C, one number or one per row."""
-        assert self.task is not None
         costs = check_C(C, self.labelled.size, self.loss)
         return replace(self, qps=self.task.qps(_on_labelled(costs, self.labelled)), C=C)
 
@@ -286,14 +282,23 @@ def _on_labelled(costs: float | Array, labelled: Mask) -> float | Array:
     return costs if isinstance(costs, float) else costs[labelled]
 
 
-def zeros_for(K: Any) -> Array:
-    """What stands for y where a loss has no target: a zero per row of the kernels."""
-    return np.zeros(K.n if is_stack(K) else np.shape(K)[-1])
+def make_problem(
+    K: Any,
+    y: ArrayLike | None,
+    C: ArrayLike | str = 1.0,
+    loss: str = "hinge",
+    n_jobs: int | None = None,
+    **options: Any,
+) -> Problem:
+    """The problem of kernels, labels and the ``options`` of ``make_formulation``.
 
-
-def make_problem(K: Any, y: ArrayLike, C: ArrayLike | str = 1.0, **options: Any) -> Problem:
-    """The problem of kernels, labels and the ``options`` of ``make_formulation``."""
-    return make_formulation(y, C, **options).on(as_stack(K))
+    Where the loss has no target, y may be None.
+    """
+    if y is None and loss == "one_class":
+        y = np.zeros(K.n if is_stack(K) else np.shape(K)[-1])
+    formulation = make_formulation(y, C, loss, **options)
+    stack = as_stack(K)
+    return formulation.on(stack if n_jobs is None else stack.threaded(n_jobs))
 
 
 def refuse_learnt_C(C: ArrayLike | str) -> None:

@@ -21,7 +21,15 @@ from kernelweave.stacks.protocol import CombinedKernel, NotDense, Stack, stack_n
 from kernelweave.stacks.validation import frozen
 
 
-class DenseCombined:
+class _Rows:
+    """Whole rows, which are blocks of all columns."""
+
+    def rows(self: CombinedKernel, index: Index) -> Array:
+        """Whole rows."""
+        return self.block(index, slice(None))
+
+
+class DenseCombined(_Rows):
     """K(d) as one n × n array, read-only."""
 
     is_dense = True
@@ -42,10 +50,6 @@ class DenseCombined:
         """All K(d)_ii."""
         return np.ascontiguousarray(np.diagonal(self._K))
 
-    def rows(self, index: Index) -> Array:
-        """Whole rows."""
-        return self._K[index]
-
     def block(self, rows: Index, columns: Index) -> Array:
         """Some rows and columns, a new array."""
         every = np.arange(self.n)
@@ -59,7 +63,7 @@ class DenseCombined:
         return None
 
 
-class BlockCombined:
+class BlockCombined(_Rows):
     """K(d) by blocks of the kernels with a weight; nothing is kept."""
 
     is_dense = False
@@ -84,10 +88,6 @@ class BlockCombined:
         """All K(d)_ii."""
         return self.weights[self._active] @ self.stack.diagonals()[self._active]
 
-    def rows(self, index: Index) -> Array:
-        """Whole rows."""
-        return self.block(index, np.arange(self.n))
-
     def block(self, rows: Index, columns: Index) -> Array:
         """Some rows and columns, a new array."""
         rows, columns = np.arange(self.n)[rows], np.arange(self.n)[columns]
@@ -106,7 +106,7 @@ class BlockCombined:
         return None
 
 
-class FactorCombined:
+class FactorCombined(_Rows):
     """K(d) = G diag(w) Gᵀ; G (n, R) holds the factors of the kernels with a weight."""
 
     is_dense = False
@@ -140,10 +140,6 @@ class FactorCombined:
             return found[0].sizes()
         return np.einsum("r,ir,ir->i", self._w, *(self._G.array(),) * 2)
 
-    def rows(self, index: Index) -> Array:
-        """Whole rows."""
-        return self.block(index, np.arange(self.n))
-
     def block(self, rows: Index, columns: Index) -> Array:
         """Some rows and columns, a new array."""
         return np.asarray((self._w * self._G.array(rows)) @ self._G.array(columns).T)
@@ -158,7 +154,7 @@ class FactorCombined:
         return Factor(self._G.parts, np.sqrt(self._w) * self._G.scale), 0.0
 
 
-class SumCombined:
+class SumCombined(_Rows):
     """The sum of combined kernels of different kinds, none of them written out."""
 
     is_dense = False
@@ -179,10 +175,6 @@ class SumCombined:
         """All K(d)_ii."""
         return np.sum([part.diagonal() for part in self._parts], axis=0)
 
-    def rows(self, index: Index) -> Array:
-        """Whole rows."""
-        return np.sum([part.rows(index) for part in self._parts], axis=0)
-
     def block(self, rows: Index, columns: Index) -> Array:
         """Some rows and columns, a new array."""
         return np.sum([part.block(rows, columns) for part in self._parts], axis=0)
@@ -199,7 +191,7 @@ class SumCombined:
         return reduce(Factor.beside, (F for F, _ in known)), sum(tau for _, tau in known)
 
 
-class Changed:
+class Changed(_Rows):
     """tK(d) + τI, a multiple of another combined kernel plus a ridge."""
 
     def __init__(self, kernel: CombinedKernel, times: float = 1.0, ridge: float = 0.0) -> None:
@@ -230,13 +222,6 @@ class Changed:
     def diagonal(self) -> Array:
         """All tK(d)_ii + τ."""
         return self.times * self.kernel.diagonal() + self.ridge
-
-    def rows(self, index: Index) -> Array:
-        """Whole rows."""
-        places = np.arange(self.n)[index]
-        total = self.times * self.kernel.rows(places)
-        total[np.arange(places.size), places] += self.ridge
-        return total
 
     def block(self, rows: Index, columns: Index) -> Array:
         """Some rows and columns, a new array."""

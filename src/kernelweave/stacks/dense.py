@@ -151,17 +151,6 @@ class KernelStack:
         total = self._sums(active * self.n**2, w[active], begins, ends)
         return frozen(total.reshape(self.n, self.n))
 
-    def rows(self, weights: ArrayLike, index: Index) -> Array:
-        """Rows ``index`` of Σ_k weights_k K_k, shape (len(index), n)."""
-        w = _vector("weights", weights, self.m)
-        active = np.flatnonzero(w)
-        places = as_places(index, self.n, "index")
-        if len(active) == 1 and w[active[0]] == 1.0:
-            return self._K[active[0]].take(places, axis=0).astype(np.float64, copy=False)
-        begins = places * self.n
-        total = self._sums(active * self.n**2, w[active], begins, begins + self.n)
-        return total.reshape(len(places), self.n)
-
     def block(self, kernel: int, rows: Index, columns: Index) -> Array:
         """One kernel at some rows and columns, a new array of float64."""
         places = as_places(rows, self.n, "rows"), as_places(columns, self.n, "columns")

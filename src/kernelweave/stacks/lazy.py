@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelweave._core.blocks import blocks
 from kernelweave._core.checks import check_number, check_vector
 from kernelweave._core.types import Array, Index, Mask, Places
 from kernelweave.stacks.defaults import BlockStack
@@ -77,11 +78,10 @@ class LazyStack(BlockStack):
         chosen = np.arange(self.m)[slice(None) if kernels is None else kernels]
         out = np.zeros((chosen.size, places.size))
         self._kept.stamp += 1
-        step = max(1, _BLOCK // max(1, self.n))
         for place, k in enumerate(chosen):
-            for start in range(0, support.size, step):
-                piece = support[start : start + step]
-                out[place] += self._part(int(k), x, piece, None if rows is None else places)
+            for piece in blocks(support.size, self.n, _BLOCK):
+                some = None if rows is None else places
+                out[place] += self._part(int(k), x, support[piece], some)
         return out
 
     def _part(self, kernel: int, x: Array, piece: Places, places: Places | None) -> Array:

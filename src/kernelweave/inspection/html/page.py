@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from kernelweave._core.atomic import written
 from kernelweave._core.checks import check_number
 from kernelweave.inspection._models import check_readable
 from kernelweave.inspection.html.facts import Asked, Facts, gather
 from kernelweave.inspection.html.sections import Reader
-from kernelweave.io.atomic import written
 
 _NEEDS = ("weights_", "bank_", "solution_", "duality_gap_")
 

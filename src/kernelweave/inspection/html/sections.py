@@ -225,7 +225,7 @@ def certificate_in_words(model: Any) -> str:
     """How close to the optimum the model is proved to be."""
     found = model.solution_
     solutions: tuple[Solution, ...] = found if isinstance(found, tuple) else (found,)
-    given = solutions[0].extras.get("given_weights", False)
+    given = solutions[0].criterion == "given"
     least = "no machine on these weights" if given else "no weights and no machine"
     status = solutions[0].status
     end = "" if status in ("optimal", "rule_met") else f" The fit ended early ({status})."

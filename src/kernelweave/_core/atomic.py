@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,7 +23,7 @@ def written(path: str | os.PathLike[str], mode: str = "wb", **options: Any) -> I
         with open(goal, mode, **options) as file:
             yield file
         return
-    draft = goal.with_name(f".{goal.name[:100]}.{secrets.token_hex(4)}.part")
+    draft = goal.with_name(f".{goal.name[:100]}.{os.urandom(4).hex()}.part")
     try:
         with open(draft, mode.replace("w", "x"), **options) as file:
             yield file
