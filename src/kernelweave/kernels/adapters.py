@@ -83,6 +83,8 @@ class Foreign(Kernel):
 class PairwiseKernel(Foreign):
     """A ``sklearn.metrics.pairwise`` kernel by name, with scikit-learn's default parameters."""
 
+    reads = "numbers"
+
     def __init__(self, metric: str) -> None:
         self.metric = metric
 
@@ -95,11 +97,6 @@ class PairwiseKernel(Foreign):
     def numeric(self) -> bool:
         """False of kernels on counts: they need values ≥ 0, which scaling would move."""
         return "chi2" not in self.metric
-
-    @property
-    def reads(self) -> str:
-        """All of them read numbers."""
-        return "numbers"
 
     def label(self) -> str:
         """Its name."""
@@ -161,13 +158,10 @@ class FunctionKernel(Foreign):
     else an object array.
     """
 
+    numeric = False  # the function reads its columns itself
+
     def __init__(self, function: Callable[[Any, Any], Any]) -> None:
         self.function = function
-
-    @property
-    def numeric(self) -> bool:
-        """The function reads its columns itself."""
-        return False
 
     def label(self) -> str:
         """The function's name, with any arguments that ``functools.partial`` adds."""

@@ -34,19 +34,11 @@ class Hamming(Kernel):
     """
 
     fills_half = True
+    reads = "levels"  # categories and strings
+    numeric = False
 
     def __init__(self, degree: int = 1) -> None:
         self.degree = degree
-
-    @property
-    def reads(self) -> str:
-        """Categories and strings."""
-        return "levels"
-
-    @property
-    def numeric(self) -> bool:
-        """Levels are read unchanged."""
-        return False
 
     def label(self) -> str:
         """Shows the degree, unless it is 1."""

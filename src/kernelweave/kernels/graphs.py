@@ -149,6 +149,8 @@ class Diffusion(Kernel):
         k = 1 to itself and 0 to all others. Warns if this applies to all training rows.
     """
 
+    numeric = False  # node names and numbers are not scaled
+
     def __init__(
         self,
         graph: Any,
@@ -160,11 +162,6 @@ class Diffusion(Kernel):
         self.beta = beta
         self.normalized = normalized
         self.unknown = unknown
-
-    @property
-    def numeric(self) -> bool:
-        """False: node names and numbers are not scaled."""
-        return False
 
     def label(self) -> str:
         """Shows beta and the form of the Laplacian."""

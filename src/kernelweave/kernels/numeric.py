@@ -74,14 +74,10 @@ class Gaussian(_Radial):
     """
 
     _of_gamma = "exp(−γ|x − z|²) is width=(2γ)**-0.5"
+    takes_sparse = True
 
     def __init__(self, width: float = 1.0, relative: bool = False) -> None:
         super().__init__(width, relative)
-
-    @property
-    def takes_sparse(self) -> bool:
-        """True."""
-        return True
 
     def fill(self, pair: Pair, out: Array) -> None:
         """Squared distances, scaled and exponentiated."""
@@ -138,15 +134,11 @@ class Polynomial(Kernel):
     """
 
     fills_half = True
+    takes_sparse = True
 
     def __init__(self, degree: int = 2, offset: float = 1.0) -> None:
         self.degree = degree
         self.offset = offset
-
-    @property
-    def takes_sparse(self) -> bool:
-        """True."""
-        return True
 
     def label(self) -> str:
         """Shows the degree, and the offset unless it is 1."""
@@ -183,11 +175,7 @@ class Linear(Kernel):
 
     fills_half = True
     is_linear = True
-
-    @property
-    def takes_sparse(self) -> bool:
-        """True."""
-        return True
+    takes_sparse = True
 
     def label(self) -> str:
         """Its name; it has no parameters."""

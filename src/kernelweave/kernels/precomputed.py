@@ -56,11 +56,7 @@ class Precomputed(Kernel):
     """
 
     fills_half = True
-
-    @property
-    def numeric(self) -> bool:
-        """False: row numbers are neither scaled nor rounded."""
-        return False
+    numeric = False  # row numbers are neither scaled nor rounded
 
     def __init__(self, K: Any, check: bool = True, indefinite: str = "raise") -> None:
         self.K = K

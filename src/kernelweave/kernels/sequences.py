@@ -50,6 +50,7 @@ class SmithWaterman(Kernel):
 
     known_psd = False
     advice = "EmpiricalKernelMap(SmithWaterman()) is positive semidefinite for any scores."
+    numeric = False  # it reads strings
 
     def __init__(
         self,
@@ -62,11 +63,6 @@ class SmithWaterman(Kernel):
         self.gap_open = gap_open
         self.gap_extend = gap_extend
         self.n_jobs = n_jobs
-
-    @property
-    def numeric(self) -> bool:
-        """False: it reads strings."""
-        return False
 
     def label(self) -> str:
         """Shows the cost of gaps, and whether the scores are custom."""

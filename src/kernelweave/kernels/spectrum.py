@@ -57,15 +57,12 @@ class Spectrum(Kernel):
         lower case are different letters.
     """
 
+    numeric = False  # it reads strings
+
     def __init__(self, length: int = 3, mismatches: int = 0, alphabet: Any = None) -> None:
         self.length = length
         self.mismatches = mismatches
         self.alphabet = alphabet
-
-    @property
-    def numeric(self) -> bool:
-        """False: it reads strings."""
-        return False
 
     def label(self) -> str:
         """Shows the length, and the mismatches if there are any."""

@@ -38,14 +38,10 @@ class BagOfWords(Kernel):
     """
 
     takes_weights = False
+    numeric = False  # it reads texts
 
     def __init__(self, vectorizer: Any = "tfidf") -> None:
         self.vectorizer = vectorizer
-
-    @property
-    def numeric(self) -> bool:
-        """False: it reads texts."""
-        return False
 
     def label(self) -> str:
         """Shows the vectorizer."""
@@ -78,6 +74,7 @@ class LatentConcepts(Kernel):
     """
 
     takes_weights = False
+    numeric = False  # it reads texts
 
     def __init__(
         self,
@@ -92,11 +89,6 @@ class LatentConcepts(Kernel):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
-
-    @property
-    def numeric(self) -> bool:
-        """False: it reads texts."""
-        return False
 
     def label(self) -> str:
         """Shows the number of concepts."""
