@@ -19,6 +19,8 @@ from kernelweave.solution import Solution
 from kernelweave.solving import solve
 from kernelweave.stacks.protocol import Stack
 
+_OPTIONS = signature(learn)
+
 
 def regularization_path(
     K: ArrayLike | Stack,
@@ -40,7 +42,7 @@ def regularization_path(
     values = check_floats("Cs", Cs)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(f"Cs must be a list of numbers, found shape {values.shape}")
-    asked = signature(learn).bind(K, y, **options)
+    asked = _OPTIONS.bind(K, y, **options)
     asked.apply_defaults()
     check_loss(asked.arguments["loss"])
     for value in values:
