@@ -128,3 +128,17 @@ def test_bad_arguments() -> None:
         fitted("lazy", kernels=[lambda a, b: a @ b.T])
     with pytest.raises(ValueError, match="No kernel is left"):
         fitted("lazy", np.zeros((5, 2)), kernels=[Linear()])
+
+
+class Failing(Gaussian):
+    """A kernel that fails wherever it is computed."""
+
+    def fill(self, pair: Any, out: Any) -> None:
+        raise ArithmeticError("no")
+
+
+def test_errors_on_demand_name_the_kernel() -> None:
+    stack = KernelBank([("mine", Failing(1.0))], storage="lazy").fit(X).stack
+    with pytest.raises(ArithmeticError) as caught:
+        stack.block(0, np.arange(3), np.arange(2))
+    assert caught.value.__notes__ == ["The kernel was 'mine'."]

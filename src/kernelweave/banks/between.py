@@ -9,6 +9,7 @@ and of k(x_i, b) over the training rows x_i, plus the mean of k(x_i, x_j).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,9 +17,8 @@ from numpy.typing import ArrayLike
 from kernelweave._core.types import Array
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.member import Member
-from kernelweave.banks.normalize import inverse_root
-from kernelweave.views import weighted
-from kernelweave.views.rows import Pair, Rows, Scratch
+from kernelweave.banks.normalize import Placed
+from kernelweave.views.rows import Rows
 from kernelweave.views.table import Table
 
 
@@ -26,16 +26,10 @@ def kernel_between(bank: FittedBank, weights: ArrayLike, A: Table, B: Table) -> 
     """Σ_m weights_m k_m(a, b) for all rows a of A and b of B."""
     total = np.zeros((len(A), len(B)))
     for weight, member in _active(bank, weights):
-        a, b = _rows(member, A), _rows(member, B)
-        K = _raw(member, a, b)
         assert member.normalizer is not None
-        if member.centered:
-            K -= np.add.outer(_offset(bank, member, a), _offset(bank, member, b))
-        if member.normalizer.inverse_norms is not None:
-            K *= np.outer(inverse_root(_own(bank, member, a)), inverse_root(_own(bank, member, b)))
-            total += weight * K
-        else:
-            total += weight * member.normalizer.scale * K
+        a, b = _rows(member, A), _rows(member, B)
+        placed = _placed(bank, member, a), _placed(bank, member, b)
+        total += weight * member.normalizer.apply(member.between(a, b), *placed)
     return total
 
 
@@ -43,12 +37,10 @@ def diagonal(bank: FittedBank, weights: ArrayLike, A: Table) -> Array:
     """Σ_m weights_m k_m(a, a) for all rows a of A."""
     total = np.zeros(len(A))
     for weight, member in _active(bank, weights):
-        own = _own(bank, member, _rows(member, A))
-        assert member.normalizer is not None
-        if member.normalizer.inverse_norms is not None:
-            total += weight * (own > 0.0)
-        else:
-            total += weight * member.normalizer.scale * own
+        assert member.kernel is not None and member.normalizer is not None
+        a = _rows(member, A)
+        own = np.asarray(member.kernel.diagonal(a), dtype=float)
+        total += weight * member.normalizer.diagonal(own, _placed(bank, member, a))
     return total
 
 
@@ -68,24 +60,9 @@ def _rows(member: Member, table: Table) -> Rows:
     return Rows(table, member.view)
 
 
-def _raw(member: Member, a: Rows, b: Rows) -> Array:
-    out = np.empty((len(a), len(b)))
-    member.fill(Pair(a, b, Scratch()), out)
-    return out
-
-
-def _offset(bank: FittedBank, member: Member, a: Rows) -> Array:
-    """Mean of k(a, x_i) over the training rows, less half the mean of k(x_i, x_j)."""
-    having = member.view.rows_of(bank.table)
-    train = Rows(bank.table if having is None else bank.table.take(having), member.view)
-    normalizer = member.normalizer
-    assert normalizer is not None
-    half = weighted.mean(np.asarray(normalizer.means), normalizer.weights)
-    return np.asarray(weighted.mean(_raw(member, a, train), normalizer.weights, axis=1) - half)
-
-
-def _own(bank: FittedBank, member: Member, a: Rows) -> Array:
-    """k(a, a), centered where the kernel is."""
-    assert member.kernel is not None
-    own = np.asarray(member.kernel.diagonal(a), dtype=float)
-    return own - 2.0 * _offset(bank, member, a) if member.centered else own
+def _placed(bank: FittedBank, member: Member, a: Rows) -> Placed:
+    """How the entries of these rows are normalized, from the training rows that have the view."""
+    assert member.kernel is not None and member.normalizer is not None
+    train = Rows.having(bank.table, member.view)[1]
+    own, against = partial(member.kernel.diagonal, a), partial(member.between, a, train)
+    return member.normalizer.of_new(own, against)

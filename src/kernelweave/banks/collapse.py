@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelweave._core.types import Array
 from kernelweave.banks.member import Member
@@ -25,7 +24,7 @@ def images(table: Table, members: list[tuple[int, Member]], coef: Array) -> dict
     """Σ_j coef_j φ(x_j) for each kernel, by number; rows that lack its view do not count."""
     found = {}
     for number, member in members:
-        having, rows = _having(table, member)
+        having, rows = Rows.having(table, member.view)
         own = coef if having is None else coef[having]
         total: Any = 0.0
         for block, phi in _features(member, rows):
@@ -48,7 +47,7 @@ def values(
     machines = next(iter(image.values())).shape[1:]
     out = np.zeros((len(new), *machines))
     for number, member in members:
-        having, rows = _having(new, member)
+        having, rows = Rows.having(new, member.view)
         found = np.empty((len(rows), *machines))
         for block, phi in _features(member, rows):
             np.matmul(phi, image[number], out=found[block])
@@ -64,12 +63,6 @@ def values(
             found = whole
         out += weights[..., number] * found
     return out
-
-
-def _having(table: Table, member: Member) -> tuple[NDArray[np.intp] | None, Rows]:
-    """Which rows have the kernel's view, None for all; these rows."""
-    having = member.view.rows_of(table)
-    return having, Rows(table if having is None else table.take(having), member.view)
 
 
 def _features(member: Member, rows: Rows) -> Iterator[tuple[slice, Array]]:

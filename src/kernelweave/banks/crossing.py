@@ -47,9 +47,7 @@ def sides(table: Table, members: Iterable[Numbered], index: NDArray[np.intp]) ->
         if kernels[0][1].centered:
             found.append(_centered_side(table, view, kernels, index))
         else:
-            some = table.take(index)
-            places = view.rows_of(some)
-            rows = Rows(some if places is None else some.take(places), view)
+            places, rows = Rows.having(table.take(index), view)
             found.append(Side(rows, kernels, np.arange(len(rows)), places))
     return found
 
@@ -57,14 +55,14 @@ def sides(table: Table, members: Iterable[Numbered], index: NDArray[np.intp]) ->
 def _centered_side(
     table: Table, view: View, kernels: list[Numbered], index: NDArray[np.intp]
 ) -> Side:
-    having = view.rows_of(table)
+    having, rows = Rows.having(table, view)
     if having is None:
-        return Side(Rows(table, view), kernels, index, None)
+        return Side(rows, kernels, index, None)
     number = np.full(len(table), -1)
     number[having] = np.arange(len(having))
     wanted = number[index]
     places = np.flatnonzero(wanted >= 0)
-    return Side(Rows(table.take(having), view), kernels, wanted[places], places)
+    return Side(rows, kernels, wanted[places], places)
 
 
 def matrices(
@@ -80,8 +78,7 @@ def matrices(
     the row of a new row that lacks the view of an uncentered kernel.
     """
     for side in against:
-        having = side.rows.view.rows_of(new)
-        rows = Rows(new if having is None else new.take(having), side.rows.view)
+        having, rows = Rows.having(new, side.rows.view)
         pair = Pair(rows, side.rows, scratch, shared=len(side.members) > 1)
         for number, member in side.members:
             matrix = _normalized(member, pair, side.wanted)

@@ -20,7 +20,7 @@ from kernelweave._core.types import Array
 from kernelweave.banks.normalize import Normalizer, inverse_root
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.features import FeatureKernel
-from kernelweave.views.rows import Pair, Rows
+from kernelweave.views.rows import Rows
 
 _BLOCK = 2**21  # entries of the kernel with the landmarks held at a time
 
@@ -133,9 +133,7 @@ def normalized(features: Features, kernel: Kernel, normalizer: Normalizer, mean:
 
 
 def against(kernel: Kernel, rows: Rows, landmarks: Rows) -> Iterator[tuple[slice, Array]]:
-    """Blocks of rows, each with its kernel with the landmarks, valid until the next."""
+    """Blocks of rows, each with its kernel with the landmarks."""
     for block in blocks(len(rows), len(landmarks), _BLOCK):
         some = Rows(rows.table.block(block), rows.view)
-        out = np.empty((len(some), len(landmarks)))
-        kernel.fill(Pair(some, landmarks, shared=False), out)
-        yield block, out
+        yield block, kernel.between(some, landmarks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelweave._core.checks import some
 from kernelweave._core.types import Array
-from kernelweave.banks.member import Group, Member
+from kernelweave.banks.member import Group, Member, named
 from kernelweave.banks.plan import Planned, Request
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.precomputed import check_same_rows
@@ -47,9 +47,8 @@ def check_view(planned: Planned, table: Table) -> None:
     view, requests = planned.view, planned.requests
     check_same_rows((name, kernel) for name, _, kernel in requests)
     _check_sparse(table, requests)
-    places = view.rows_of(table)
     if any(kernel.numeric for _, _, kernel in requests):
-        (table if places is None else table.take(places)).floats(view.columns, gaps=planned.gaps)
+        Rows.having(table, view)[1].table.floats(view.columns, gaps=planned.gaps)
 
 
 def _check_sparse(table: Table, requests: list[Request]) -> None:
@@ -78,8 +77,5 @@ def _expanded(name: str, kernel: Kernel, rows: Rows) -> list[tuple[str, Kernel]]
             f"Kernel {name!r} learns from the training rows and cannot weigh them: leave "
             "sample_weight out, repeat rows, or give class_weight, which kernels do not see."
         )
-    try:
+    with named(name):
         return kernel.expand(rows)
-    except Exception as error:
-        error.add_note(f"The kernel was {name!r}.")
-        raise

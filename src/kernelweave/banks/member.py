@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -46,16 +48,19 @@ class Member:
     def fill(self, pair: Pair, out: Array) -> None:
         """Compute the kernel on a pair; for a ``Gram``, its lower triangle. Errors name it."""
         assert self.kernel is not None
-        try:
+        with named(self.name):
             if self.alone and pair.look_up(self.kernel, self._train, out):
                 return
             if isinstance(pair, Gram):
                 self._train(pair, out)
             else:
                 self.kernel.fill(pair, out)
-        except Exception as error:
-            error.add_note(f"The kernel was {self.name!r}.")
-            raise
+
+    def between(self, a: Rows, b: Rows) -> Array:
+        """The kernel before normalization between any rows, a new array. Errors name it."""
+        assert self.kernel is not None
+        with named(self.name):
+            return self.kernel.between(a, b)
 
     def _train(self, gram: Gram, half: Array) -> None:
         assert self.kernel is not None
@@ -89,6 +94,16 @@ class Group:
     rows: Rows
     members: list[Member]
     places: NDArray[np.intp] | None = None
+
+
+@contextmanager
+def named(kernel: str) -> Iterator[None]:
+    """Errors from inside say which kernel it was."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"The kernel was {kernel!r}.")
+        raise
 
 
 def drop(members: list[Member], number: int, why: str) -> None:

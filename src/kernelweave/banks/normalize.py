@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,13 @@ def rule_of(normalize: str | None, places: NDArray[np.intp] | None) -> tuple[boo
     """Whether to center, and the scaling; a view that only the rows ``places`` have is centered."""
     center, scaling = RULES[normalize]
     return center or places is not None, scaling
+
+
+class Placed(NamedTuple):
+    """What centering takes off the entries of some rows, and what the sphere multiplies them by."""
+
+    means: Array | None
+    norms: Array | None
 
 
 @dataclass(frozen=True)
@@ -115,20 +122,46 @@ class Normalizer:
         If centered, K is against all training rows and ``rows`` picks the columns to return.
         ``diagonal()`` gives k(x, x) of the new rows; only "sphere" calls it.
         """
+        new = self.of_new(diagonal, lambda: K)
+        if not self.centered:
+            return self.apply(K, new, self.of_train(slice(None)))
+        return self.apply(K[:, rows], new, self.of_train(rows))
+
+    def of_train(self, rows: Any) -> Placed:
+        """What is applied to the training rows ``rows``."""
         norms = self.inverse_norms
-        own = None if norms is None else diagonal()
+        return Placed(
+            None if self.means is None else self.means[rows], None if norms is None else norms[rows]
+        )
+
+    def of_new(self, diagonal: Callable[[], Array], against: Callable[[], Array]) -> Placed:
+        """What is applied to new rows.
+
+        ``diagonal()`` gives k(x, x), ``against()`` k(x, x_j) for all training rows x_j; either is
+        called only where it is needed.
+        """
+        means = norms = None
         if self.means is not None:
             half = weighted.mean(self.means, self.weights)  # of the grand mean
-            means = weighted.mean(K, self.weights, axis=1) - half
-            K = K[:, rows]
-            K -= np.add.outer(means, self.means[rows])
-            own = None if own is None else own - 2.0 * means
-            norms = None if norms is None else norms[rows]
-        if own is not None and norms is not None:
-            K *= np.multiply.outer(inverse_root(own), norms)
+            means = np.asarray(weighted.mean(against(), self.weights, axis=1) - half)
+        if self.inverse_norms is not None:
+            norms = inverse_root(_less(diagonal(), means))
+        return Placed(means, norms)
+
+    def apply(self, K: Array, left: Placed, right: Placed) -> Array:
+        """Normalize a kernel between any rows in place, and return it."""
+        if left.means is not None and right.means is not None:
+            K -= np.add.outer(left.means, right.means)
+        if left.norms is not None and right.norms is not None:
+            K *= np.multiply.outer(left.norms, right.norms)
         elif self.scale != 1.0:
             K *= self.scale
         return K
+
+    def diagonal(self, own: Array, rows: Placed) -> Array:
+        """The normalized k(x, x) of rows from the plain one."""
+        factor = self.scale if rows.norms is None else rows.norms * rows.norms
+        return _less(own, rows.means) * factor
 
 
 def learn_normalizer(
@@ -165,10 +198,15 @@ def learn_normalizer(
             )
         trace = centered
     if scaling == "sphere":
-        diagonal = diagonal if means is None else diagonal - 2.0 * means
-        return Normalizer(np.nan, means, inverse_root(diagonal), weights if center else None)
+        norms = inverse_root(_less(diagonal, means))
+        return Normalizer(np.nan, means, norms, weights if center else None)
     target = {"trace": float(counts.sum()), "unit_trace": 1.0, None: trace}[scaling]
     return Normalizer(target / trace, means, weights=weights if center else None)
+
+
+def _less(diagonal: Array, means: Array | None) -> Array:
+    """k(x, x) of the centered kernel, where it is centered."""
+    return diagonal if means is None else diagonal - 2.0 * means
 
 
 def inverse_root(diagonal: Array) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +12,7 @@ from kernelweave._core.types import Array, Places
 from kernelweave.banks.member import Group, Member, drop
 from kernelweave.banks.normalize import learn_normalizer, rule_of
 from kernelweave.stacks.lazy import LazyStack
-from kernelweave.views.rows import Pair, Rows
+from kernelweave.views.rows import Rows
 
 _BLOCK = 2**22  # entries computed at a time
 
@@ -43,24 +42,14 @@ class Demanded:
         normalizer = self.member.normalizer
         assert normalizer is not None
         out = raw_block(self.member, self.rows, rows, columns)
-        if normalizer.means is not None:
-            out -= np.add.outer(normalizer.means[rows], normalizer.means[columns])
-        norms = normalizer.inverse_norms
-        if norms is not None:
-            out *= np.multiply.outer(norms[rows], norms[columns])
-        elif not math.isnan(normalizer.scale):
-            out *= normalizer.scale
-        return out
+        return normalizer.apply(out, normalizer.of_train(rows), normalizer.of_train(columns))
 
     def diagonal(self, n: int) -> Array:
         """k(x, x) for each of the n rows."""
         kernel, normalizer = self.member.kernel, self.member.normalizer
         assert kernel is not None and normalizer is not None
-        own = np.array(kernel.diagonal(self.rows), dtype=float)
-        if normalizer.means is not None:
-            own -= 2.0 * normalizer.means
-        norms = normalizer.inverse_norms
-        own *= normalizer.scale if norms is None else norms * norms
+        own = np.asarray(kernel.diagonal(self.rows), dtype=float)
+        own = normalizer.diagonal(own, normalizer.of_train(slice(None)))
         if self.number is None:
             return own
         whole = np.zeros(n)
@@ -111,12 +100,8 @@ def demand(
 
 def raw_block(member: Member, rows: Rows, left: Places, right: Places) -> Array:
     """The kernel before normalization, at some of the rows that have its view."""
-    assert member.kernel is not None
-    out = np.empty((left.size, right.size))
-    if out.size:
-        a, b = (Rows(rows.table.take(places), rows.view) for places in (left, right))
-        member.kernel.fill(Pair(a, b, shared=False), out)
-    return out
+    a, b = (Rows(rows.table.take(places), rows.view) for places in (left, right))
+    return member.between(a, b)
 
 
 def _fitted(member: Member, group: Group, rule: str | None) -> Member | str:

@@ -72,6 +72,13 @@ class Kernel(Params):
         """Write k(x, z) for every pair of rows into ``out``, float64, of the pair's shape."""
         raise NotImplementedError
 
+    def between(self, a: Rows, b: Rows) -> Array:
+        """k(x, z) for all rows x of ``a`` and z of ``b``, a new array."""
+        out = np.empty((len(a), len(b)))
+        if out.size:
+            self.fill(Pair(a, b, shared=False), out)
+        return out
+
     def matrix(self, pair: Pair) -> NDArray[Any]:
         """k(x, z) for every pair of rows, in the precision it is computed in."""
         out = pair.scratch("matrix")

@@ -86,9 +86,7 @@ class _Basis:
 
     def __call__(self, rows: Rows) -> Array:
         def compute() -> Array:
-            K = np.empty((len(rows), len(self.train)))
-            self.kernel.fill(Pair(rows, self.train), K)
-            return K @ self.extension
+            return self.kernel.between(rows, self.train) @ self.extension
 
         return rows.remember(self, compute)
 

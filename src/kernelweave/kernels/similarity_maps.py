@@ -18,7 +18,7 @@ from kernelweave._core.types import Array
 from kernelweave.kernels.adapters import as_kernel
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.features import FeatureKernel, inner_products
-from kernelweave.views.rows import Pair, Rows
+from kernelweave.views.rows import Rows
 
 
 class EmpiricalKernelMap(Kernel):
@@ -66,8 +66,7 @@ class _Similarities:
     def __init__(self, similarity: Kernel, train: Rows) -> None:
         self.similarity = similarity
         self.train = Rows(train.table, train.view)
-        self.known = np.empty((len(train), len(train)))
-        similarity.fill(Pair(self.train, self.train), self.known)
+        self.known = similarity.between(self.train, self.train)
         if not np.isfinite(self.known).all():
             i, j = np.argwhere(~np.isfinite(self.known))[0]
             raise ValueError(
@@ -82,9 +81,7 @@ class _Similarities:
         new = np.flatnonzero(places < 0)
         if len(new):
             some = Rows(rows.table.take(new), rows.view)
-            fresh = np.empty((len(new), len(self.train)))
-            self.similarity.fill(Pair(some, self.train), fresh)
-            features[new] = fresh
+            features[new] = self.similarity.between(some, self.train)
         return features
 
 

@@ -35,6 +35,12 @@ class Rows:
         self.weights = weights
         self._memory: dict[Hashable, Array] = {}
 
+    @classmethod
+    def having(cls, table: Table, view: View) -> tuple[NDArray[np.intp] | None, Rows]:
+        """Which rows of a table have the view, None for all; these rows."""
+        places = view.rows_of(table)
+        return places, cls(table if places is None else table.take(places), view)
+
     def __len__(self) -> int:
         return len(self.table)
 
