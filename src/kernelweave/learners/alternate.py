@@ -19,7 +19,7 @@ from kernelweave._solvers.bundle.cuts import inner_tol
 from kernelweave.learners.base import Learner, Step, first_point
 from kernelweave.machines.evaluator import Evaluator
 from kernelweave.machines.incumbent import Incumbent
-from kernelweave.problems.weight_sets import norm
+from kernelweave.problems.weight_sets import norm, towards
 
 
 class Alternate(Learner):
@@ -65,10 +65,3 @@ class Alternate(Learner):
                 continue  # every weight at its bound, or all as good: only the machine is left
             e = towards(point.e, point.q, p, self.relax)
             e = e / norm(e, p)
-
-
-def towards(e: Array, q: Array, p: float, relax: float = 1.0) -> Array:
-    """The step from weights ``e`` with their ``q``, up to its size; 1 < ``relax`` is longer."""
-    power = relax / (p + 1.0)  # of q; that of e must not become negative
-    power = min(power, 1.0 / (p - 1.0)) if p > 1.0 else power
-    return np.asarray(e ** (1.0 - power * (p - 1.0)) * q**power)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from kernelweave._core.checks import check_number
 from kernelweave._core.params import Params
 from kernelweave._core.types import Array
 from kernelweave.machines.evaluator import (
@@ -139,6 +140,20 @@ def given_point(evaluator: Evaluator, e: Array, tol: float, kernel: str) -> Poin
             "finite C"
         )
     return point
+
+
+def check_stop(stop: str, change: float) -> None:
+    """Complain about a stopping rule that is neither "gap" nor "change"."""
+    check_number("change", change)
+    if stop not in ("gap", "change"):
+        raise ValueError(f"stop must be 'gap' or 'change', found {stop!r}")
+
+
+def status_by_change(stop: str, change: float, moved: float) -> str:
+    """The status of a step in which no weight moved by more than ``moved``."""
+    if stop == "gap":
+        return "running"
+    return "rule_met" if moved < change else "rule_unmet"
 
 
 def check_supported(

@@ -23,12 +23,12 @@ from kernelweave._core.tolerances import COINCIDE, LEAST_PROXIMAL, NOTHING, TINY
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.cuts import Bundle, inner_tol
 from kernelweave._solvers.bundle.descent import Descent
-from kernelweave.learners.alternate import Alternate, towards
+from kernelweave.learners.alternate import Alternate
 from kernelweave.learners.base import Learner, Step, first_point
 from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Incumbent
 from kernelweave.problems.dual_qp import relative_gap
-from kernelweave.problems.weight_sets import WeightSet
+from kernelweave.problems.weight_sets import WeightSet, towards
 
 _MEMORY = 100  # cuts
 _VAIN = 3  # steps inside the groups that may gain nothing: rounding is all that is left

@@ -18,8 +18,8 @@ import numpy as np
 from kernelweave._core.tolerances import LEAST_PROXIMAL, SOFT, TIGHTEST, TINY
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.master import solve_master
+from kernelweave._solvers.reduced_gradient import descent_step
 from kernelweave.learners.base import Learner, Step, first_point
-from kernelweave.learners.simple import descent_step
 from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Incumbent
 

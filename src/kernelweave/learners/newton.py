@@ -18,9 +18,9 @@ from kernelweave._core.tolerances import LEAST_PROXIMAL, SOFT
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
 from kernelweave._solvers.bundle.descent import Descent
+from kernelweave._solvers.reduced_gradient import descent_step
 from kernelweave.learners.base import Learner, Step, first_point
 from kernelweave.learners.grouped import learner_of_norms
-from kernelweave.learners.simple import descent_step
 from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Incumbent
 from kernelweave.machines.machine import Look

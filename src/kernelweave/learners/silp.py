@@ -17,8 +17,8 @@ import numpy as np
 from kernelweave._core.tolerances import LP_FEASIBILITY, LP_SMALLEST, TINY
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.cuts import Cuts, inner_tol
-from kernelweave.learners.base import Learner, Step, first_point
-from kernelweave.learners.simple import Simple, check_stop
+from kernelweave.learners.base import Learner, Step, check_stop, first_point, status_by_change
+from kernelweave.learners.simple import Simple
 from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Incumbent
 
@@ -76,17 +76,13 @@ class Silp(Learner):
             answer = program.solve(evaluator.time_left())
             if answer is not None:
                 cuts.offer(answer[1])
-            yield self._step(point, incumbent, moved)
+            status = status_by_change(self.stop, self.change, moved)
+            last = None if self.stop == "gap" else (point, incumbent.bound)  # which then counts
+            yield Step("silp", status, settled=last)
             if answer is None:  # what the solve above gave still counts
                 return
             before, point = point.e, evaluator.solve(answer[0], inner_tol(incumbent.gap, tol))
             moved = float(np.abs(point.e - before).max())
-
-    def _step(self, point: Point, incumbent: Incumbent, moved: float) -> Step:
-        if self.stop == "gap":
-            return Step("silp")
-        status = "rule_met" if moved < self.change else "rule_unmet"
-        return Step("silp", status, settled=(point, incumbent.bound))
 
 
 class _Program:

@@ -20,13 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelweave._core.checks import check_number, check_positive
+from kernelweave._core.checks import check_positive
 from kernelweave._core.types import Array, Places
 from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
-from kernelweave._solvers.skm import smo as skm_smo
+from kernelweave._solvers.skm.few import Machines
 from kernelweave._solvers.skm.moreau_yosida import regularise
-from kernelweave._solvers.skm.optimality import report
-from kernelweave._solvers.skm.pairs import Target
+from kernelweave._solvers.skm.optimality import check_tolerances, excess, report
 from kernelweave.learners.base import Learner, Step, first_point
 from kernelweave.machines.evaluator import Evaluator
 from kernelweave.machines.incumbent import Incumbent
@@ -85,46 +84,37 @@ class Skm(Learner):
             shape = root * check_positive("a", self.a, e.size)
         path = _Path(evaluator, incumbent, e, tol, shape)
         yield self._step("machine", path)
-        excess, stale = np.inf, 0
+        missed, stale = np.inf, 0
         kappa = min(self.mu, max(float(np.sqrt(incumbent.gap)), 1e-6))
         while stale < 3 and path.sizes.any():
-            gap, last = incumbent.gap, excess
+            gap, last = incumbent.gap, missed
             close = max(0.05 * kappa * kappa, 0.05 * tol)
             path.follow(kappa, close, 0.0 if by_gap else self.eps2)
-            excess = self._excess(path)
+            missed = excess(path.pair, self.eps1, self.eps2)
             yield self._step("skm", path)
             kappa *= self.mu
-            nearer = incumbent.gap <= 0.9 * gap if by_gap else excess < last
+            nearer = incumbent.gap <= 0.9 * gap if by_gap else missed < last
             stale = 0 if nearer else stale + 1
         for _ in descend(path.cuts):
             yield self._step("bundle", path)
             if incumbent.gap <= tol:
                 return
 
-    def _excess(self, path: _Path) -> float:
-        """By how many times the pair misses (ε₁, ε₂)-optimality."""
-        return float(max(path.pair["eps1"] / self.eps1, path.pair["eps2"] / self.eps2))
-
     def _step(self, by: str, path: _Path) -> Step:
         status = "running"
         if self.stop == "optimality":
-            status = "rule_met" if self._excess(path) <= 1.0 else "rule_unmet"
+            met = excess(path.pair, self.eps1, self.eps2) <= 1.0
+            status = "rule_met" if met else "rule_unmet"
         return Step(by, status, extras=path.pair)
 
     def _check(self) -> None:
-        check_number("eps1", self.eps1)
-        check_number("eps2", self.eps2)
-        if not check_number("mu", self.mu) < 1.0:
-            raise ValueError(f"mu must lie between 0 and 1, found {self.mu!r}")
+        check_tolerances(self.mu, self.eps1, self.eps2)
         if self.stop not in ("gap", "optimality"):
             raise ValueError(f"stop must be 'gap' or 'optimality', found {self.stop!r}")
 
 
-class _Path:
-    """The machines along κ on the kernels s_j K_j: v and all √(s_j vᵀK_j v) of the last.
-
-    ``used`` holds the kernels with a weight, ``track`` κ and v, both of the last two.
-    """
+class _Path(Machines):
+    """The machines along κ; of the last two, ``used`` kernels with a weight, ``track`` κ and v."""
 
     def __init__(
         self,
@@ -134,8 +124,7 @@ class _Path:
         tol: float,
         shape: Array,
     ) -> None:
-        self.evaluator, self.qp = evaluator, evaluator.problem.qp
-        self.rows = skm_smo.Rows(evaluator.stack, scale=evaluator.weight_set.scale)
+        super().__init__(evaluator)
         self.shape, self.ones = shape, np.ones(e.size)
         self.pair: dict[str, Any] = {}
         self.used: list[Places] = []
@@ -145,9 +134,9 @@ class _Path:
         if point is None:  # of one kernel there is no other machine to come
             close = inner_tol(1.0, tol) if e.size > 1 else 0.99 * tol
             point = first_point(evaluator, e, close)
-        self._keep(point.v, point.q)
+        self.keep(point.v, point.q)
         f = point.K @ self.qp.fold(point.v)
-        self.pair = report(evaluator, point.v, f, self.sizes**2, point.e, 1.0)
+        self.pair = report(evaluator, point.v, f, self.q, point.e, 1.0)
 
     def follow(self, kappa: float, close: float, kkt_tol: float) -> None:
         """The machine at κ, and the SVM at its weights; ``pair`` is what the two attain.
@@ -159,17 +148,7 @@ class _Path:
         likely = np.flatnonzero(regularise(self.sizes, a, self.ones).eta)
         kernels = np.unique(np.concatenate([likely, *self.used]))
         start = self._extrapolate(kappa)
-        while True:
-            target = Target(kernels, a[kernels], self.ones[kernels])
-            inner = skm_smo.solve(
-                self.rows, target, self.qp, start,
-                0.0 if kkt_tol else close, kkt_tol, self.evaluator.tick,
-            )  # fmt: skip
-            late = self._look(inner, kernels)
-            if not late.size:
-                break
-            kernels = np.union1d(kernels, late)
-            start = self.v
+        inner, kernels = self.solve(kernels, a, self.ones, start, close, kkt_tol)
         self.track = [*self.track[-1:], (kappa, inner.v)]
         e = np.zeros(self.ones.size)
         e[kernels] = inner.parts.eta_tilde
@@ -177,9 +156,9 @@ class _Path:
         e /= e.sum()  # which is 1 up to how well the machine is solved
         self.evaluator.solve(e, close, start=inner.v)
         f = e[kernels] @ inner.products
-        self.pair = report(self.evaluator, inner.v, f, self.sizes**2, e, kappa)
+        self.pair = report(self.evaluator, inner.v, f, self.q, e, kappa)
 
-    def _extrapolate(self, kappa: float) -> Array:
+    def _extrapolate(self, kappa: float) -> Array | None:
         """Where to start the machine at κ: v is nearly linear in a² along the path."""
         if len(self.track) < 2:
             return self.v
@@ -187,17 +166,7 @@ class _Path:
         (_, before), (_, last) = self.track
         return last + (squares[1] - squares[2]) / (squares[0] - squares[1]) * (last - before)
 
-    def _look(self, inner: skm_smo.Inner, kernels: Places) -> Places:
-        """Offer the machine as a dual point; the kernels left out that should not have been."""
-        q = np.empty(self.ones.size)
-        left = np.setdiff1d(np.arange(q.size), kernels)
-        if not inner.bounded:
-            return left
-        q[kernels] = inner.q
-        q[left] = self.evaluator.quads(inner.v, left)
-        self._keep(inner.v, q)
-        return left[self.sizes[left] > inner.parts.gamma]
-
-    def _keep(self, v: Array, q: Array) -> None:
-        self.v, self.sizes = v, np.sqrt(q)
+    def keep(self, v: Array, q: Array) -> None:
+        """Offer the machine as a dual point, too."""
+        super().keep(v, q)
         self.cuts.keep(v, self.qp.dual_linear(v), q)

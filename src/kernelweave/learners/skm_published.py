@@ -18,12 +18,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kernelweave._core.checks import check_number
 from kernelweave._core.types import Array, Places
-from kernelweave._solvers.skm import smo as skm_smo
+from kernelweave._solvers.skm.few import Machines
 from kernelweave._solvers.skm.moreau_yosida import regularise
-from kernelweave._solvers.skm.optimality import report
-from kernelweave._solvers.skm.pairs import Target
+from kernelweave._solvers.skm.optimality import check_tolerances, excess, report
+from kernelweave._solvers.skm.smo import Inner
 from kernelweave.learners.base import Learner, Step
 from kernelweave.machines.evaluator import NOT_SEPARABLE, Evaluator, HardMarginInfeasible
 from kernelweave.machines.incumbent import Incumbent
@@ -56,13 +55,10 @@ class SkmPublished(Learner):
         self, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float
     ) -> Iterator[Step]:
         """One machine per step, from κ = 1; the weights ``e`` to start from are not used."""
-        check_number("eps1", self.eps1)
-        check_number("eps2", self.eps2)
-        if not check_number("mu", self.mu) < 1.0:
-            raise ValueError(f"mu must lie between 0 and 1, found {self.mu!r}")
-        machines, kappa, least, vain = _Machines(evaluator, self.eps2), 1.0, np.inf, 0
+        check_tolerances(self.mu, self.eps1, self.eps2)
+        machines, kappa, least, vain = Machines(evaluator, newton=False), 1.0, np.inf, 0
         while vain < _IN_VAIN:
-            inner, kernels = machines.solve(kappa)
+            inner, kernels = _solved(machines, kappa, self.eps2)
             if not inner.bounded:
                 raise HardMarginInfeasible(NOT_SEPARABLE)
             e = np.zeros(e.size)
@@ -73,43 +69,22 @@ class SkmPublished(Learner):
             incumbent.offer_bound(bound)
             f = e[kernels] @ inner.products
             pair = report(evaluator, inner.v, f, machines.q, e, kappa)
-            excess = max(pair["eps1"] / self.eps1, pair["eps2"] / self.eps2)
-            status = "rule_met" if excess <= 1.0 else "rule_unmet"
+            missed = excess(pair, self.eps1, self.eps2)
+            status = "rule_met" if missed <= 1.0 else "rule_unmet"
             yield Step("smo", status, settled=(point, incumbent.bound), extras=pair)
-            least, vain = (excess, 0) if excess < least else (least, vain + 1)
+            least, vain = (missed, 0) if missed < least else (least, vain + 1)
             kappa *= self.mu
 
 
-class _Machines:
-    """The machines along κ, each from the v of the last; ``q`` are all s_j vᵀK_j v of it.
+def _solved(machines: Machines, kappa: float, eps2: float) -> tuple[Inner, Places]:
+    """The machine at κ to ε₂/2, from the last one, and the kernels that took part.
 
-    Kernels without a weight at the last κ are left out, and taken in again where that was wrong.
+    It begins with the kernels that the last v gives a weight.
     """
-
-    def __init__(self, evaluator: Evaluator, eps2: float) -> None:
-        self.evaluator, self.qp, self.eps2 = evaluator, evaluator.problem.qp, eps2
-        self.rows = skm_smo.Rows(evaluator.stack, scale=evaluator.weight_set.scale)
-        self.v: Array | None = None
-        self.q = np.zeros(evaluator.stack.m)
-
-    def solve(self, kappa: float) -> tuple[skm_smo.Inner, Places]:
-        """The machine at κ to ε₂/2, and the kernels that took part."""
-        m = self.q.size
-        kernels, d = np.arange(m), np.full(m, float(kappa < 1.0))
-        a = np.full(m, kappa / (1.0 - kappa) if kappa < 1.0 else 1.0)
-        if kappa < 1.0:
-            weighted = np.flatnonzero(regularise(np.sqrt(self.q), a, d).eta)
-            kernels = weighted if weighted.size else kernels  # none where v = 0 is a solution
-        while True:
-            inner = skm_smo.solve(
-                self.rows, Target(kernels, a[kernels], d[kernels]), self.qp, self.v,
-                0.0, self.eps2, self.evaluator.tick, newton=False,
-            )  # fmt: skip
-            left = np.setdiff1d(np.arange(m), kernels)
-            if inner.bounded:
-                self.v = inner.v
-                self.q[kernels], self.q[left] = inner.q, self.evaluator.quads(inner.v, left)
-                left = left[np.sqrt(self.q[left]) > inner.parts.gamma]
-            if not left.size:
-                return inner, kernels
-            kernels = np.union1d(kernels, left)
+    m = machines.q.size
+    kernels, d = np.arange(m), np.full(m, float(kappa < 1.0))
+    a = np.full(m, kappa / (1.0 - kappa) if kappa < 1.0 else 1.0)
+    if kappa < 1.0:
+        weighted = np.flatnonzero(regularise(machines.sizes, a, d).eta)
+        kernels = weighted if weighted.size else kernels  # none where v = 0 is a solution
+    return machines.solve(kernels, a, d, machines.v, 0.0, eps2)

@@ -153,3 +153,14 @@ def make_weight_set(
         )
     total = float(traces[positive].mean()) if trace is None else trace
     return WeightSet(np.divide(total, traces, out=np.zeros(traces.size), where=positive))
+
+
+def towards(e: Array, q: Array, p: float, relax: float = 1.0) -> Array:
+    """The weights, up to their size, that suit the parts f_m of the machine at ``e`` best.
+
+    With ‖f_m‖² = e_m²q_m, Σ_m ‖f_m‖²/x_m is least over ‖x‖_p ≤ 1 at x_m ∝ ‖f_m‖^{2/(p+1)}. The
+    step there is longer by ``relax`` on a logarithmic scale.
+    """
+    power = relax / (p + 1.0)  # of q; that of e must not become negative
+    power = min(power, 1.0 / (p - 1.0)) if p > 1.0 else power
+    return np.asarray(e ** (1.0 - power * (p - 1.0)) * q**power)

@@ -12,11 +12,13 @@ the sum in (OPT_3) is of η_j d_j² ∂J_j.)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._core.checks import check_number
 from kernelweave._core.types import Array
 from kernelweave.problems.dual_qp import DualQP
 
@@ -58,6 +60,19 @@ def report(
         "alpha": qp.alpha(v) / unit, "eta": eta, "eps1": eps1 / unit / qp.n, "eps2": eps2,
         "kappa": kappa,
     }  # fmt: skip
+
+
+def check_tolerances(mu: float, eps1: float, eps2: float) -> None:
+    """Complain about tolerances that are not positive, and about a κ that would not fall."""
+    check_number("eps1", eps1)
+    check_number("eps2", eps2)
+    if not check_number("mu", mu) < 1.0:
+        raise ValueError(f"mu must lie between 0 and 1, found {mu!r}")
+
+
+def excess(pair: Mapping[str, Any], eps1: float, eps2: float) -> float:
+    """By how many times a reported pair misses (ε₁, ε₂)-optimality."""
+    return float(max(pair["eps1"] / eps1, pair["eps2"] / eps2))
 
 
 def best_weights(qp: DualQP, v: Array, products: Array, d: Array) -> tuple[Array, float]:

@@ -1,0 +1,60 @@
+"""Regularized machines on few of the kernels: those left out are looked at, and taken in again.
+
+A kernel j has no part in a machine, η_j = 0, where θ_j = √(s_j vᵀK_j v) ≤ γd_j [bach2004, app. C].
+Most have none. A machine is therefore solved on some kernels, and θ_j of the others tells whether
+it is that of all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kernelweave._core.types import Array, Places
+from kernelweave._solvers.skm import smo
+from kernelweave._solvers.skm.pairs import Target
+
+if TYPE_CHECKING:
+    from kernelweave.machines.evaluator import Evaluator
+
+
+class Machines:
+    """Machines on the kernels s_j K_j; ``v`` and all s_j vᵀK_j v, ``q``, are those of the last."""
+
+    def __init__(self, evaluator: Evaluator, newton: bool = True) -> None:
+        self.evaluator, self.qp, self.newton = evaluator, evaluator.problem.qp, newton
+        self.rows = smo.Rows(evaluator.stack, scale=evaluator.weight_set.scale)
+        self.v: Array | None = None
+        self.q = np.zeros(evaluator.stack.m)
+
+    @property
+    def sizes(self) -> Array:
+        """All θ_j of the last machine."""
+        return np.sqrt(self.q)
+
+    def keep(self, v: Array, q: Array) -> None:
+        """Hear of a machine that was solved."""
+        self.v, self.q = v, q
+
+    def solve(
+        self, kernels: Places, a: Array, d: Array, start: Array | None, tol: float, kkt_tol: float
+    ) -> tuple[smo.Inner, Places]:
+        """The machine of all kernels, from one on ``kernels``; those that took part in the end.
+
+        It is solved to a relative gap of ``tol``, or to ``kkt_tol`` where that is not 0.
+        """
+        while True:
+            inner = smo.solve(
+                self.rows, Target(kernels, a[kernels], d[kernels]), self.qp, start,
+                0.0 if kkt_tol else tol, kkt_tol, self.evaluator.tick, newton=self.newton,
+            )  # fmt: skip
+            left = np.setdiff1d(np.arange(a.size), kernels)
+            if inner.bounded:
+                q = np.empty(a.size)
+                q[kernels], q[left] = inner.q, self.evaluator.quads(inner.v, left)
+                self.keep(inner.v, q)
+                left = left[self.sizes[left] > inner.parts.gamma]
+            if not left.size:
+                return inner, kernels
+            kernels, start = np.union1d(kernels, left), self.v
