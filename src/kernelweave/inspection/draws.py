@@ -75,7 +75,7 @@ class WeightDraws:
         )
 
     def plot(self, ax: Axes | None = None, by: str = "view", top: int = 20) -> Axes:
-        """Weights with their intervals; see ``kernelweave.plotting.plot_intervals``."""
+        """The ``top`` weights of views, or with ``by="kernel"`` of kernels, with their intervals."""
         from kernelweave.inspection.interval_plots import plot_draws
 
         return plot_draws(self, ax, by, top)

@@ -70,7 +70,8 @@ class LatentConcepts(Kernel):
     n_concepts : positive int
     vectorizer : "counts", or a scikit-learn vectorizer with non-negative values
     max_iter, tol, random_state
-        Training options, see ``kernelweave.kernels._plsa.plsa``.
+        The most iterations of the training, the rise of the log-likelihood per word below which
+        they end, and the seed of where they begin.
     """
 
     takes_weights = False
