@@ -75,7 +75,7 @@ class WeightDraws:
         )
 
     def plot(self, ax: Axes | None = None, by: str = "view", top: int = 20) -> Axes:
-        """The ``top`` weights of views, or with ``by="kernel"`` of kernels, with their intervals."""
+        """The ``top`` weights of views, or with ``by="kernel"`` of kernels, with intervals."""
         from kernelweave.inspection.interval_plots import plot_draws
 
         return plot_draws(self, ax, by, top)

@@ -4,8 +4,8 @@
 
 The variables are signed: v = s∘α, so the labels live in c, lo and hi, and K is the kernel
 matrix itself. For an SVM c = y and v_i lies between 0 and C·y_i. With more variables than
-kernel rows (two per row in ε-insensitive regression) variable i + k·n uses kernel row i. A row whose
-variables have the bounds 0 and 0 takes no part: its loss is zero, whatever f is there.
+kernel rows (two per row in ε-insensitive regression) variable i + k·n uses kernel row i. A row
+whose variables have the bounds 0 and 0 takes no part: its loss is zero, whatever f is there.
 
 With ℓ_i(h) = max_{lo_i ≤ u ≤ hi_i} hu − ½ρ_i u², the loss that the box and the ridge stand for,
 
