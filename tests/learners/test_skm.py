@@ -161,10 +161,10 @@ def test_the_bundle_takes_over_where_the_path_stalls(monkeypatch: pytest.MonkeyP
     """Were regularisation never to fall, the cuts of the machines so far would have to do."""
     solve_at = skm_smo.solve
 
-    def regularised(rows, target, qp, *rest):  # type: ignore[no-untyped-def]
-        return solve_at(rows, target._replace(a=target.d.copy()), qp, *rest)
+    def regularised(rows, target, qp, *rest, **options):  # type: ignore[no-untyped-def]
+        return solve_at(rows, target._replace(a=target.d.copy()), qp, *rest, **options)
 
-    monkeypatch.setattr("kernelweave.learners.skm.skm_smo.solve", regularised)
+    monkeypatch.setattr(skm_smo, "solve", regularised)
     problem = coarse(0)
     found = learn(problem.K, problem.y, learner="skm", tol=1e-4)
     assert found.status == "optimal" and found.n_iter > 5
@@ -180,12 +180,12 @@ def test_no_path_where_machines_cannot_be_solved(
     """It is left soon for the bundle; it took millions of pair steps."""
     solve_at, steps = skm_smo.solve, []
 
-    def counted(*args):  # type: ignore[no-untyped-def]
-        inner = solve_at(*args)
+    def counted(*args, **options):  # type: ignore[no-untyped-def]
+        inner = solve_at(*args, **options)
         steps.append(inner.steps)
         return inner
 
-    monkeypatch.setattr("kernelweave.learners.skm.skm_smo.solve", counted)
+    monkeypatch.setattr(skm_smo, "solve", counted)
     found = learn(problem.K, problem.y, C=1e6, learner="skm", tol=1e-4, loss=loss)
     assert found.status == "optimal" and sum(steps) < 200_000
 

@@ -86,7 +86,7 @@ class Problem:
             self.formulation,
             qps=tuple(qp.on_rows(rows).costlier(more) for qp in self.qps),
             labelled=np.ones(len(rows), dtype=bool),
-            task=None if task is None else replace(task, targets=task.targets[rows]),
+            task=replace(task, targets=task.targets[rows]),
         )
         return replace(self, formulation=given, stack=part, whole=part)
 
