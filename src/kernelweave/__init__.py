@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kernelweave.banks.approximation import RandomFeatures as RandomFeatures
     from kernelweave.banks.bank import KernelBank as KernelBank
     from kernelweave.banks.fitted import FittedBank as FittedBank
+    from kernelweave.banks.generated import GeneratedStack as GeneratedStack
     from kernelweave.certificate import Certificate as Certificate
     from kernelweave.certificate import duality_gap as duality_gap
     from kernelweave.estimators.classifier import MKLClassifier as MKLClassifier
@@ -69,6 +70,7 @@ _HOME = {
     "FittedBank": "banks.fitted",
     "Gaussian": "kernels.numeric",
     "GaussianWidths": "kernels.differentiable",
+    "GeneratedStack": "banks.generated",
     "Graph": "kernels.graphs",
     "GroupNorm": "problems.groups",
     "Hamming": "kernels.categorical",

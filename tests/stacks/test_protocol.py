@@ -17,6 +17,7 @@ from _helpers.stack_contract import (
 )
 
 from kernelweave._solvers.radius.centering import CenteredStack
+from kernelweave.banks.generated import GeneratedStack
 from kernelweave.stacks.combined import BlockCombined, Changed
 from kernelweave.stacks.defaults import BlockStack, Completed, Part, as_stack
 from kernelweave.stacks.dense import KernelStack
@@ -154,6 +155,23 @@ def _lazy(K: np.ndarray, size: float) -> Made:
     return LazyStack(blocks, np.einsum("kii->ki", K), size), K, abs(K)
 
 
+def generated(K: np.ndarray) -> Made:
+    """Gaussians on pairs of columns and, where m is even, polynomials."""
+    m, n = K.shape[:2]
+    rng = np.random.default_rng(m)
+    X, each = rng.standard_normal((n, 4)), 2 - m % 2
+    sets = [np.sort(rng.permutation(4)[:2]) for _ in range(m // each)]
+    found = []
+    for columns in sets:
+        far = ((X[:, None, columns] - X[None, :, columns]) ** 2).sum(axis=2)
+        found += [np.exp(-far / (2.0 * 0.8**2)), (X[:, columns] @ X[:, columns].T + 1.0) ** 2][
+            :each
+        ]
+    K = np.stack([3.0 * matrix / np.trace(matrix) for matrix in found])
+    degrees = [2][: each - 1]
+    return GeneratedStack(X, sets, [0.8], degrees, trace=3.0), K, abs(K) + 3.0 / n
+
+
 def completed(K: np.ndarray) -> Made:
     stack = as_stack(Duck(K))
     assert type(stack) is Completed
@@ -220,6 +238,7 @@ MAKERS = [
     with_identity_of_factors,
     lazy,
     lazy_without_room,
+    generated,
     completed,
     restricted,
     selected,
