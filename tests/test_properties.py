@@ -182,19 +182,27 @@ def test_the_checker_knows_when_a_gap_is_open():
 # --- the gap ------------------------------------------------------------------------------------
 
 
-@examples(40)
-@given(st.integers(0, 10**6))
-def test_the_gap_reported_is_at_least_the_exact_one(number):
-    """On problems made to break it; and "optimal" means that tol is met."""
-    case = fuzz.make(15, number)
-    try:
-        solution = case.fit(seconds=0.5)
-    except ValueError as error:
-        assert fuzz.documented(case, error), case
-        return
-    assert solution.status != "optimal" or solution.gap <= case.tol, case
-    if case.learner != "sdp":
-        assert_true(solution, case.exact(solution), case)
+def test_the_gap_reported_is_at_least_the_exact_one():
+    """On problems made to break it; and "optimal", as many are, means that tol is met."""
+    optimal = []
+
+    @examples(40)
+    @given(st.integers(0, 10**6))
+    def judged(number):
+        case = fuzz.make(15, number)
+        try:
+            solution = case.fit(seconds=0.5)
+        except ValueError as error:
+            assert fuzz.documented(case, error), case
+            return
+        if solution.status == "optimal":
+            assert solution.gap <= case.tol, case
+            optimal.append(number)
+        if case.learner != "sdp":
+            assert_true(solution, case.exact(solution), case)
+
+    judged()
+    assert len(optimal) >= 15
 
 
 @pytest.mark.parametrize("problem", references.awkward(), ids=repr)
@@ -204,18 +212,26 @@ def test_the_gap_of_awkward_problems_is_at_least_the_exact_one(problem, loss):
     assert_true(s, exact_gap.of_solution(problem.K, problem.y, s, problem.C, loss=loss), problem)
 
 
-@examples(25)
-@given(
-    problems(),
-    st.sampled_from([1, 4 / 3, 2, np.inf]),
-    st.integers(-30, 30),
-    st.integers(-3, 14),
-)
-def test_no_units_make_the_gap_lie(problem, norm, scale, cost):
-    K, C = problem.K * 10.0**scale, 10.0**cost
-    s = fit(K, problem.y, C, weight_norm=norm, tol=1e-6)
-    assert_true(s, exact_gap.of_solution(K, problem.y, s, C, weight_norm=norm), problem)
-    assert s.status != "optimal" or s.gap <= 1e-6
+def test_no_units_make_the_gap_lie():
+    optimal = []
+
+    @examples(25)
+    @given(
+        problems(),
+        st.sampled_from([1, 4 / 3, 2, np.inf]),
+        st.integers(-30, 30),
+        st.integers(-3, 14),
+    )
+    def judged(problem, norm, scale, cost):
+        K, C = problem.K * 10.0**scale, 10.0**cost
+        s = fit(K, problem.y, C, weight_norm=norm, tol=1e-6)
+        assert_true(s, exact_gap.of_solution(K, problem.y, s, C, weight_norm=norm), problem)
+        if s.status == "optimal":
+            assert s.gap <= 1e-6
+            optimal.append(problem)
+
+    judged()
+    assert len(optimal) >= 20
 
 
 # --- units --------------------------------------------------------------------------------------

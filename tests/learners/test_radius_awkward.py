@@ -500,8 +500,12 @@ def test_criteria_reach_their_tolerance():
         warnings.simplefilter("error", ConvergenceWarning)
         for problem in awkward():
             rng = np.random.default_rng(0)
-            for _ in range(5):
-                theory.rkl(problem.K, problem.y, rng.random(len(problem.K)) ** 4, C=problem.C)
+            for theta in rng.random((5, len(problem.K))) ** 4:
+                value = theory.rkl(problem.K, problem.y, theta, C=problem.C)
+                K = np.tensordot(theta, problem.K, axes=1)
+                K /= enclosing_ball(K, tol=1e-10).radius2
+                best = learn(K[None], problem.y, C=problem.C, tol=1e-8)
+                assert best.dual * (1.0 - 1e-7) <= value <= best.primal * (1.0 + 1e-7)
 
 
 def test_criteria_say_where_they_do_not_reach_their_tolerance():
