@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import make_scorer
@@ -261,6 +262,28 @@ def test_matrices_and_pandas(data):
     model.fit(frame, y)
     assert {"all", "each", "views"} <= set(model.banks_)
     assert list(model.feature_names_in_) == list("abcdef")
+
+
+def test_rows_of_mostly_zeros_are_compared_by_direction():
+    rng = np.random.default_rng(0)
+    X = (rng.random((80, 40)) < 0.1).astype(float)
+    y = X[:, :8].sum(axis=1) > X[:, 8:16].sum(axis=1)
+    model = MKLClassifierCV(Cs=[1.0], weight_norms=["equal"], cv=2)
+    rules = {name: bank.normalize for name, bank in model.fit(X, y).banks_.items()}
+    assert rules["Linear()"] == rules["all"] == "sphere"
+    assert rules["each"] == "trace"  # one column has no direction
+    thin = model.fit(sparse.csr_array(X), y).banks_
+    assert {bank.normalize for bank in thin.values()} == {"sphere"}
+    assert {bank.normalize for bank in model.fit(1.0 - X, y).banks_.values()} == {"trace"}
+
+
+def test_a_C_at_the_edge_is_told(data, capsys):
+    X, y = data
+    inside = MKLClassifierCV(Gaussian(1.0, relative=True), [1e-3, 1.0, 1e4], [1], verbose=1)
+    assert not inside.fit(X, y).C_at_edge_ and "edge" not in capsys.readouterr().err
+    edge = clone(inside).set_params(Cs=[1e-3, 1.0]).fit(X, y)
+    assert edge.C_at_edge_ and "C=1 was chosen at the edge of Cs" in capsys.readouterr().err
+    assert not clone(inside).set_params(Cs=[1.0]).fit(X, y).C_at_edge_
 
 
 def test_banks_that_do_not_fit_are_told(data, monkeypatch):

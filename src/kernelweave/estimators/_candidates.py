@@ -21,6 +21,7 @@ from kernelweave.views.table import Table
 
 EQUAL = "equal"
 _LADDER = 0.5, 1.0, 2.0, 4.0  # widths of Gaussians that are tried alone, in median distances
+_FILLED = 0.2  # share of the cells up to which X is mostly zeros
 _RANGE = 1e-2, 1e3  # between which C is tried if only the number of values is given
 _SHARE, _MOST = 0.25, 2.0 * GIB  # of the available memory that the kernels of one fold may take
 
@@ -131,7 +132,10 @@ def _given(banks: Any, views: Any) -> dict[str, KernelBank]:
 def _automatic(views: Any, table: Table) -> tuple[dict[str, KernelBank], dict[str, str]]:
     skipped: dict[str, str] = {}
     plain = bool(table.numeric.all()) and not table.sparse
-    found = {"all": KernelBank(_on_all(), scale="standard") if plain else KernelBank()}
+    rule = _rule(table)
+    found = {"all": KernelBank(normalize=rule)}
+    if plain:
+        found = {"all": KernelBank(_on_all(), normalize=rule, scale="standard")}
     if not plain:
         skipped["each"] = "X is sparse" if table.sparse else "some columns do not hold numbers"
     elif table.n_columns == 1:
@@ -165,8 +169,20 @@ def _leave_out_unsuited(
 def _alone(table: Table) -> dict[str, KernelBank]:
     """Single kernels, for data that need no more: of equal scores the first is taken."""
     kernels = Linear(), *(Gaussian(width, relative=True) for width in _LADDER)
-    scale = "auto" if table.sparse else "standard"
-    return {kernel.label(): KernelBank([kernel], scale=scale) for kernel in kernels}
+    scale, rule = "auto" if table.sparse else "standard", _rule(table)
+    return {k.label(): KernelBank([k], normalize=rule, scale=scale) for k in kernels}
+
+
+def _rule(table: Table) -> str:
+    """How kernels on all columns are normalized: on the sphere where X is mostly zeros.
+
+    Indicators and counts make rows of very unequal length, all the more once they are standardized,
+    and the few long ones would decide which kernels get weight. Their directions can be compared.
+    """
+    if not table.numeric.all():
+        return "trace"
+    filled = (table.raw(range(table.n_columns)) != 0).sum()
+    return "sphere" if filled <= _FILLED * len(table) * table.n_columns else "trace"
 
 
 def _on_all() -> list[Any]:

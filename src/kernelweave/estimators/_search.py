@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from kernelweave._core.checks import check_number, is_whole, shown
+from kernelweave._core.status import tell
 from kernelweave._core.types import Array, Places
 from kernelweave.banks.bank import KernelBank
 from kernelweave.estimators._banks import as_bank, takes_sparse, takes_strings
@@ -237,6 +238,10 @@ class CrossValidated(Called, Inspected, Saved, BaseEstimator):
         self.best_params_ = params[self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self.C_ = self.best_params_["C"]
+        Cs = [candidate["C"] for candidate in params]
+        self.C_at_edge_ = min(Cs) < max(Cs) and self.C_ in (min(Cs), max(Cs))
+        if self.verbose and self.C_at_edge_:
+            tell(f"C={self.C_:g} was chosen at the edge of Cs: values beyond may do better")
 
     def _refit(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Fit the candidate chosen to all rows; its attributes become attributes of this object."""

@@ -40,8 +40,9 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         widths alone; the default kernels and Laplacians on all columns ("all"); these and three
         kernels on each column ("each"); and, if ``views`` are given, the default kernels on each
         view ("views"). Of banks that score alike the first is taken, which is the simplest. Those
-        that do not suit X or would take too much memory are skipped: see ``skipped_``. Kernel
-        matrices are ``[Precomputed(K1), …]``, with row numbers as X.
+        that do not suit X or would take too much memory are skipped: see ``skipped_``. Where four
+        fifths of X are zeros, kernels on all columns compare directions (``normalize="sphere"``).
+        Kernel matrices are ``[Precomputed(K1), …]``, with row numbers as X.
     Cs : int or list of float, default=6
         Values of C to try, or how many between 0.01 and 1000.
     weight_norms : list, default=(1, 4/3, 2, "equal")
@@ -86,6 +87,8 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         "mean_test_score", "std_test_score", "rank_test_score".
     C_ : float
         The C chosen.
+    C_at_edge_ : bool
+        Whether it is the least or the greatest of several in ``Cs``: values beyond may do better.
     best_estimator_ : MKLClassifier
         The final fit. Its fitted attributes (``weights_``, ``bank_``, ``duality_gap_``, …) are
         also attributes of this object.
@@ -270,7 +273,7 @@ class MKLRegressorCV(RegressorMixin, MultiOutputMixin, CrossValidated):
 
     Attributes
     ----------
-    best_params_, best_score_, best_index_, cv_results_, C_, banks_, skipped_, n_splits_
+    best_params_, best_score_, best_index_, cv_results_, C_, C_at_edge_, banks_, skipped_, n_splits_
         As in ``MKLClassifierCV``.
     best_estimator_ : MKLRegressor
         The final fit, whose fitted attributes are also attributes of this object.
