@@ -106,21 +106,14 @@ _HOME = {
     "to_onnx": "io.onnx",
 }
 
-_MODULES = {
-    "datasets": "io.datasets",
-    "inspection": "inspection",
-    "learners": "learners",
-    "papers": "papers",
-    "plotting": "inspection.plotting",
-    "report": "inspection.report",
-}
+_MODULES = ("datasets", "inspection", "learners", "papers", "plotting", "report")
 
 __all__ = ["__version__", *_HOME, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        value: Any = import_module(f"{__name__}.{_MODULES[name]}")
+        value: Any = import_module(f"{__name__}.{name}")
     elif name in _HOME:
         value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize("module", ["datasets", "report", "learners", "papers", "plotting"])
 def test_modules_load_on_use(module, monkeypatch):
     monkeypatch.delitem(vars(kernelweave), module, raising=False)
-    assert getattr(kernelweave, module).__name__.startswith("kernelweave.")
+    assert getattr(kernelweave, module).__name__ == f"kernelweave.{module}"
+    assert import_module(f"kernelweave.{module}") is getattr(kernelweave, module)
 
 
 def test_data_by_name_as_the_readme_writes_it():

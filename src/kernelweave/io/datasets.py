@@ -11,6 +11,8 @@
 The number of rows, columns and labels is checked, because copies with lost rows or other labels are
 in circulation. Values are neither scaled nor imputed; rows with missing values are left out if the
 literature leaves them out.
+
+``make_multiomics()`` makes patients up, with four tables of which it is known which ones matter.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from numpy.typing import NDArray
 from kernelweave._core.checks import did_you_mean
 from kernelweave.io import _files
 from kernelweave.io._files import DataSet as DataSet
+from kernelweave.io._simulated import MultiOmics as MultiOmics
+from kernelweave.io._simulated import make_multiomics as make_multiomics
 
 VARIABLE = "KERNELWEAVE_DATA"
 

@@ -1,0 +1,5 @@
+"""Weights and certificate of a fit as plain text, to print."""
+
+from kernelweave.inspection.report import bars, certificate, weights_by_kernel, weights_by_view
+
+__all__ = ["bars", "certificate", "weights_by_kernel", "weights_by_view"]
