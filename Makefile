@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: test lint demo dist bench bench-full fuzz clean
+.PHONY: test lint demo docs dist bench bench-full fuzz clean
 
 # One process per core, each with one thread for linear algebra: more would only wait for each other.
 test: $(VENV)/.dev
@@ -17,6 +17,10 @@ lint: $(VENV)/.dev
 
 demo: $(VENV)/.core
 	@$(BIN)/kernelweave demo $(ARGS)
+
+# The site, examples run and warnings are errors: open docs/_build/index.html.
+docs: $(VENV)/.dev
+	@MPLBACKEND=agg $(BIN)/python -m sphinx -b html -W --keep-going --quiet docs docs/_build $(ARGS)
 
 # What is published: an sdist and a wheel that the package index will take.
 dist: $(VENV)/.dev
@@ -37,6 +41,7 @@ fuzz: $(VENV)/.dev
 
 clean:
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf docs/_build docs/gallery docs/api docs/sg_execution_times.rst
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

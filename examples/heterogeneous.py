@@ -1,4 +1,6 @@
-"""Data of several kinds in one classifier: gene networks, and words and concepts of texts.
+"""
+Networks and texts: real data of several kinds
+==============================================
 
 Each source becomes a kernel; MKL weights them. Is the combination better than each source alone,
 and than equal weights? Set KERNELWEAVE_DATA to the data folder; the example needs two files:
@@ -6,6 +8,8 @@ and than equal weights? Set KERNELWEAVE_DATA to the data folder; the example nee
 - yeast_networks.npz: interactions of yeast genes from BioGRID and STRING, and their functional
   classes, from R's package bionetdata;
 - reuters21578_modapte.jsonl.gz: newswire stories of 1987 in the ModApte split.
+
+:doc:`The guide </guides/heterogeneous>` shows what it prints where both are found.
 """
 
 import numpy as np
@@ -13,7 +17,7 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.metrics import roc_auc_score
 
 from kernelweave import BagOfWords, Diffusion, Graph, KernelBank, LatentConcepts, learn
-from kernelweave.io.datasets import load
+from kernelweave.datasets import load
 
 
 def main():

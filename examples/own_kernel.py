@@ -1,11 +1,19 @@
-"""Your own kernel: any function f(A, B) of two arrays of rows; here, on strings."""
+"""
+Your own kernel
+===============
+
+Any function f(A, B) of two arrays of rows is a kernel, if its matrices have no negative
+eigenvalues. Here it counts what two strings share.
+"""
 
 from collections import Counter
 from functools import partial
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from kernelweave import Gaussian, KernelBank, MKLClassifier
+from kernelweave.plotting import plot_weights
 
 
 def spectrum(A, B, length):
@@ -18,7 +26,9 @@ def spectrum(A, B, length):
     return np.array([[sum(p[s] * q[s] for s in p) for q in b] for p in a], dtype=float)
 
 
+# %%
 # Simulated sequences: positives have a motif of four letters; the dose helps a little.
+
 rng = np.random.default_rng(0)
 y = rng.random(160) < 0.5
 sequences = []
@@ -30,6 +40,9 @@ for positive in y:
     sequences.append("".join(letters))
 dose = rng.normal(size=160) + 0.7 * y
 table = list(zip(sequences, dose, strict=True))  # a data frame works as well
+
+# %%
+# A kernel on its own columns is ``(name, kernel, columns)``. A function gets these unchanged.
 
 bank = KernelBank(
     [
@@ -46,3 +59,6 @@ for name, weight in zip(model.kernel_names_, model.weights_, strict=True):
     print(f"{weight:.3f}  {name}")
 guess = max(y[110:].mean(), 1 - y[110:].mean())
 print(f"test accuracy {model.score(table[110:], y[110:]):.2f}, the larger class {guess:.2f}")
+
+plot_weights(model)
+plt.show()

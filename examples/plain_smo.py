@@ -1,4 +1,8 @@
-"""Plain SMO gets stuck at kinks of the objective, and regularization prevents it.
+"""
+Why SMO needs a smooth objective
+================================
+
+Plain SMO gets stuck at kinks of the objective, and regularization prevents it.
 
 The dual of multiple kernel learning is a maximum of quadratic functions, one per kernel. It has a
 kink where several kernels attain the maximum, and coordinate descent may get stuck there: every
@@ -9,10 +13,7 @@ Below, SMO on the maximum itself, with an exact search along each pair, stops a 
 the optimum, although it tries all 1,560 pairs before it gives up.
 """
 
-import pathlib
-import sys
-import tempfile
-
+import matplotlib.pyplot as plt
 import numpy as np
 
 from kernelweave import KernelStack, learn
@@ -20,7 +21,9 @@ from kernelweave._solvers.skm import smo as skm_smo
 from kernelweave._solvers.skm.pairs import Target
 from kernelweave.problems.losses import hinge
 
+# %%
 # Three Gaussian kernels, one per feature; two of the features are related to y.
+
 rng = np.random.default_rng(1)
 y = np.where(np.arange(40) % 2, 1.0, -1.0)
 X = rng.standard_normal((40, 3)) + np.outer(y, [0.7, 0.5, 0.0])
@@ -54,8 +57,10 @@ def step(v, i, k):
     return heights[best] - heights[0], moves[best]
 
 
-# 1. Plain SMO: take the pair that most violates the optimality conditions of the SVM on the largest
-#    kernel; if it gains nothing, the best of all pairs.
+# %%
+# Plain SMO: take the pair that most violates the optimality conditions of the SVM on the largest
+# kernel; if it gains nothing, the best of all pairs.
+
 v, plain = np.zeros(40), []
 while True:
     plain.append(1.0 - value(v) / optimum)
@@ -74,8 +79,10 @@ print(f"plain SMO: stuck after {len(plain) - 1} steps, {plain[-1]:.1%} short of 
 print("vᵀK_j v of the three kernels there: " + ", ".join(f"{q:.6f}" for q in sizes))
 assert plain[-1] > 0.01, "no pair helps, and yet this is not the optimum"
 
-# 2. The same pair steps, and nothing else, on functions without kinks, each started from the
-#    previous solution.
+# %%
+# The same pair steps, and nothing else, on functions without kinks, each started from the previous
+# solution.
+
 rows, kernels = skm_smo.Rows(KernelStack(K)), np.arange(3)
 w, steps, smooth = np.zeros(40), 0, [(0, 1.0)]
 for kappa in 0.5 ** np.arange(1, 9):
@@ -87,21 +94,14 @@ for kappa in 0.5 ** np.arange(1, 9):
 print(f"regularized, κ down to {kappa:.1g}: {steps} steps, {smooth[-1][1]:.0e} short")
 assert smooth[-1][1] < 1e-5
 
-# 3. A plot of both.
-try:
-    from matplotlib.figure import Figure
-except ImportError:
-    print("pip install 'kernelweave[plot]' for the plot")
-else:
-    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
-    axes = figure.subplots()
-    axes.semilogy(plain, label="on the maximum of three functions")
-    axes.semilogy([len(plain) - 1, steps], [plain[-1]] * 2, ":", color="C0", label="no pair helps")
-    axes.set_xscale("symlog")
-    axes.semilogy(*np.array(smooth).T, "o-", color="C1", label="regularized, κ = 1/2, 1/4, …")
-    axes.set(xlabel="pair steps", ylabel="short of the optimum", title="SMO with and without kinks")
-    axes.legend(loc="lower left")
-    folder = pathlib.Path(sys.argv[1] if len(sys.argv) == 2 else tempfile.mkdtemp())
-    path = folder / "plain_smo.png"
-    figure.savefig(path, dpi=120)
-    print(f"plot: {path}")
+# %%
+# Both, step by step.
+
+figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+axes.semilogy(plain, label="on the maximum of three functions")
+axes.semilogy([len(plain) - 1, steps], [plain[-1]] * 2, ":", color="C0", label="no pair helps")
+axes.set_xscale("symlog")
+axes.semilogy(*np.array(smooth).T, "o-", color="C1", label="regularized, κ = 1/2, 1/4, …")
+axes.set(xlabel="pair steps", ylabel="short of the optimum", title="SMO with and without kinks")
+axes.legend(loc="lower left")
+plt.show()

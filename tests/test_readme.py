@@ -1,46 +1,27 @@
-"""The README's code runs and prints what the README says; so does every example."""
+"""The README's code runs and prints what the README says."""
 
 from __future__ import annotations
 
-import io
 import re
-import runpy
-import tempfile
-import warnings
-from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
-from sklearn.exceptions import ConvergenceWarning
+from _helpers.pages import BLOCK, agree, run
 
 import kernelweave
 from kernelweave.inspection import report
 from kernelweave.learners import NAMES
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n^```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
-NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:e-?\d+)?(?![\w.]*×)")
-
-
-def agree(found, expected, slack):
-    """Equal but for the numbers, which lie within ``slack`` of each other."""
-    assert NUMBER.sub("#", found) == NUMBER.sub("#", expected)
-    assert [float(n) for n in NUMBER.findall(found)] == pytest.approx(
-        [float(n) for n in NUMBER.findall(expected)], abs=slack
-    )
+PAGE = ROOT / "README.md"
+README = PAGE.read_text(encoding="utf-8")
 
 
 def test_code_of_the_readme():
     blocks = BLOCK.findall(README)
     assert len(blocks) >= 4 and blocks[0][1], "the first block shows its output"
     assert len(blocks[0][0].splitlines()) <= 12
-    names: dict[str, object] = {}
-    for code, shown in blocks:
-        printed = io.StringIO()
-        with redirect_stdout(printed):
-            exec(compile(code, "README.md", "exec"), names)
-        agree(printed.getvalue(), shown, slack=0.02)
+    names = run(PAGE)
     assert names["solution"].gap <= 1e-4
     assert names["judged"].primal == pytest.approx(names["solution"].primal, rel=1e-9)
 
@@ -93,16 +74,3 @@ def test_names_of_the_readme_are_public():
     imported = re.findall(r"^from kernelweave import (.+)$", README, re.MULTILINE)
     for name in ", ".join(imported).split(", "):
         assert name in kernelweave.__all__
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)
-def test_examples(path, capsys, monkeypatch, tmp_path):
-    """As they run for who has neither the data nor a wish for warnings."""
-    monkeypatch.delenv("KERNELWEAVE_DATA", raising=False)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
-        for kind in (UserWarning, RuntimeWarning):  # at a line of the example or of the package
-            warnings.filterwarnings("error", category=kind, module=r"(__main__|kernelweave)\b")
-        runpy.run_path(str(path), run_name="__main__")
-    assert len(capsys.readouterr().out.splitlines()) >= 3

@@ -1,0 +1,75 @@
+"""How the documentation is built: ``make docs``. Warnings are errors, and no network is needed."""
+
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.pop("KERNELWEAVE_DATA", None)  # pages look the same wherever they are built
+
+import kernelweave
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_ext"))
+
+project = "kernelweave"
+author = "The kernelweave developers"
+copyright = author
+version = release = kernelweave.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx_design",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+    "plain_docstrings",
+    "flowchart",
+    "repository_links",
+]
+exclude_patterns = ["_build", "_ext", "**/GALLERY_HEADER.rst", "gallery/*.py"]
+templates_path = ["_templates"]
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"  # the docstrings say it in words
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "inherited-members": False}
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",  # every example runs
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_signature": False,
+    "remove_config_comments": True,
+    "min_reported_time": 0,
+    "plot_gallery": True,
+    "write_computation_times": False,
+    "reset_modules": ("matplotlib",),
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "kernelweave"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "show_prev_next": False,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "header_links_before_dropdown": 8,
+    "pygments_light_style": "default",
+    "pygments_dark_style": "github-dark",
+}
+html_sidebars = {"index": []}
