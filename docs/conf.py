@@ -21,7 +21,7 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.napoleon",
+    "numpydoc",
     "sphinx_design",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
@@ -38,9 +38,18 @@ myst_heading_anchors = 3
 autosummary_generate = True
 autodoc_typehints = "none"  # the docstrings say it in words
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True, "inherited-members": False}
-napoleon_google_docstring = False
-napoleon_use_rtype = False
+FOREIGN = (  # what they hand down is told in their own documentation
+    "object,Exception,ValueError,tuple,Params,BaseEstimator,ClassifierMixin,RegressorMixin,"
+    "MultiOutputMixin,OutlierMixin,TransformerMixin,NormalizedKernelMixin,Kernel,Protocol"
+)
+autodoc_default_options = {
+    "members": True,
+    "inherited-members": FOREIGN,
+    "exclude-members": "set_fit_request,set_score_request,set_predict_request,"
+    "set_decision_function_request,set_transform_request,get_metadata_routing,set_output,"
+    "get_params,set_params,score",
+}
+numpydoc_show_class_members = False
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
@@ -52,6 +61,8 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "min_reported_time": 0,
     "plot_gallery": True,
+    "doc_module": ("kernelweave",),
+    "backreferences_dir": "gallery/used_in",
     "write_computation_times": False,
     "reset_modules": ("matplotlib",),
 }

@@ -9,8 +9,6 @@ import pytest
 from _helpers.pages import BLOCK, agree, run
 
 import kernelweave
-from kernelweave.inspection import report
-from kernelweave.learners import NAMES
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "README.md"
@@ -22,8 +20,11 @@ def test_code_of_the_readme():
     assert len(blocks) >= 4 and blocks[0][1], "the first block shows its output"
     assert len(blocks[0][0].splitlines()) <= 12
     names = run(PAGE)
-    assert names["solution"].gap <= 1e-4
-    assert names["judged"].primal == pytest.approx(names["solution"].primal, rel=1e-9)
+    assert (names["same"].predict(names["X"]) == names["model"].predict(names["X"])).all()
+
+
+def test_it_takes_five_minutes():
+    assert len(README.splitlines()) <= 150
 
 
 def test_output_is_compared():
@@ -33,34 +34,34 @@ def test_output_is_compared():
             agree("0.54  Gaussian(width=0.5×median)", other, slack=0.02)
 
 
-def test_the_readme_names_what_there_is():
-    table = re.findall(r'^\| `"(\w+)"`', README, re.MULTILINE)
-    assert set(table) == set(NAMES)
-    cited = set(re.findall(r"\[([a-z]+\d{4})\]", README))
-    assert cited == set(re.findall(r"^- \*\*\[(\w+)\]\*\*", README, re.MULTILINE))
+def test_the_first_screen_says_what_to_type():
     for line in README.splitlines():
         assert "pip install kernelweave" not in line, "it is on no index yet"
     for command in ("make demo", "make test"):
         assert command in "\n".join(README.splitlines()[:40]), "on the first screen"
 
 
-def test_reports_of_the_readme():
-    for name in re.findall(r"`(\w+)\(model\)`", README):
-        assert hasattr(report, name)
-    for told in ("kernelweave demo", "MKLClassifier(KernelBank())", "with that view left out"):
-        assert told in README
+@pytest.mark.parametrize(
+    "told", ["MKLClassifierCV", "join_views", ".save(", "kernelweave.load(", "--report", "pickle"]
+)
+def test_the_readme_mentions_what_most_people_need(told):
+    assert told in README
 
 
 @pytest.mark.parametrize(
     "told",
     [
-        *("MKLClassifierCV", "MKLRegressorCV", "join_views", '"precomputed"', "Hamming()"),
-        *("missing=", ".save(", "kernelweave.load(", "kernelweave fit"),
-        *('storage="factors"', "approximation="),
+        *("MKLClassifierCV", "MKLRegressorCV", "join_views", '"precomputed"', "Hamming"),
+        *("missing=", ".save(", "kernelweave.load(", "kernelweave fit", "kernelweave demo"),
+        *('storage="factors"', "approximation=", "MKLClassifier(KernelBank())"),
+        *("with that view left out", "Loading a pickle runs code", "CalibratedClassifierCV"),
+        *("indefinite=", "OneVsRestClassifier", 'C="learn"', "skops.io.load", "raw_weights_"),
+        *("weights_by_view(model)", "certificate(model)", 'unknown="isolated"', "n_jobs"),
     ],
 )
-def test_the_readme_mentions_what_most_people_need(told):
-    assert told in README
+def test_the_guides_have_the_rest(told):
+    guides = (ROOT / "docs" / "guides").glob("*.md")
+    assert any(told in page.read_text("utf-8") for page in guides)
 
 
 def test_links_of_the_readme():

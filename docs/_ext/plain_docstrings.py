@@ -8,15 +8,21 @@ problem that a docstring opens with, is a literal block without ``::``. Outside 
 import re
 
 LITERAL = re.compile(r"(``.+?``|:\w+:`.+?`)")
-SPECIAL = re.compile(r"([|*])|(?<=\w)_(?!\w)")
+SPECIAL = re.compile(r"[|*]|(?<=[^\W_])_+(?!\w)")
 RULE = re.compile(r"-{3,}\s*$")
+NAMES = ("Parameters", "Attributes")  # sections whose lines begin with names: numpydoc escapes them
 
 
-def escape(line):
-    """The line with marks that mean themselves, literals left alone."""
-    parts = LITERAL.split(line)
-    parts[::2] = [SPECIAL.sub(lambda mark: "\\" + mark[0], part) for part in parts[::2]]
+def escape(text):
+    """The text with marks that mean themselves, literals left alone."""
+    parts = LITERAL.split(text)
+    parts[::2] = [SPECIAL.sub(backslashed, part) for part in parts[::2]]
     return "".join(parts)
+
+
+def backslashed(match):
+    """Each mark of a match behind a backslash."""
+    return "".join("\\" + mark for mark in match[0])
 
 
 def formulas(lines):
@@ -33,26 +39,30 @@ def formulas(lines):
     return out
 
 
-def names_parameter(line, section):
-    """Whether napoleon reads the line as names, which it escapes by itself."""
-    return section in ("Parameters", "Attributes") and not line.startswith(" ")
+def field(line):
+    """A line ``names : type``, its type escaped."""
+    names, colon, kind = line.partition(" : ")
+    return names + colon + escape(kind)
 
 
 def process(app, what, name, obj, options, lines):
-    """Escape one docstring; runs before napoleon sees it."""
+    """Escape one docstring; runs before numpydoc sees it."""
     rules = [number for number, line in enumerate(lines) if RULE.match(line)]
     start = rules[0] - 1 if rules else len(lines)
     out, section = formulas(lines[:start]), ""
     for number, line in enumerate(lines[start:], start):
         if number + 1 in rules:
             section = line.strip()
-        plain = line.lstrip().startswith((">>>", "...")) or section == "Examples"
-        keep = plain or number in rules or names_parameter(line, section)
-        out.append(line if keep else escape(line))
+        if number in rules or section == "Examples":
+            out.append(line)
+        elif section in NAMES and not line.startswith(" "):
+            out.append(field(line))
+        else:
+            out.append(escape(line))
     lines[:] = out
 
 
 def setup(app):
-    """Register with Sphinx, ahead of napoleon."""
+    """Register with Sphinx, ahead of numpydoc."""
     app.connect("autodoc-process-docstring", process, priority=400)
     return {"parallel_read_safe": True}
