@@ -201,3 +201,18 @@ def factors(K: Any, scales: Any, shifts: Any, out: Any, start: int, stop: int) -
                         out[k] = False
             if not out[k]:
                 break
+
+
+@jit
+def add_rows(K: Any, rows: Any, weights: Any, total: Any) -> None:
+    """total ← total + Σ weights_i K[rows_i], four rows at a time."""
+    whole = rows.size - rows.size % 4
+    for i in range(0, whole, 4):
+        a, b, c, d = K[rows[i]], K[rows[i + 1]], K[rows[i + 2]], K[rows[i + 3]]
+        p, q, r, s = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
+        for k in range(total.size):
+            total[k] += p * a[k] + q * b[k] + r * c[k] + s * d[k]
+    for i in range(whole, rows.size):
+        a, p = K[rows[i]], weights[i]
+        for k in range(total.size):
+            total[k] += p * a[k]

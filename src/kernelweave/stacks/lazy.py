@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from kernelweave._core.blocks import blocks
 from kernelweave._core.checks import check_number, check_vector
 from kernelweave._core.types import Array, Index, Mask, Places
+from kernelweave.stacks._passes import add_rows
 from kernelweave.stacks.defaults import BlockStack
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.protocol import Stack
@@ -86,14 +87,14 @@ class LazyStack(BlockStack):
 
     def _part(self, kernel: int, x: Array, piece: Places, places: Places | None) -> Array:
         """Σ_{i in piece} x_i K[i], at all places or some."""
-        whole = places is None
-        places = np.arange(self.n) if places is None else places
-        K, missing = self._kept.find(kernel, piece, places)
+        total, missing = self._kept.summed(kernel, piece, x[piece], places)
         if missing.any():
-            K[missing] = fresh = self._compute(kernel, piece[missing], places)
-            if whole:
-                self._kept.add(kernel, piece[missing], fresh)
-        return np.asarray(x[piece] @ K)
+            left = piece[missing]
+            fresh = self._compute(kernel, left, np.arange(self.n) if places is None else places)
+            total += x[left] @ fresh
+            if places is None:
+                self._kept.add(kernel, left, fresh)
+        return total
 
     def restrict(self, rows: Index) -> Stack:
         """The same kernels on some of the points: as arrays where these are small."""
@@ -125,15 +126,20 @@ class _RowCache:
         """A copy begins empty."""
         return _RowCache, (self.rows.shape[1], len(self.rows))
 
-    def find(self, kernel: int, rows: Places, places: Places) -> tuple[Array, Mask]:
-        """Room for these rows at some places, those that are kept filled in; which are not."""
-        out = np.empty((rows.size, places.size))
+    def summed(
+        self, kernel: int, rows: Places, weights: Array, places: Places | None
+    ) -> tuple[Array, Mask]:
+        """Σ weights_i K[rows_i] over those that are kept, at all places or some; which are not."""
         with self._lock:
             slots = self._slots(kernel, rows)
             kept = slots >= 0
-            out[kept] = self.rows[np.ix_(slots[kept], places)]
             self._seen[slots[kept]] = self.stamp
-        return out, ~kept
+            if places is None:
+                total = np.zeros(self.rows.shape[1])
+                add_rows(self.rows, slots[kept], weights[kept], total)
+            else:
+                total = weights[kept] @ self.rows[np.ix_(slots[kept], places)]
+        return total, ~kept
 
     def block(self, kernel: int, rows: Places, places: Places) -> Array | None:
         """These rows at some places, if all of them are kept."""

@@ -23,6 +23,7 @@ from kernelweave._core.tolerances import NOTHING, ROUNDING, SOFT, SOFT_EXACT, TI
 from kernelweave._core.types import Array, Places
 from kernelweave._solvers.svm.pairs import BUDGET, UNBOUNDED, Limits, State, iterate
 from kernelweave.problems.dual_qp import DualQP
+from kernelweave.stacks._passes import add_rows
 from kernelweave.stacks.validation import frozen
 
 _PATIENCE = 6  # chunks of pair steps before Newton steps are tried
@@ -114,7 +115,7 @@ def product(K: Array, coef: Array) -> Array:
     """K·coef, reading only the rows with a coefficient."""
     rows = np.flatnonzero(coef)
     total = np.zeros(coef.size)
-    _add_rows(K, rows, coef[rows], total)
+    add_rows(K, rows, coef[rows], total)
     return total
 
 
@@ -125,21 +126,6 @@ def _gather(K, rows, out):  # type: ignore[no-untyped-def]
         row = K[rows[i]]
         for j in range(rows.size):
             out[i, j] = row[rows[j]]
-
-
-@jit
-def _add_rows(K, rows, weights, total):  # type: ignore[no-untyped-def]
-    """total ← total + Σ weights_i K[rows_i], four rows at a time."""
-    whole = rows.size - rows.size % 4
-    for i in range(0, whole, 4):
-        a, b, c, d = K[rows[i]], K[rows[i + 1]], K[rows[i + 2]], K[rows[i + 3]]
-        p, q, r, s = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
-        for k in range(total.size):
-            total[k] += p * a[k] + q * b[k] + r * c[k] + s * d[k]
-    for i in range(whole, rows.size):
-        a, p = K[rows[i]], weights[i]
-        for k in range(total.size):
-            total[k] += p * a[k]
 
 
 class Ascent:
