@@ -3,11 +3,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: test lint demo docs dist bench bench-full fuzz clean
+.PHONY: test lowest lint demo docs dist bench bench-full fuzz clean
 
 # One process per core, each with one thread for linear algebra: more would only wait for each other.
 test: $(VENV)/.dev
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+
+# The same with the oldest packages that are allowed, in an environment of its own.
+lowest: $(VENV)-lowest/.test
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR=$(VENV)-lowest/numba \
+	$(VENV)-lowest/bin/python -m pytest -n auto --dist worksteal $(ARGS)
 
 lint: $(VENV)/.dev
 	@$(BIN)/ruff check --quiet .
@@ -40,7 +45,7 @@ fuzz: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks.harness.fuzz --minutes 20 $(ARGS)
 
 clean:
-	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(VENV)-lowest build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@rm -rf docs/_build docs/gallery docs/api docs/sg_execution_times.rst
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -57,3 +62,8 @@ $(VENV)/.core: pyproject.toml | $(BIN)/python
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@$(PIP) -e ".[dev]"
 	@touch $(VENV)/.core $@
+
+$(VENV)-lowest/.test: pyproject.toml .ci/lowest.txt
+	@$(PYTHON) -m venv $(VENV)-lowest
+	@$(VENV)-lowest/bin/python -m pip --disable-pip-version-check install --quiet -e ".[test]" -c .ci/lowest.txt
+	@touch $@

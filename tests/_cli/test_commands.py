@@ -11,6 +11,7 @@ import pytest
 
 import kernelweave
 from kernelweave._cli.main import main
+from kernelweave._cli.tables import read_table
 
 rng = np.random.default_rng(2)
 N = 40
@@ -254,6 +255,49 @@ def test_ids_and_labels_are_read_as_they_are_written(run, tmp_path):
     assert (code, "does not know class 'yesterday'" in err) == (2, True)
 
 
+GERMAN = """\ufeffNr;"Größe";"Wohn""ort";krank
+007;1,5;"Köln, Süd";True
+008;1;Graz;False
+010;,;Graz;True
+011;2,25E-1;"Graz";False
+"""
+
+
+def test_tables_as_a_german_spreadsheet_writes_them(tmp_path):
+    (tmp_path / "t.csv").write_text(GERMAN.replace(";,;", ";;"), encoding="utf-8")
+    table = read_table(str(tmp_path / "t.csv"), texts=("Nr",))
+    assert table.columns.tolist() == ["Nr", "Größe", 'Wohn"ort', "krank"]
+    assert table["Nr"].tolist() == ["007", "008", "010", "011"]
+    assert np.array_equal(table["Größe"], [1.5, 1.0, np.nan, 0.225], equal_nan=True)
+    assert table['Wohn"ort'].tolist() == ["Köln, Süd", "Graz", "Graz", "Graz"]
+    assert table["krank"].dtype == bool
+    (tmp_path / "t.csv").write_text(GERMAN, encoding="utf-8")
+    assert read_table(str(tmp_path / "t.csv"))["Größe"].tolist()[2] == ","
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a,b\n1,2\n", ["a", "b"]),
+        ("a|b|c,d\n1|2|3\n", ["a", "b", "c,d"]),
+        ("a;b,c\n1,2\n", ["a;b", "c"]),  # where both could be, the comma
+        ('"a;b;c",d\n1,2\n', ["a;b;c", "d"]),
+        ("alone\n1\n", ["alone"]),
+    ],
+)
+def test_what_separates_columns_is_found(text, names, tmp_path):
+    (tmp_path / "t.csv").write_text(text)
+    assert read_table(str(tmp_path / "t.csv")).columns.tolist() == names
+
+
+def test_notes_are_told_once_and_rows_of_no_use_are_counted(run, folder):
+    words = "fit some_genes.csv --target g1 --id patient --view c=clinical.csv --cv 2"
+    code, _, err = run(words)
+    assert code == 0
+    assert "clinical.csv: 5 rows whose ids some_genes.csv lacks are left out: P0, P1" in err
+    assert len(err.splitlines()) == len(set(err.splitlines()))
+
+
 def test_words_stay_words_in_tables_that_hold_only_digits(run, tmp_path):
     frame = pd.DataFrame({"id": range(12), "w": ["1", "2", "x"] * 4, "y": ["a", "b", "c"] * 4})
     frame[["id", "y"]].assign(n=0.5 * frame["id"]).to_csv(tmp_path / "a.csv", index=False)
@@ -307,7 +351,9 @@ BAD = {
     "missing targets": ("fit gaps.csv --target y", "2 rows have no 'y'"),
     "empty column": ("fit hollow.csv --target y", "column 'b' is empty"),
     "NaN": ("fit holes.csv --target y", "contains NaN"),
-    "wrong delimiter": ("fit semicolon.csv --target status", "--delimiter ';'"),
+    "wrong delimiter": ("fit semicolon.csv --target status --delimiter |", "--delimiter ';'"),
+    "not UTF-8": ("fit latin.csv --target y", "latin.csv cannot be read: save it as UTF-8"),
+    "squeezed file that is none": ("fit fake.csv.gz --target y", "fake.csv.gz cannot be read"),
     "ragged": ("fit ragged.csv --target y", "ragged.csv cannot be read"),
     "empty file": ("fit empty.csv --target y", "empty.csv cannot be read"),
     "no rows": ("fit header.csv --target y", "header.csv has no rows"),
@@ -370,6 +416,8 @@ def bad_files(folder, model):
     for name, text in files.items():
         (folder / name).write_text(text)
     (folder / "folder.html").mkdir()
+    (folder / "latin.csv").write_bytes("größe,y\n1,u\n2,v\n".encode("latin-1"))
+    (folder / "fake.csv.gz").write_text("a,y\n1,u\n")
     (folder / "bytes.csv").write_bytes(b"a,y\n\xff\xfe\x00,1\n")
     content = bytearray((folder / "model.kweave").read_bytes())
     content[len(content) // 2] ^= 255

@@ -117,7 +117,11 @@ def test_what_a_report_lacks_is_named(monkeypatch, capsys, tmp_path):
 
 
 def test_warnings_are_one_line(monkeypatch, capsys):
-    monkeypatch.setattr(demo, "run", lambda asked: warnings.warn("two\nlines", stacklevel=1))
+    def warn(asked):
+        for level in (1, 2):  # from two places
+            warnings.warn("two\nlines", stacklevel=level)
+
+    monkeypatch.setattr(demo, "run", warn)
     assert cli.main(["demo"]) == 0
     assert capsys.readouterr().err == "kernelweave: note: two lines\n"
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from kernelweave._cli.tables import MATRIX, column, is_file, read_matrix, read_table
 from kernelweave._core.checks import some
+from kernelweave._core.warnings import warn
 from kernelweave.views.joining import join_views
 
 
@@ -115,6 +116,10 @@ def join(frame: Any, ids: Any, source: Source) -> Any:
         keys = read_ids(other, source.key, path)
         if not keys.isin(ids).any():
             raise ValueError(f"{path} has none of the ids of {source.table}, such as {ids.iloc[0]}")
+        strange = keys[~keys.isin(ids)]
+        if len(strange):
+            told = f"{len(strange)} rows whose ids {source.table} lacks are left out"
+            warn(f"{path}: {told}: {some(strange)}")
         others[view] = _features(other, source).set_index(keys)
     found = join_views(others).X.reindex(ids)
     return pd.concat([frame.reset_index(drop=True), found.reset_index(drop=True)], axis=1)

@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _tell("standard output is closed")
         return 1
     with warnings.catch_warnings():
-        warnings.showwarning = _warn
+        warnings.showwarning = _Notes()
         try:
             try:
                 return _run(argv)
@@ -65,8 +65,16 @@ def _lost(error: OSError) -> int:
     return 1
 
 
-def _warn(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-    _tell(f"note: {message}")
+class _Notes:
+    """Warnings as notes, each told once however many fits it concerns."""
+
+    def __init__(self) -> None:
+        self._told = set[str]()
+
+    def __call__(self, message: Warning | str, *where: Any, **more: Any) -> None:
+        if str(message) not in self._told:
+            self._told.add(str(message))
+            _tell(f"note: {message}")
 
 
 def _tell(message: str) -> None:

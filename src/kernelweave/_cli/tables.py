@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,9 @@ from kernelweave._core.checks import did_you_mean, some
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".parquet", ".npz")
 MATRIX = ".npy"
 _PIECE = 20_000  # rows read at a time
+_SEPARATORS = (",", ";", "\t", "|")
+_LONGEST = 2**20  # characters of a first line that are looked at
+_DECIMAL = r"\s*[+-]?\d+(,\d+)?([eE][+-]?\d+)?\s*"  # a number with a decimal comma
 
 
 def is_file(text: str) -> bool:
@@ -46,7 +51,9 @@ def pieces(
             yield _npz(path)
         else:
             yield from _csv(path, delimiter, texts, whole)
-    except (UnicodeDecodeError, zipfile.BadZipFile, EOFError) as error:
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} cannot be read: save it as UTF-8 ({error})") from error
+    except (zipfile.BadZipFile, gzip.BadGzipFile, EOFError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
 
 
@@ -73,7 +80,7 @@ def column(frame: Any, name: str, path: str) -> Any:
 def _csv(path: str, delimiter: str | None, texts: tuple[str, ...], whole: bool) -> Iterator[Any]:
     import pandas as pd
 
-    separator = delimiter or ("\t" if ".tsv" in path.lower() else ",")
+    separator = delimiter or _separator(path)
     options: dict[str, Any] = {"sep": separator, "low_memory": False}
     options |= {"dtype": dict.fromkeys(texts, "str")} if texts else {}
     try:
@@ -84,15 +91,41 @@ def _csv(path: str, delimiter: str | None, texts: tuple[str, ...], whole: bool) 
         for number, frame in enumerate(found):
             if number == 0:
                 _check_header(frame, separator, path)
-            yield frame
+            yield frame if separator == "," else _with_decimal_points(frame, texts)
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
+
+
+def _separator(path: str) -> str:
+    """What separates the names in the first line; where several could, the usual one."""
+    usual = "\t" if ".tsv" in path.lower() else ","
+    opened: Any = gzip.open if path.lower().endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8") as file:
+        line = file.readline(_LONGEST)
+    try:
+        names = {s: len(next(csv.reader([line], delimiter=s), [])) for s in (usual, *_SEPARATORS)}
+    except csv.Error:
+        return usual
+    return max(names, key=lambda separator: names[separator])
+
+
+def _with_decimal_points(frame: Any, texts: tuple[str, ...]) -> Any:
+    """The table with numbers where a column holds nothing but 12,5 and the like."""
+    found = {}
+    for name in frame.columns:
+        cells = frame[name].dropna()
+        if frame[name].dtype.kind in "biuf" or name in texts or not len(cells):
+            continue
+        cells = cells.astype("str")
+        if cells.str.contains(",").any() and cells.str.fullmatch(_DECIMAL).all():
+            found[name] = frame[name].str.replace(",", ".").astype(float)
+    return frame.assign(**found) if found else frame
 
 
 def _check_header(frame: Any, separator: str, path: str) -> None:
     names = [str(name) for name in frame.columns]
     if len(names) == 1:
-        for other in (",", ";", "\t", "|"):
+        for other in _SEPARATORS:
             if other != separator and other in names[0]:
                 raise ValueError(
                     f"{path} has one column, {names[0]!r}; is it separated by {other!r}? "
