@@ -27,9 +27,9 @@ from kernelweave import (
 
 rng = np.random.default_rng(4)
 D = 30
-X = sparse.random_array((90, D), density=0.15, rng=rng, format="csr")
+X = sparse.csr_array(rng.uniform(size=(90, D)) * (rng.uniform(size=(90, D)) < 0.15))
 Y = np.where(X[:, :3].sum(axis=1) > X[:, 3:6].sum(axis=1), "a", "b")
-NEW = sparse.random_array((20, D), density=0.15, rng=rng, format="csr")
+NEW = sparse.csr_array(rng.uniform(size=(20, D)) * (rng.uniform(size=(20, D)) < 0.15))
 KERNELS = [Linear(), Polynomial(3), Gaussian(0.7), Gaussian(1.0, relative=True), "cosine"]
 
 

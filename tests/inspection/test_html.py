@@ -195,3 +195,19 @@ def test_notebooks_show_weights_and_escape_names():
 def test_no_attribute_raises_before_fit(model):
     """Notebooks read every attribute, also of estimators with parameters that fit will refuse."""
     assert "<" in model._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "told"),
+    [
+        ({"y": Y}, ValueError, "y is given without X"),
+        ({"X": X, "y": Y, "cv": 1}, ValueError, "cv must lie between 2 and 20"),
+        ({"X": X, "y": Y, "row_ids": 5}, TypeError, "not iterable"),
+        ({"X": X, "y": Y, "path": "/no/where.html"}, FileNotFoundError, "No such directory"),
+    ],
+)
+def test_what_cannot_be_is_told_before_any_work(asked, error, told, tmp_path, monkeypatch):
+    monkeypatch.setattr("kernelweave.inspection.html.facts.stability", None)
+    model = MKLClassifier(bank()).fit(X, Y)
+    with pytest.raises(error, match=told):
+        model.report(**{"path": tmp_path / "r.html", **asked})

@@ -13,6 +13,7 @@ import numpy as np
 
 from kernelweave._cli.data import Source
 from kernelweave._cli.models import by_view
+from kernelweave._core.atomic import check_place
 from kernelweave.inspection import report
 
 
@@ -25,11 +26,8 @@ def check_output(option: str, output: str | None, source: Source, *inputs: str) 
     """Complain before the work, if the file could not be written after it, or is read by it."""
     if output is None:
         return
+    check_place(output)
     path = Path(output)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(2, "No such directory", str(path.parent))
-    if path.is_dir():
-        raise IsADirectoryError(21, "Is a directory", output)
     read = [name for name in (source.table, *(what for _, what in source.views), *inputs) if name]
     if path.is_file() and any(Path(name).is_file() and path.samefile(name) for name in read):
         raise ValueError(f"{option} {output}: this file is read; name another one to write")

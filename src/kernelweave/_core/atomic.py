@@ -9,6 +9,15 @@ from pathlib import Path
 from typing import IO, Any
 
 
+def check_place(path: str | os.PathLike[str]) -> None:
+    """Raise OSError if no file can stand there: complain before the work that will fill it."""
+    goal = Path(path)
+    if not goal.parent.is_dir():
+        raise FileNotFoundError(2, "No such directory", str(goal.parent))
+    if goal.is_dir():
+        raise IsADirectoryError(21, "Is a directory", str(goal))
+
+
 @contextmanager
 def written(path: str | os.PathLike[str], mode: str = "wb", **options: Any) -> Iterator[IO[Any]]:
     """A file to write; it takes the place of ``path`` at the end, unless there was an error.

@@ -41,13 +41,14 @@ class Side:
 
 def sides(table: Table, members: Iterable[Numbered], index: NDArray[np.intp]) -> list[Side]:
     """The kernels by view, against the rows ``index`` of the training table."""
-    found = []
+    found, some = [], None
     for view, group in groupby(members, key=lambda pair: pair[1].view):
         kernels = list(group)
         if kernels[0][1].centered:
             found.append(_centered_side(table, view, kernels, index))
         else:
-            places, rows = Rows.having(table.take(index), view)
+            some = table.take(index) if some is None else some  # one copy for all views
+            places, rows = Rows.having(some, view)
             found.append(Side(rows, kernels, np.arange(len(rows)), places))
     return found
 

@@ -26,7 +26,8 @@ def run(
             done.append(result)
             seconds = time.perf_counter() - began
             told = f"{what}: {len(done)} of {len(items)}, {seconds:.1f} s"
-            bar.show(len(done) / len(items), told)
+            if len(done) < len(items):
+                bar.show(len(done) / len(items), told)
     if verbose and done:
         tell(told)
     late = [w for w in caught if issubclass(w.category, ConvergenceWarning)]

@@ -81,19 +81,21 @@ class Facts:
 def gather(model: Any, X: Any, y: Any, asked: Asked) -> Facts:
     """Everything that the rows tell of a model; a refit of it is judged, not the model itself."""
     refits = Refits.of(model, X, y, asked.n_jobs)
+    how = How(asked.cv, 1, asked.scoring, asked.groups, random_state=asked.random_state)
+    splits = None if refits.targets is None else Splits.of(refits, how)  # complains at once
     n, left_out = refits.n, dict[str, str]()
     small, count = n <= _SMALL, asked.n_resamples
     draws = stability(model, X, y, n_resamples=count or (100 if small else 20), **asked.common())
     facts = Facts(draws=draws, n_rows=n, left_out=left_out)
     facts = replace(facts, alignment=alignments(refits, draws.weights), points=_points(refits))
-    if refits.targets is None:
+    if splits is None:
         left_out["held-out scores"] = f"{type(refits.model).__name__} has no targets to score."
         return facts
     repeats = {"cv": asked.cv, "n_repeats": 4 if small else 1, "scoring": asked.scoring}
     facts = replace(
         facts,
         comparison=compare(model, X, y, **repeats, **asked.common()),
-        predicted=_predicted(refits, asked),
+        predicted=_predicted(splits),
     )
     if len(refits.views) > 1:
         importance = permutation_importance(model, X, y, **repeats, **asked.common())
@@ -115,10 +117,9 @@ def gather(model: Any, X: Any, y: Any, asked: Asked) -> Facts:
     return replace(facts, selection=select_views(model, X, y, **asked.common()))
 
 
-def _predicted(refits: Refits, asked: Asked) -> Predicted:
-    how = How(asked.cv, 1, asked.scoring, asked.groups, random_state=asked.random_state)
-    splits = Splits.of(refits, how)
-    found = []
+def _predicted(splits: Splits) -> Predicted:
+    """The rows of each split that were held out, as a fit to the others predicts them."""
+    refits, found = splits.refits, []
     for fold in splits.folds:
         part = refits.part(fold.train)
         fitted = part.estimator(part.fit())

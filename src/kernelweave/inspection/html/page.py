@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._core.atomic import written
+from kernelweave._core.atomic import check_place, written
 from kernelweave._core.checks import check_number
 from kernelweave.inspection._models import check_readable
 from kernelweave.inspection.html.facts import Asked, Facts, gather
@@ -73,11 +73,14 @@ def write_report(
     environment = _environment()
     if n_resamples is not None:
         check_number("n_resamples", n_resamples, int)
-    if row_ids is not None and y is not None and len(row_ids) != len(y):
-        raise ValueError(f"row_ids must name {len(y)} rows, found {len(row_ids)}")
+    check_place(path)
+    if X is None and y is not None:
+        raise ValueError("y is given without X: give both, or neither")
+    names = None if row_ids is None else [str(name) for name in row_ids]
+    if names is not None and y is not None and len(names) != len(y):
+        raise ValueError(f"row_ids must name {len(y)} rows, found {len(names)}")
     asked = Asked(cv, scoring, groups, n_resamples, n_jobs, random_state, verbose)
     facts = Facts() if X is None else gather(model, X, y, asked)
-    names = None if row_ids is None else [str(name) for name in row_ids]
     reader = Reader(model, facts, names, random_state)
     text = _render(environment, reader, title)
     with written(path, "w", encoding="utf-8") as file:
