@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV
 
 import kernelweave
 from kernelweave import (
+    KernelBank,
     MKLClassifier,
     MKLClassifierCV,
     MKLOneClass,
@@ -111,3 +112,11 @@ def test_before_scikit_learn_had_callbacks(monkeypatch):
     assert not hasattr(found["Called"](), "set_callbacks")
     assert found["Called"]()._step is None
     assert found["with_callbacks"](len) is len
+
+
+def test_warnings_point_to_the_line_that_fits():
+    with pytest.warns(UserWarning, match="constant") as caught:
+        MKLClassifier(KernelBank(views={"a": [0, 1], "b": [3]})).fit(
+            np.column_stack([X, np.ones(40)]), Y
+        )
+    assert caught[0].filename == __file__

@@ -27,7 +27,7 @@ from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.certificate import dual_under
 from kernelweave.estimators._banks import as_bank, takes_sparse, takes_strings
-from kernelweave.estimators._callbacks import Called, with_callbacks
+from kernelweave.estimators._callbacks import Called
 from kernelweave.estimators._inspected import Inspected
 from kernelweave.estimators._matrices import (
     ROW_NUMBERS,
@@ -115,11 +115,13 @@ class MKLEstimator(Called, Inspected, Saved, BaseEstimator):
     def _fit_anew(self, *data: Any) -> Self:
         """Call ``_fit``; if anything fails, an earlier fit stays intact."""
         fresh = copy(self)
-        fresh._fit(*data)
+        try:
+            fresh._fit(*data)
+        finally:
+            fresh._leave_fit()
         self.__dict__ = fresh.__dict__
         return self
 
-    @with_callbacks
     def _fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> None:
         self._check_columns(X, y)
         targets = self._read_targets(y)

@@ -26,11 +26,8 @@ except ImportError:  # before scikit-learn 1.9
         return method
 
 
-__all__ = ["Called", "with_callbacks"]
-
-
 class Called(CallbackSupportMixin):
-    """An estimator that tells callbacks of its fit, whose method has ``with_callbacks``."""
+    """An estimator that tells callbacks of its fit."""
 
     def _begin_fit(self, X: Any, y: Any, steps: int | None = None) -> None:
         """The fit begins; it will have this many steps, if that is known."""
@@ -45,6 +42,14 @@ class Called(CallbackSupportMixin):
             task.call_on_fit_task_end(
                 estimator=self, X=X, y=y, reconstruction_attributes=lambda: vars(self).copy()
             )
+
+    @with_callbacks
+    def _leave_fit(self) -> None:
+        """The fit is over, whether it was done or failed.
+
+        The decorator has nothing else to run: around the fit itself, it would stand between the
+        fit and the line of the user that warnings are to point to.
+        """
 
     @property
     def _step(self) -> Callable[[], bool] | None:

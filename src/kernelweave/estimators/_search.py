@@ -22,7 +22,7 @@ from kernelweave._core.status import tell
 from kernelweave._core.types import Array, Places
 from kernelweave.banks.bank import KernelBank
 from kernelweave.estimators._banks import as_bank, takes_sparse, takes_strings
-from kernelweave.estimators._callbacks import Called, with_callbacks
+from kernelweave.estimators._callbacks import Called
 from kernelweave.estimators._candidates import Way, read_choices, read_Cs, read_ways
 from kernelweave.estimators._folds import Fold, Posed, Task, Trial, as_folds, run_all, share_rows
 from kernelweave.estimators._inspected import Inspected
@@ -111,11 +111,13 @@ class CrossValidated(Called, Inspected, Saved, BaseEstimator):
         fresh = copy(self)
         for name in [name for name in vars(fresh) if name.endswith("_") and name[0] != "_"]:
             delattr(fresh, name)
-        fresh._fit(*data)
+        try:
+            fresh._fit(*data)
+        finally:
+            fresh._leave_fit()
         self.__dict__ = fresh.__dict__
         return self
 
-    @with_callbacks
     def _fit(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> None:
         ways, Cs = self._check_parameters()
         probe = self._single(KernelBank(), ways[0], float(Cs[0]))

@@ -18,7 +18,6 @@ from sklearn.utils import _safe_indexing, check_consistent_length
 from kernelweave._core.types import Array
 from kernelweave.estimators._banks import as_bank
 from kernelweave.estimators._base import MKLEstimator
-from kernelweave.estimators._callbacks import with_callbacks
 from kernelweave.estimators._labels import classes_of_known, labeled_rows, read_labels
 from kernelweave.estimators._parameters import (
     check_choice,
@@ -164,8 +163,7 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
         """
         return self._fit_anew(X, y)
 
-    @with_callbacks
-    def _fit(self, X: Any, y: ArrayLike) -> None:
+    def _fit(self, X: Any, y: ArrayLike) -> None:  # type: ignore[override]
         self._check_columns(X, y)
         if self._given_matrices:
             raise ValueError(
