@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from kernelweave._core.types import Array
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.default import WIDTHS, default_kernels
 from kernelweave.estimators._banks import as_bank
+from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.numeric import Gaussian, Laplacian, Linear
 from kernelweave.problems.losses import check_C
 from kernelweave.problems.weight_sets import check_norm
@@ -20,7 +21,6 @@ from kernelweave.stacks.memory import GIB, available_bytes
 from kernelweave.views.table import Table
 
 EQUAL = "equal"
-_LADDER = 0.5, 1.0, 2.0, 4.0  # widths of Gaussians that are tried alone, in median distances
 _FILLED = 0.2  # share of the cells up to which X is mostly zeros
 _RANGE = 1e-2, 1e3  # between which C is tried if only the number of values is given
 _SHARE, _MOST = 0.25, 2.0 * GIB  # of the available memory that the kernels of one fold may take
@@ -97,16 +97,16 @@ def read_Cs(Cs: Any) -> Array:
 
 
 def read_choices(
-    banks: Any, views: Any, ways: list[Way], table: Table
+    banks: Any, views: Any, ways: list[Way], lone: Sequence[Kernel], table: Table
 ) -> tuple[list[Choice], dict[str, str]]:
     """Every bank with every way, and why other banks were skipped.
 
     ``banks=None``: those that suit the columns of X and whose kernels fit into memory, and before
-    them kernels alone, which need one way only.
+    them each of the ``lone`` kernels by itself, which needs one way only.
     """
     if banks is None:
         several, skipped = _automatic(views, table)
-        single = _alone(table) if "all" in several and table.numeric.all() else {}
+        single = _alone(lone, table) if "all" in several and table.numeric.all() else {}
     else:
         several, single, skipped = _given(banks, views), {}, {}
     for bank in several.values():
@@ -166,9 +166,8 @@ def _leave_out_unsuited(
             skipped[name] = f"it cannot read X: {str(error).partition('. ')[0]}"
 
 
-def _alone(table: Table) -> dict[str, KernelBank]:
+def _alone(kernels: Sequence[Kernel], table: Table) -> dict[str, KernelBank]:
     """Single kernels, for data that need no more: of equal scores the first is taken."""
-    kernels = Linear(), *(Gaussian(width, relative=True) for width in _LADDER)
     scale, rule = "auto" if table.sparse else "standard", _rule(table)
     return {k.label(): KernelBank([k], normalize=rule, scale=scale) for k in kernels}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -31,6 +31,8 @@ from kernelweave.estimators._parameters import check_verbose
 from kernelweave.estimators._saving import Saved
 from kernelweave.estimators._selection import check_scores, check_selection, choose, results
 from kernelweave.estimators._training import used_rows
+from kernelweave.kernels.base import Kernel
+from kernelweave.kernels.numeric import Linear
 from kernelweave.learners.base import Learner
 from kernelweave.parameters.bank import refuse_parameters
 from kernelweave.views.table import Table
@@ -41,6 +43,7 @@ class CrossValidated(Called, Inspected, Saved, BaseEstimator):
 
     best_estimator_: Any
 
+    _lone: ClassVar[tuple[Kernel, ...]] = (Linear(),)  # kernels that are tried by themselves, too
     _other_scores = "choose another score."  # the advice if a score needs what is not there
 
     def __init__(
@@ -130,7 +133,7 @@ class CrossValidated(Called, Inspected, Saved, BaseEstimator):
         used, weights = used_rows(sample_weight, n)
         table, targets = table.take(used) if len(used) < n else table, targets[used]
         self._know(targets)
-        choices, self.skipped_ = read_choices(self.banks, self.views, ways, table)
+        choices, self.skipped_ = read_choices(self.banks, self.views, ways, self._lone, table)
         self.banks_ = {choice.name: choice.bank for choice in choices}
         folds = self._folds(targets, groups, used, n)
 

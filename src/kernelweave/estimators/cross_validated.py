@@ -21,6 +21,7 @@ from kernelweave.estimators._search import CrossValidated
 from kernelweave.estimators._targets import Units, check_targets
 from kernelweave.estimators.classifier import NO_PROBABILITIES, MKLClassifier, no_probabilities
 from kernelweave.estimators.regressor import MKLRegressor
+from kernelweave.kernels.numeric import Gaussian, Linear
 from kernelweave.learners.base import Learner
 
 
@@ -36,13 +37,13 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
     Parameters
     ----------
     banks : dict {name: bank}, bank, kernel or list of kernels, default=None
-        What to choose the kernels from. None: a linear kernel alone, a Gaussian of one of four
-        widths alone; the default kernels and Laplacians on all columns ("all"); these and three
-        kernels on each column ("each"); and, if ``views`` are given, the default kernels on each
-        view ("views"). Of banks that score alike the first is taken, which is the simplest. Those
-        that do not suit X or would take too much memory are skipped: see ``skipped_``. Where four
-        fifths of X are zeros, kernels on all columns compare directions (``normalize="sphere"``).
-        Kernel matrices are ``[Precomputed(K1), …]``, with row numbers as X.
+        What to choose the kernels from. None: a linear kernel alone; the default kernels and
+        Laplacians on all columns ("all"); these and three kernels on each column ("each"); and, if
+        ``views`` are given, the default kernels on each view ("views"). Of banks that score alike
+        the first is taken, which is the simplest. Those that do not suit X or would take too much
+        memory are skipped: see ``skipped_``. Where four fifths of X are zeros, kernels on all
+        columns compare directions (``normalize="sphere"``). Kernel matrices are
+        ``[Precomputed(K1), …]``, with row numbers as X.
     Cs : int or list of float, default=6
         Values of C to try, or how many between 0.01 and 1000.
     weight_norms : list, default=(1, 4/3, 2, "equal")
@@ -259,7 +260,7 @@ class MKLRegressorCV(RegressorMixin, MultiOutputMixin, CrossValidated):
     Parameters
     ----------
     banks, Cs, weight_norms, selection, refit, views, tol, cv_tol, max_iter, n_jobs, verbose
-        As in ``MKLClassifierCV``.
+        As in ``MKLClassifierCV``. ``banks=None`` also tries Gaussians of four widths alone.
     cv : int, splitter or iterable, default=None
         As in ``GridSearchCV``. An integer: so many folds, of whole groups if ``groups`` are given
         to ``fit``. None: five.
@@ -289,6 +290,7 @@ class MKLRegressorCV(RegressorMixin, MultiOutputMixin, CrossValidated):
     """
 
     best_estimator_: MKLRegressor
+    _lone = Linear(), *(Gaussian(width, relative=True) for width in (0.5, 1.0, 2.0, 4.0))
 
     def __init__(
         self,
