@@ -1,12 +1,18 @@
-"""Regression: MKLRegressor against SVR and KernelRidge, all tuned alike, and himalaya.
+"""Regression: MKLRegressorCV against SVR and KernelRidge, all tuned alike, and himalaya.
 
 Five data sets, 10 random splits: two thirds of the rows to train, at most 400; the others test, at
 most 2,000. All methods see columns and targets at mean 0 and variance 1. C (for KernelRidge its
 inverse, the ridge) is one of {0.01, 0.1, 1, 10, 100}. SVR and KernelRidge also choose the width of
-their Gaussian, γ = {0.1, 0.3, 1, 3}/columns, and MKLRegressor the norm of its weights, 1 or 2: its
-widths are in the default bank (per view where there are several), whose weights it learns. All
-choose by the same 5-fold cross-validation on the training rows. himalaya (MultipleKernelRidgeCV)
-gets the same kernels and is left at its defaults. Seconds are the processor's, tuning included.
+their Gaussian, γ = {0.1, 0.3, 1, 3}/columns; MKLRegressorCV chooses its kernels and the norm of
+their weights, from what it has by itself (and knows the views where there are several). All choose
+by the same 5-fold cross-validation on the training rows. himalaya (MultipleKernelRidgeCV) gets the
+default kernels (of each view) and is left at its defaults. Seconds are the processor's, tuning
+included.
+
+KernelRidge is the better rival on most sets because R² is its loss. "MKL ε" has the loss of SVR;
+how it compares with SVR alone stands beside the bar. That MKLRegressorCV tries Gaussians alone was
+decided after these sets had shown the need, on other numbers to predict: Friedman's first function,
+and columns of wine, wdbc, pima, covertype and the mfeat digits.
 """
 
 import time
@@ -54,20 +60,19 @@ def measure(data, name, method, seed):
 
 def tuned(method, views, columns, seed):
     """The method with its hyperparameters chosen by cross-validation."""
+    folds = KFold(FOLDS, shuffle=True, random_state=seed)
     if method in OURS:
-        model = kw.MKLRegressor(bank(views), loss=OURS[method])
-        grid = {"C": COSTS, "weight_norm": NORMS}
+        return kw.MKLRegressorCV(Cs=COSTS, loss=OURS[method], views=views, cv=folds)
+    inner = SVR() if method == "SVR" else KernelRidge(kernel="rbf")
+    scaled = make_pipeline(StandardScaler(), inner)
+    model = TransformedTargetRegressor(scaled, transformer=StandardScaler())
+    prefix = f"regressor__{type(inner).__name__.lower()}__"
+    grid = {f"{prefix}gamma": [g / columns for g in GAMMAS]}
+    if method == "SVR":
+        grid[f"{prefix}C"] = COSTS
     else:
-        inner = SVR() if method == "SVR" else KernelRidge(kernel="rbf")
-        scaled = make_pipeline(StandardScaler(), inner)
-        model = TransformedTargetRegressor(scaled, transformer=StandardScaler())
-        prefix = f"regressor__{type(inner).__name__.lower()}__"
-        grid = {f"{prefix}gamma": [g / columns for g in GAMMAS]}
-        if method == "SVR":
-            grid[f"{prefix}C"] = COSTS
-        else:
-            grid[f"{prefix}alpha"] = [1.0 / C for C in COSTS]
-    return GridSearchCV(model, grid, cv=KFold(FOLDS, shuffle=True, random_state=seed))
+        grid[f"{prefix}alpha"] = [1.0 / C for C in COSTS]
+    return GridSearchCV(model, grid, cv=folds)
 
 
 def bank(views):
@@ -104,21 +109,27 @@ def main():
         seconds.append([name, *(common.mean(found[m], "seconds") for m in METHODS)])
         best = max(TUNED, key=lambda m: r2[m].mean())
         for method in OURS:
-            difference = r2[method] - r2[best]
-            behind[name, method] = difference.mean(), common.standard_error(difference), best
+            behind[name, method, "the better"] = *paired(r2[method], r2[best]), best
+        behind[name, "MKL ε", "SVR"] = *paired(r2["MKL ε"], r2["SVR"]), "SVR"
     common.table(["R² ± standard error over splits", *METHODS], rows)
     common.table(["seconds of the processor, tuning included", *METHODS], seconds)
     header = ["", "difference of R²", "± (splits)", "against"]
-    common.table(header, [[f"{n}, {m}", *of] for (n, m), of in behind.items()])
+    common.table(header, [[f"{n}, {m} − {rival}", *of] for (n, m, rival), of in behind.items()])
     for n in names:
         print(f"- {n}: {regression_sets.ABOUT[n]}.")
     print()
-    for method in OURS:
-        good = [n for (n, m), (d, se, _) in behind.items() if m == method and d >= -se]
-        of = sum(m == method for _, m in behind)
-        text = f"{method}: R² within one SE of the better of SVR and KernelRidge, or above"
-        met = len(good) == of if of == len(regression_sets.ABOUT) else None
-        results.bar(text, f"{len(good)} of {of} sets", met)
+    against = {"the better": "the better of SVR and KernelRidge", "SVR": "SVR, which has its loss"}
+    for method, rival in [*((m, "the better") for m in OURS), ("MKL ε", "SVR")]:
+        found = [of for (_, m, r), of in behind.items() if (m, r) == (method, rival)]
+        good = sum(difference >= -error for difference, error, _ in found)
+        text = f"{method}: R² within one SE of {against[rival]}, or above"
+        met = good == len(found) if len(found) == len(regression_sets.ABOUT) else None
+        results.bar(text, f"{good} of {len(found)} sets", met)
+
+
+def paired(ours, theirs):
+    difference = ours - theirs
+    return difference.mean(), common.standard_error(difference)
 
 
 def told(values):
