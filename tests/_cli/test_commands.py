@@ -328,6 +328,13 @@ def test_hostile_names_and_cells(run, tmp_path):
     assert set(found["prediction"]) <= set(frame["y"])
     code, out, _ = run(f"info {path} --json")
     assert (code, json.loads(out)["columns"]) == (0, names)
+    page = tmp_path / "r.html"
+    words = "report --target y --id id --name-rows --cv 2"
+    assert run(words, path, str(tmp_path / "t.csv"), "-o", str(page))[0] == 0
+    text = page.read_text(encoding="utf-8")
+    assert text.count("<script") == 1
+    assert "&#34;&lt;i&gt;" in text and "<i>" not in text
+    assert "&lt;b&gt;" in text and "<b>" not in text
 
 
 FIT = "fit clinical.csv --target status "
