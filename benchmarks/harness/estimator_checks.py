@@ -1,10 +1,11 @@
 """scikit-learn's checks on every estimator with every learner that supports its loss.
 
-    python -m benchmarks.harness.estimator_checks
+    python -m benchmarks.harness.estimator_checks [LEARNER …]
 
-It takes minutes, so that the tests run a selection. Prints a line per estimator and learner: how
-many checks passed, and which did not. Expected to fail are only those that scikit-learn declares
-for its own SVC: they compare decisions to 1e-7, which a machine solved to ``tol`` does not meet.
+It takes minutes, so that the tests run a selection; names of learners choose among them. Prints a
+line per estimator and learner: how many checks passed, and which did not. Expected to fail are only
+those that scikit-learn declares for its own SVC: they compare decisions to 1e-7, which a machine
+solved to ``tol`` does not meet.
 """
 
 import sys
@@ -45,7 +46,7 @@ def supported(model):
 def main():
     rows, unexpected = [], 0
     for what, make in ESTIMATORS.items():
-        for name in NAMES:
+        for name in sys.argv[1:] or NAMES:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 if not supported(make(name)):

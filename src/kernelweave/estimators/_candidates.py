@@ -21,7 +21,7 @@ from kernelweave.stacks.memory import GIB, available_bytes
 from kernelweave.views.table import Table
 
 EQUAL = "equal"
-_FILLED = 0.2  # share of the cells up to which X is mostly zeros
+_FILLED, _MANY = 0.2, 10  # share of cells up to which X is mostly zeros; columns of a direction
 _RANGE = 1e-2, 1e3  # between which C is tried if only the number of values is given
 _SHARE, _MOST = 0.25, 2.0 * GIB  # of the available memory that the kernels of one fold may take
 
@@ -132,10 +132,8 @@ def _given(banks: Any, views: Any) -> dict[str, KernelBank]:
 def _automatic(views: Any, table: Table) -> tuple[dict[str, KernelBank], dict[str, str]]:
     skipped: dict[str, str] = {}
     plain = bool(table.numeric.all()) and not table.sparse
-    rule = _rule(table)
-    found = {"all": KernelBank(normalize=rule)}
-    if plain:
-        found = {"all": KernelBank(_on_all(), normalize=rule, scale="standard")}
+    kernels, scale = (_on_all(), "standard") if plain else (None, "auto")
+    found = {"all": KernelBank(kernels, normalize=_rule(table), scale=scale)}
     if not plain:
         skipped["each"] = "X is sparse" if table.sparse else "some columns do not hold numbers"
     elif table.n_columns == 1:
@@ -173,12 +171,12 @@ def _alone(kernels: Sequence[Kernel], table: Table) -> dict[str, KernelBank]:
 
 
 def _rule(table: Table) -> str:
-    """How kernels on all columns are normalized: on the sphere where X is mostly zeros.
+    """How kernels on all columns are normalized: on the sphere where many are mostly zeros.
 
     Indicators and counts make rows of very unequal length, all the more once they are standardized,
     and the few long ones would decide which kernels get weight. Their directions can be compared.
     """
-    if not table.numeric.all():
+    if not table.numeric.all() or table.n_columns < _MANY:
         return "trace"
     filled = (table.raw(range(table.n_columns)) != 0).sum()
     return "sphere" if filled <= _FILLED * len(table) * table.n_columns else "trace"

@@ -41,9 +41,9 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         Laplacians on all columns ("all"); these and three kernels on each column ("each"); and, if
         ``views`` are given, the default kernels on each view ("views"). Of banks that score alike
         the first is taken, which is the simplest. Those that do not suit X or would take too much
-        memory are skipped: see ``skipped_``. Where four fifths of X are zeros, kernels on all
-        columns compare directions (``normalize="sphere"``). Kernel matrices are
-        ``[Precomputed(K1), …]``, with row numbers as X.
+        memory are skipped: see ``skipped_``. Where four fifths of X are zeros, in ten columns or
+        more, kernels on all columns compare directions (``normalize="sphere"``). Kernel matrices
+        are ``[Precomputed(K1), …]``, with row numbers as X.
     Cs : int or list of float, default=6
         Values of C to try, or how many between 0.01 and 1000.
     weight_norms : list, default=(1, 4/3, 2, "equal")
