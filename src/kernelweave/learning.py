@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_number
+from kernelweave._solvers.svm.choice import check_solver
 from kernelweave.learners import make_learner
 from kernelweave.learners.base import Learner, check_supported
 from kernelweave.problems.groups import GroupNorm
@@ -37,6 +39,7 @@ def learn(
     max_time: float | None = None,
     n_jobs: int | None = None,
     verbose: int = 0,
+    solver: str = "auto",
 ) -> Solution:
     """Learn kernel weights and the machine that uses them, or several that share the weights.
 
@@ -107,6 +110,10 @@ def learn(
         Threads for passes over the kernels; -1 is one per core. Results do not depend on it.
     verbose : int
         1 prints a line per iteration to standard error.
+    solver : {"auto", "smo", "interior_point", "chunks"}
+        How machines are solved. "auto" takes what is quickest for the kernels as they are kept: SMO
+        on an array, an interior point method on factors of low rank, SMO on chunks of rows where
+        there is neither.
 
     Returns
     -------
@@ -116,13 +123,15 @@ def learn(
     """
     began = time.perf_counter()
     made = check_options(
-        learner, C, weight_norm, tol, max_iter, max_time, loss=loss, sample_weight=sample_weight
-    )
+        learner, C, weight_norm, tol, max_iter, max_time, loss=loss, sample_weight=sample_weight,
+        solver=solver,
+    )  # fmt: skip
     problem = make_problem(
         K, y, C, loss, n_jobs, weight_norm=weight_norm, trace=trace, recenter=recenter,
         ridge=ridge, signed=made.signed, sample_weight=sample_weight, epsilon=epsilon,
         quantile=quantile,
     )  # fmt: skip
+    problem = replace(problem, solver=solver)
     return solve(problem, made, tol, start, max_iter, Progress(problem, verbose, began, max_time))
 
 
@@ -136,10 +145,12 @@ def check_options(
     *,
     loss: str = "hinge",
     sample_weight: object = None,
+    solver: str = "auto",
 ) -> Learner:
     """Complain, before any work, about what needs no kernels to be judged; returns the learner."""
     made = make_learner(learner)
     check_supported(made, C, weight_norm, loss, sample_weight is not None)
+    check_solver(solver)
     check_number("tol", tol)
     check_number("max_iter", max_iter, int)
     if max_time is not None:

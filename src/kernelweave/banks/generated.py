@@ -20,7 +20,7 @@ from kernelweave._core.types import Array, Index, Places
 from kernelweave.kernels._decay import decay
 from kernelweave.stacks.combined import DenseCombined
 from kernelweave.stacks.defaults import BlockStack
-from kernelweave.stacks.validation import as_places
+from kernelweave.stacks.validation import as_places, frozen
 
 
 class GeneratedStack(BlockStack):
@@ -144,8 +144,7 @@ class GeneratedStack(BlockStack):
             own += w[active[to]] @ diagonal
         K[i, j] = K[j, i] = total
         K[rows, rows] = own
-        K.flags.writeable = False
-        return DenseCombined(K)
+        return DenseCombined(frozen(K))
 
     def _passed(self, chosen: Places, rows: Places) -> Iterator[tuple[Places, Array, Array]]:
         """Set by set: which of ``chosen`` it has, their entries at pairs of rows, their diagonals.

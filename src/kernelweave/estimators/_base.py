@@ -79,6 +79,7 @@ class MKLEstimator(Called, Inspected, Saved, BaseEstimator):
         random_state: Any,
         verbose: int,
         max_time: float | None,
+        solver: str = "auto",
     ) -> None:
         self.kernels = kernels
         self.learner = learner
@@ -89,6 +90,7 @@ class MKLEstimator(Called, Inspected, Saved, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.max_time = max_time
+        self.solver = solver
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters.
@@ -177,6 +179,7 @@ class MKLEstimator(Called, Inspected, Saved, BaseEstimator):
             self.max_time,
             loss=loss,
             sample_weight=sample_weight,
+            solver=self.solver,
         )
         if learner.signed and not self._transductive:
             raise ValueError(
@@ -226,6 +229,7 @@ class MKLEstimator(Called, Inspected, Saved, BaseEstimator):
         solutions, duals = [], []
         for formulation in posed.formulations:
             problem = formulation.on_bank(bank.views, bank.kept).on(stack)
+            problem = replace(problem, solver=self.solver)
             progress = Progress(problem, self.verbose, began, self.max_time, self._step)
             solution = solve(problem, posed.learner, self.tol, first, self.max_iter, progress)
             if bank.approximate:

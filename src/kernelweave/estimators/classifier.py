@@ -115,6 +115,10 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     recenter : bool, default=False
         The same with the traces that kernels have once centered [chapelle2008, eq. 1]; without
         ``trace``, their mean is c.
+    solver : {"auto", "smo", "interior_point", "chunks"}, default="auto"
+        How machines are solved. "auto" takes what is quickest for the kernels as the bank keeps
+        them: SMO on matrices, an interior point method on factors, SMO on chunks of rows where
+        kernels are computed on demand.
 
     Attributes
     ----------
@@ -230,6 +234,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         class_weight: Any = None,
         trace: float | None = None,
         recenter: bool = False,
+        solver: str = "auto",
     ) -> None:
         super().__init__(
             kernels,
@@ -241,6 +246,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
             random_state,
             verbose,
             max_time,
+            solver,
         )
         self.C = C
         self.loss = loss

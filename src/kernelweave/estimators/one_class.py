@@ -49,7 +49,7 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         bound on the share of support rows.
     learner : str or learner object, default="uniform"
         "uniform": equal weights. Others learn them, see above; some are for labels alone.
-    weight_norm, tol, max_iter, n_jobs, random_state, verbose, max_time
+    weight_norm, tol, max_iter, n_jobs, random_state, verbose, max_time, solver
         As for ``MKLClassifier``.
 
     Attributes
@@ -86,6 +86,7 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         random_state: Any = None,
         verbose: int = 0,
         max_time: float | None = None,
+        solver: str = "auto",
     ) -> None:
         super().__init__(
             kernels,
@@ -97,6 +98,7 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
             random_state,
             verbose,
             max_time,
+            solver,
         )
         self.nu = nu
 

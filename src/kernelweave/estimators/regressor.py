@@ -56,7 +56,7 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         median.
     weight_norm : float, GroupNorm or None, default=1
         p ≥ 1, ``inf`` included: weights with Σ_m d_m^p ≤ 1. 1 makes most of them zero.
-    tol, max_iter, n_jobs, random_state, verbose, max_time
+    tol, max_iter, n_jobs, random_state, verbose, max_time, solver
         As for ``MKLClassifier``.
     shared_weights : bool, default=True
         With several targets: whether they share one set of kernel weights, or each learns its own.
@@ -121,6 +121,7 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         shared_weights: bool = True,
         trace: float | None = None,
         recenter: bool = False,
+        solver: str = "auto",
     ) -> None:
         super().__init__(
             kernels,
@@ -132,6 +133,7 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
             random_state,
             verbose,
             max_time,
+            solver,
         )
         self.C = C
         self.loss = loss

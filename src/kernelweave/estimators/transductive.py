@@ -44,8 +44,10 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
 
     Parameters
     ----------
-    kernels, C, learner, loss, weight_norm, tol, max_iter, n_jobs, random_state, verbose, max_time
+    kernels, C, learner, loss, weight_norm, tol, max_iter
         As for ``MKLClassifier``; ``learner`` may also be "sdp".
+    n_jobs, random_state, verbose, max_time, solver
+        As for ``MKLClassifier``.
     unlabeled : default=-1 (in ``learn`` and ``error_bound`` it is 0)
         The value in y for rows without a label: a number, a string, or None or NaN, each of which
         also covers NA. If the classes are -1 and +1, choose another value than the default. For
@@ -129,6 +131,7 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
         induction: str = "weights",
         max_time: float | None = None,
         trace: float | None = None,
+        solver: str = "auto",
     ) -> None:
         super().__init__(
             kernels,
@@ -140,6 +143,7 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
             random_state,
             verbose,
             max_time,
+            solver,
         )
         self.C = C
         self.trace = trace

@@ -234,7 +234,7 @@ class _Tally:
 
 def machine_of(problem: Problem) -> Machine:
     """One machine, or the sum of several, for the dual QPs of a problem."""
-    machines = [QPMachine(qp) for qp in problem.qps]
+    machines = [QPMachine(qp, problem.solver) for qp in problem.qps]
     return Total(machines) if problem.is_sum else machines[0]
 
 

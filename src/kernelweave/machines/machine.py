@@ -18,7 +18,7 @@ import numpy as np
 
 from kernelweave._core.tolerances import EPS
 from kernelweave._core.types import Array, Places
-from kernelweave._solvers.svm import chunks, interior_point, linear_system, smo
+from kernelweave._solvers.svm import choice, linear_system, smo
 from kernelweave._solvers.svm.curvature import hessian_factor
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.stacks.protocol import CombinedKernel, Stack
@@ -211,9 +211,10 @@ class QPLook:
 
 @dataclass(frozen=True)
 class QPMachine:
-    """The machine of one dual QP."""
+    """The machine of one dual QP; ``solver`` is the method, "auto" that which suits the kernel."""
 
     qp: DualQP
+    solver: str = "auto"
 
     @property
     def is_hard(self) -> bool:
@@ -263,31 +264,13 @@ class QPMachine:
         exact: bool = False,
         rounding: Rounding | None = None,
     ) -> QPAnswer:
-        """SMO, on the whole matrix where there is one and on chunks of rows where there is none.
-
-        Without bounds a linear system is all that there is to solve. A kernel that is a factor of
-        low rank gets an interior point method.
-        """
+        """By the method asked for; without bounds a linear system is all that there is to solve."""
         solved = linear_system.solve(K, [self.qp], tol, tick) if self.qp.is_unbounded else None
         if solved is not None:
             inner = solved[0]
-        elif K.is_dense:
-            inner = smo.solve(K.dense(), self.qp, start, tol, tick, exact=exact)
         else:
-            inner = self._without_array(K, start, tol, tick)
+            inner = choice.solve(self.solver, K, self.qp, start, tol, tick, exact)
         return self.answer(K, inner, rounding)
-
-    def _without_array(
-        self, K: CombinedKernel, start: Array | None, tol: float, tick: Tick | None
-    ) -> smo.Inner:
-        """By the factor of the kernel where it has one, and by chunks of rows from there on."""
-        low = interior_point.suits(K, self.qp)
-        if low is not None:
-            inner, gap = interior_point.solve(*low, self.qp, 0.5 * tol, tick)
-            if gap <= tol:
-                return inner
-            start = inner.v
-        return chunks.solve(K, self.qp, start, tol, tick)
 
     def answer(self, K: CombinedKernel, inner: smo.Inner, rounding: Rounding | None) -> QPAnswer:
         """The answer that the inner solution stands for."""

@@ -43,7 +43,7 @@ class Problem:
 
     ``whole`` are the kernels on all rows, ``stack`` on the ``labelled`` ones; ``learns_C`` says
     that the last kernel is the identity. ``formulation`` is what the user asked for, but for the
-    ``unit`` in which kernels are measured.
+    ``unit`` in which kernels are measured. ``solver`` is how machines are solved.
     """
 
     formulation: Formulation
@@ -51,6 +51,7 @@ class Problem:
     whole: Stack
     weight_set: WeightSet
     unit: float = 1.0
+    solver: str = "auto"
 
     def in_standard_units(self) -> Problem:
         """The same problem with kernels of about unit size, without a copy of any.

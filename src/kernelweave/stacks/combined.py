@@ -30,12 +30,12 @@ class _Rows:
 
 
 class DenseCombined(_Rows):
-    """K(d) as one n × n array, read-only."""
+    """K(d) as one n × n array, read-only; ``low`` is the factor that it was written out from."""
 
     is_dense = True
 
-    def __init__(self, K: Array) -> None:
-        self._K = K
+    def __init__(self, K: Array, low: tuple[Factor, float] | None = None) -> None:
+        self._K, self._low = K, low
 
     @property
     def n(self) -> int:
@@ -59,8 +59,8 @@ class DenseCombined(_Rows):
         return self._K @ v
 
     def factor(self) -> tuple[Factor, float] | None:
-        """None: an array is no factor."""
-        return None
+        """The factor that it was written out from, if there is one."""
+        return self._low
 
 
 class BlockCombined(_Rows):
@@ -244,4 +244,8 @@ def between(one: CombinedKernel, other: CombinedKernel, share: float) -> Combine
     """(1 − share)·one + share·other where both are arrays, with no pass over the kernels."""
     if not (one.is_dense and other.is_dense):
         return None
-    return DenseCombined(frozen((1.0 - share) * one.dense() + share * other.dense()))
+    K = (1.0 - share) * one.dense() + share * other.dense()
+    K.flags.writeable = False
+    return DenseCombined(
+        K, SumCombined([Changed(one, 1.0 - share), Changed(other, share)]).factor()
+    )

@@ -159,7 +159,9 @@ class FactorStack:
         active = np.flatnonzero(w)
         scale = np.repeat(w[active], self.ranks[active])
         kernel = FactorCombined(Factor(self._runs(active), np.ones(scale.size)), scale)
-        return DenseCombined(frozen(kernel.written_out())) if self.n <= self.most_dense else kernel
+        if self.n > self.most_dense:
+            return kernel
+        return DenseCombined(frozen(kernel.written_out()), kernel.factor())
 
     def restrict(self, rows: Index) -> Self:
         """The same kernels on some of the points, in the order of ``rows``."""

@@ -86,14 +86,22 @@ class LazyStack(BlockStack):
         return out
 
     def _part(self, kernel: int, x: Array, piece: Places, places: Places | None) -> Array:
-        """Σ_{i in piece} x_i K[i], at all places or some."""
-        total, missing = self._kept.summed(kernel, piece, x[piece], places)
+        """Σ_{i in piece} x_i K[i], at all places or some.
+
+        Rows are summed in one order whichever of them are kept, so that bits repeat.
+        """
+        if places is None and (total := self._kept.summed(kernel, piece, x[piece])) is not None:
+            return total
+        K, missing = self._kept.find(kernel, piece, places)
         if missing.any():
-            left = piece[missing]
-            fresh = self._compute(kernel, left, np.arange(self.n) if places is None else places)
-            total += x[left] @ fresh
+            every = np.arange(self.n) if places is None else places
+            K[missing] = fresh = self._compute(kernel, piece[missing], every)
             if places is None:
-                self._kept.add(kernel, left, fresh)
+                self._kept.add(kernel, piece[missing], fresh)
+        if places is not None:
+            return np.asarray(x[piece] @ K)
+        total = np.zeros(self.n)
+        add_rows(K, np.arange(piece.size), x[piece], total)
         return total
 
     def restrict(self, rows: Index) -> Stack:
@@ -126,20 +134,28 @@ class _RowCache:
         """A copy begins empty."""
         return _RowCache, (self.rows.shape[1], len(self.rows))
 
-    def summed(
-        self, kernel: int, rows: Places, weights: Array, places: Places | None
-    ) -> tuple[Array, Mask]:
-        """Σ weights_i K[rows_i] over those that are kept, at all places or some; which are not."""
+    def summed(self, kernel: int, rows: Places, weights: Array) -> Array | None:
+        """Σ weights_i K[rows_i] where all of these rows are kept."""
+        with self._lock:
+            slots = self._slots(kernel, rows)
+            if slots.min(initial=0) < 0:
+                return None
+            self._seen[slots] = self.stamp
+            total = np.zeros(self.rows.shape[1])
+            add_rows(self.rows, slots, weights, total)
+        return total
+
+    def find(self, kernel: int, rows: Places, places: Places | None) -> tuple[Array, Mask]:
+        """Room for these rows at all places or some, kept ones filled in; which are not."""
+        n = self.rows.shape[1]
+        out = np.empty((rows.size, n if places is None else places.size))
         with self._lock:
             slots = self._slots(kernel, rows)
             kept = slots >= 0
             self._seen[slots[kept]] = self.stamp
-            if places is None:
-                total = np.zeros(self.rows.shape[1])
-                add_rows(self.rows, slots[kept], weights[kept], total)
-            else:
-                total = weights[kept] @ self.rows[np.ix_(slots[kept], places)]
-        return total, ~kept
+            at = slots[kept]
+            out[kept] = self.rows[at] if places is None else self.rows[np.ix_(at, places)]
+        return out, ~kept
 
     def block(self, kernel: int, rows: Places, places: Places) -> Array | None:
         """These rows at some places, if all of them are kept."""

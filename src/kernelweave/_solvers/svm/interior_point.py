@@ -29,7 +29,6 @@ from kernelweave.stacks.protocol import CombinedKernel
 
 _STEPS = 80
 _BACK = 0.995  # share of the way to a bound that a step may go
-_SMALL = 0.5  # rank, as a share of the rows, above which SMO is quicker
 _WIDE = 2.0  # gap of the first point, as a share of the primal value of f = 0
 _NEAR = 6.0  # times the tolerance: a gap by the multipliers below this is computed
 _RESIDUAL = 1e-4  # share of a right side that a solution may leave and not be refined
@@ -39,16 +38,12 @@ _BALANCE = 10  # halvings of the interval that holds the first bias
 
 
 def suits(K: CombinedKernel, qp: DualQP) -> tuple[Factor, float] | None:
-    """F and τ, where this method suits the kernel and the QP.
+    """F and τ, where this method can solve the QP.
 
     Two variables per row need τ = 0, and a hard margin needs a method that can tell infeasibility.
     """
-    if K.is_dense or qp.is_hard:
-        return None
-    found = K.factor()
-    if found is None or found[0].shape[1] > _SMALL * qp.n:
-        return None
-    return None if found[1] > 0.0 and qp.size > qp.n else found
+    found = None if qp.is_hard else K.factor()
+    return None if found is None or (found[1] > 0.0 and qp.size > qp.n) else found
 
 
 def solve(
