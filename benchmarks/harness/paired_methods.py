@@ -16,17 +16,22 @@ ENOUGH = 80.0  # per cent of a paper's cells that must agree
 
 @dataclass(frozen=True)
 class Pair:
-    """A cell of a paper's table and ours; ``allowed`` is 2 √(SE_paper² + SE_ours²)."""
+    """A cell of a paper's table and ours; ``allowed`` is 2 √(SE_paper² + SE_ours²).
+
+    One draw has no standard error: it neither agrees nor disagrees.
+    """
 
     label: tuple[str, ...]
     ours: float
     error: float
     paper: float
     difference: float
-    allowed: float
+    allowed: float | None
 
     @property
-    def agrees(self) -> bool:
+    def agrees(self) -> bool | None:
+        if self.allowed is None:
+            return None
         return abs(self.difference) <= self.allowed + 1e-9
 
 
@@ -48,17 +53,24 @@ class Comparison:
             return
         value = float(values.mean())
         error = standard_error(values)
-        allowed = 2.0 * math.hypot(error, error if paper_se is None else paper_se)
+        both = 2.0 * math.hypot(error, error if paper_se is None else paper_se)
+        allowed = both if values.size > 1 else None
         self.pairs.append(Pair(label, value, error, paper, value - paper, allowed))
 
     def show(
-        self, results: Any, wanted: int, what: str = "accuracies", likely: str | None = None
+        self,
+        results: Any,
+        wanted: int,
+        what: str = "accuracies",
+        likely: str | None = None,
+        enough: float = ENOUGH,
     ) -> None:
         """Print all cells, those that disagree first, and the bar; judged if all are there.
 
-        ``likely`` says why cells disagree, where some do.
+        ``likely`` says why cells disagree, where some do; ``enough`` is the bar in per cent.
         """
-        agree = sum(pair.agrees for pair in self.pairs)
+        judged = [pair for pair in self.pairs if pair.agrees is not None]
+        agree = sum(bool(pair.agrees) for pair in judged)
         print(f"{what}: ours (mean ± standard error) beside the paper's\n")
         rows = [
             [
@@ -66,19 +78,19 @@ class Comparison:
                 f"{pair.ours:.2f} ± {pair.error:.2f}",
                 pair.paper,
                 f"{pair.difference:+.2f}",
-                f"{pair.allowed:.2f}",
+                None if pair.allowed is None else f"{pair.allowed:.2f}",
                 pair.agrees,
             ]
-            for pair in sorted(self.pairs, key=lambda pair: pair.agrees)
+            for pair in sorted(self.pairs, key=lambda pair: bool(pair.agrees))
         ]
         table([*self.columns, "ours", "paper", "difference", "allowed", "agrees"], rows)
-        if likely and agree < len(self.pairs):
+        if likely and agree < len(judged):
             print(f"likely reason where they do not agree: {likely}\n")
-        share = 100.0 * agree / len(self.pairs) if self.pairs else None
+        share = 100.0 * agree / len(judged) if judged else None
         results.bar(
-            f"{what}: at least {ENOUGH:.0f} % of the cells within 2 √(SE² + SE²) of the paper",
-            f"{agree} of {len(self.pairs)}" + (f", {share:.0f} %" if self.pairs else ""),
-            share is not None and share >= ENOUGH if len(self.pairs) == wanted else None,
+            f"{what}: at least {enough:.0f} % of the cells within 2 √(SE² + SE²) of the paper",
+            f"{agree} of {len(judged)}" + (f", {share:.0f} %" if judged else ""),
+            share is not None and share >= enough if len(judged) == wanted else None,
         )
 
 

@@ -287,7 +287,7 @@ def main():
     )
     args.values, args.runs, args.sets = 100, 5, SETS
     if args.quick:
-        args.values, args.runs, args.trials, args.sets = 8, 1, 1, SETS[:1]
+        args.values, args.runs, args.trials = 8, 1, 1
     results = common.Results("figures", args)
     plan = []
     for key in dict.fromkeys(wanted(args)):

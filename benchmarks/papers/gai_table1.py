@@ -42,6 +42,7 @@ from kernelweave.learners import Radius, RadiusBound
 SHOWS = "gai2010, table 1"
 COSTS = (0.01, 0.1, 1.0, 10.0, 100.0)
 PROCESSES = 2
+QUICK = ["wpbc", "sonar", "colon_cancer_libsvm"]  # the smallest
 CLOSE, TOL = 1e-2, 1e-3  # relative gaps in cross-validation and at the end
 KL_C = {"learner": RadiusBound(), "loss": "squared_hinge"}
 COLUMNS = {  # in the order of the paper
@@ -348,7 +349,7 @@ def main():
     )
     names, folds, repeats = args.sets, FOLDS, args.repeats
     if args.quick:
-        names, folds, repeats = ["colon_cancer_libsvm"], 1, 1
+        names, folds, repeats = QUICK, 1, 1
     plan = [(n, r, f) for r in range(repeats) for f in range(folds) for n in names]
     results = common.Results("gai_table1", args)
     jobs = [(key, measure, args.data, *key) for key in plan]

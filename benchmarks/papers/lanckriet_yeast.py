@@ -142,7 +142,7 @@ def main():
     args = common.arguments(__doc__, repeats={"type": int, "default": REPEATS})
     codes, repeats, folds = list(NAMES), args.repeats, FOLDS
     if args.quick:
-        codes, repeats, folds = ["10", "12"], 1, 1
+        repeats, folds = 1, 1
     plan = [(code, r, f) for r in range(repeats) for f in range(folds) for code in codes]
     results = common.Results("lanckriet_yeast", args)
     results.fill([(key, measure, args.data, *key) for key in plan])

@@ -178,7 +178,7 @@ def main():
     )
     names, splits, runs, Cs = args.sets, args.splits, args.runs, values_of_C(100)
     if args.quick:
-        names, splits, runs, Cs = names[:1], 2, 1, values_of_C(6)
+        splits, runs, Cs = 1, 1, values_of_C(4)
     halves = [("split", name, seed) for seed in range(splits) for name in names]
     plan = [(key, split, *key[1:], args.data) for key in halves]
     paths = [("path", n, learner, r) for r in range(runs) for n in names for learner in LEARNERS]

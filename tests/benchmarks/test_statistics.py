@@ -30,6 +30,10 @@ def test_comparison_with_a_paper(harness, capsys):
     assert "too far" in capsys.readouterr().out
     comparison.show(results, wanted=5)
     assert results.met is None
+    comparison.add(("one draw",), [80.0], 70.0, 0.1)
+    assert comparison.pairs[-1].agrees is None
+    comparison.show(results, wanted=4)
+    assert results.measured == "1 of 4, 25 %"
 
 
 def test_times_show_their_spread(harness):
