@@ -90,12 +90,12 @@ def on_sphere(X, kernels):
     return kw.KernelStack(np.concatenate([common.matrices(b.stack) for b in banks]), check=False)
 
 
-def measure(data, name, part, split):
+def measure(data, name, part, split, parts=PARTS):
     """One split: all criteria and columns, printed or read otherwise, or the tuned Gaussian."""
     began = time.process_time()
     X, y, train = draw(data, name, split)
     if part in (RBF, TUNED_AT_ONE):
-        record = tuned(X, y, train, split, COSTS if part == RBF else (1.0,))
+        record = tuned(X, y, train, split, COSTS if part == RBF else (1.0,), parts)
     else:
         record = learnt(X, y, train, name, part)
     return {**record, "seconds": time.process_time() - began}
@@ -140,7 +140,7 @@ def solve(stack, y, train, column, criterion, total=None):
     }
 
 
-def tuned(X, y, train, split, costs):
+def tuned(X, y, train, split, costs, parts):
     """Accuracy, σ and C of a Gaussian for each criterion, chosen by parts of the training rows.
 
     Where C is given, HM is that of SM1, too.
@@ -153,7 +153,7 @@ def tuned(X, y, train, split, costs):
         for criterion in ("HM", "SM1", "SM2")
         if criterion != "HM" or len(costs) > 1
     }
-    for _ in range(PARTS):
+    for _ in range(parts):
         order = rng.permutation(learn_on)
         cut = round(0.8 * order.size)
         for criterion, score in scores.items():
@@ -368,7 +368,7 @@ def bars(results, complete):
 
 def main():
     args = common.arguments(__doc__)
-    names, most = SETS, 2 if args.quick else None
+    names, most, parts = SETS, *((2, 5) if args.quick else (None, PARTS))
     plan = [
         (name, part, split)
         for name in names
@@ -376,7 +376,7 @@ def main():
         for part in (PRINTED, RBF, *READINGS.get(name, ()), *[TUNED_AT_ONE] * (name in READINGS))
     ]
     results = common.Results("lanckriet_tables", args)
-    results.fill([(key, measure, args.data, *key) for key in plan])
+    results.fill([(key, measure, args.data, *key, parts) for key in plan])
     complete = not args.quick and all(results.get(*key) for key in plan)
     show_tables(results, names)
     compare(results, names, complete)

@@ -11,6 +11,11 @@ Columns: each network alone (β = 5); both with equal weights; both with learnt 
 kernels, β of 1, 5 and 20 on both networks, with equal and with learnt weights. The paper's means
 over its classes are 0.715 for a Markov random field and 0.854 for learnt weights on five sources:
 other genes and other sources, so that they show the order of size and no more.
+
+More sources for the same genes were looked for in package registries, and not found: bionetdata of
+CRAN has these two networks; xnet of CRAN the sum of four kernels of 150 yeast proteins, not each;
+the multi-label set "yeast" (mldr.datasets, OpenML) 103 numbers of 2,417 genes without their names;
+the tests of Biopython no proteins with families. Peptides from modlamp are in lanckriet_peptides.
 """
 
 from functools import lru_cache
