@@ -27,7 +27,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "plain_docstrings",
     "flowchart",
-    "repository_links",
+    "page_links",
 ]
 exclude_patterns = ["_build", "_ext", "**/GALLERY_HEADER.rst", "gallery/*.py"]
 templates_path = ["_templates"]
@@ -62,6 +62,8 @@ sphinx_gallery_conf = {
     "min_reported_time": 0,
     "plot_gallery": True,
     "doc_module": ("kernelweave",),
+    "within_subsection_order": "gallery_order.PageOrder",
+    "minigallery_sort_order": "gallery_order.place",
     "backreferences_dir": "gallery/used_in",
     "write_computation_times": False,
     "reset_modules": ("matplotlib",),
@@ -71,6 +73,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "kernelweave"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_context = {"default_mode": "auto"}
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {
@@ -83,4 +86,4 @@ html_theme_options = {
     "pygments_light_style": "default",
     "pygments_dark_style": "github-dark",
 }
-html_sidebars = {"index": []}
+html_sidebars = {page: [] for page in ("index", "tutorial", "choose", "does_mkl_help")}

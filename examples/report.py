@@ -32,7 +32,7 @@ print("model.report(path) without data tells what the model alone knows.")
 
 stack = KernelBank(views=views).fit(X).stack
 likeness = alignment(stack, (y == "relapse").to_numpy(float), centered=True)
-figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+figure, axes = plt.subplots(figsize=(7, 6), layout="constrained")
 axes.barh(model.kernel_names_[model.bank_.kept], likeness)
 axes.invert_yaxis()
 axes.set(xlabel="centered alignment with the outcome")

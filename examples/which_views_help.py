@@ -22,7 +22,7 @@ model = MKLClassifier(KernelBank(views=views))
 # views that it selects is false, on average.
 
 found = select_views(model, X, y, n_permutations=50)
-print(found.verdict)
+print(found.verdict.replace(". ", ".\n"))
 print(found.frame().round(3).to_string())
 print("in truth:", ", ".join(data.useful))
 

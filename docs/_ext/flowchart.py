@@ -18,7 +18,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 WIDTH, GAP, LINE = 172, 40, 19  # of a box, between boxes, of a line of text
-LETTERS = 21  # that fit into a box
+LETTERS = 19  # that fit into a box
 
 
 def box(x, y, height, words, kind):
