@@ -195,6 +195,26 @@ def dual_under(
     return _dual(problem, machine, v, most)
 
 
+def primal_under(
+    solution: Any, problem: Problem, values: Callable[[Array, Array], Array | None]
+) -> float | None:
+    """The primal value of a solution's weights and coefficients under other kernels.
+
+    ``values(weights, coef)`` gives K(d)·coef on all rows; None if it does not know. Scale and bias
+    of f are the best.
+    """
+    if solution.criterion not in ("margin", "given") or problem.learns_C:
+        return None
+    total = 0.0
+    for qp, coef in zip(problem.qps, np.atleast_2d(solution.coef), strict=True):
+        f = values(solution.weights, coef)
+        if f is None:
+            return None
+        rows = problem.rows
+        total += qp.improve(f[rows], max(float(coef @ f), 0.0))[2]
+    return total
+
+
 def _quads(problem: Problem, coefficients: list[Array]) -> Array:
     """Upper bounds of all vᵀK_m v, summed over machines."""
     stack, ones = problem.stack, np.ones(problem.stack.m)

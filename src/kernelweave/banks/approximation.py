@@ -148,7 +148,8 @@ class RandomFeatures(Approximation):
     """Random Fourier features: cosines and sines of xᵀω, ω drawn from the spectrum of the kernel.
 
     For ``Gaussian`` and ``Laplacian``. Kernels that have no such spectrum get as many
-    ``Nystroem`` landmarks instead. There is no bound for the exact kernels.
+    ``Nystroem`` landmarks instead. The bound for the exact kernels needs a pass over all rows and
+    support rows, and is left out where these are many.
 
     Parameters
     ----------

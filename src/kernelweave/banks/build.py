@@ -24,7 +24,7 @@ from kernelweave.views.table import Table
 class Built(NamedTuple):
     """All fitted kernels, the numbers of those in the stack, in its order, and the stack.
 
-    ``exactness``: what is left of the exact kernels, where they are approximated from below.
+    ``exactness``: what is left of the exact kernels, where they are approximated.
     """
 
     members: tuple[Member, ...]

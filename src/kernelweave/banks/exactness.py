@@ -5,7 +5,7 @@
 Where weights are not negative, a decision function of the approximate kernels is one of the exact
 kernels with no larger norm, so that its primal value stands; only the dual value is lower. The
 bound needs no pass over the kernels, and may be loose. Where the support rows are few, wᵀKw itself
-is computed.
+is computed. For other approximations both sides are: wᵀKw, and f = K(d)·coef on all rows.
 """
 
 from __future__ import annotations
@@ -53,34 +53,53 @@ class Rest:
 class Exactness:
     """The exact kernels ``members`` of a bank on its training rows, and what is left of each.
 
-    Both by the number of the kernel in the bank.
+    Both by the number of the kernel in the bank. ``from_below``: the approximate kernels are at
+    most these.
     """
 
     members: Mapping[int, Member]
     rests: Mapping[int, Rest]
     table: Table
+    from_below: bool = True
 
-    def quads(self, stack: Stack, kept: Places, w: Array) -> Array:
+    def quads(self, stack: Stack, kept: Places, w: Array) -> Array | None:
         """Upper bounds of wᵀK_m w for the exact kernels, in the order of ``kept``."""
         support = np.flatnonzero(w)
-        plain = stack.quad_forms(w)
         numbers = [int(number) for number in kept]
-        centered = any(self.members[number].centered for number in numbers)
-        if support.size**2 * len(numbers) <= _PASS and not centered:
-            return np.maximum(plain, self._passed(numbers, w[support], support))
+        products = self._products(numbers, w[support], support, support)
+        exact = None if products is None else np.maximum(products @ w[support], 0.0)
+        if not self.from_below:
+            return exact
+        plain = stack.quad_forms(w)
+        if exact is not None:
+            return np.maximum(plain, exact)
         return plain + np.array([self.rests[number].bound(w) for number in numbers])
 
-    def _passed(self, numbers: list[int], w: Array, support: Places) -> Array:
-        """wᵀK_m w from the kernels between the support rows."""
-        found = dict.fromkeys(numbers, 0.0)
+    def values(self, kept: Places, weights: Array, w: Array) -> Array | None:
+        """Σ_m weights_m K_m w on all rows, under the exact kernels; None where that is too long."""
+        support, active = np.flatnonzero(w), np.flatnonzero(weights)
+        numbers = [int(number) for number in kept[active]]
+        every = np.arange(len(self.table))
+        products = self._products(numbers, w[support], support, every)
+        return None if products is None else weights[active] @ products
+
+    def _products(
+        self, numbers: list[int], w: Array, support: Places, rows: Places
+    ) -> Array | None:
+        """K_m w at some rows, w on the support alone; None for centered kernels and long passes."""
+        centered = any(self.members[number].centered for number in numbers)
+        if centered or rows.size * support.size * len(numbers) > _PASS:
+            return None
+        place = {number: k for k, number in enumerate(numbers)}
+        found = np.zeros((len(numbers), rows.size))
         active = [(number, self.members[number].narrow(support)) for number in sorted(numbers)]
         against = crossing.sides(self.table, active, support)
-        rows, scratch = self.table.take(support), Scratch()
-        for block in blocks(support.size, support.size, _BLOCK):
-            some = rows.block(block)
-            for number, matrix in crossing.matrices(some, against, support.size, scratch, _none):
-                found[number] += float(w[block] @ (matrix @ w))
-        return np.array([found[number] for number in numbers])
+        table, scratch = self.table.take(rows), Scratch()
+        for block in blocks(rows.size, support.size, _BLOCK):
+            some = crossing.matrices(table.block(block), against, support.size, scratch, _none)
+            for number, matrix in some:
+                found[place[number], block] = matrix @ w
+        return found
 
 
 def _none(number: int, member: Member) -> Array:

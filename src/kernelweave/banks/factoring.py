@@ -128,10 +128,10 @@ class FactorBuilder:
                 yield number, _Found(group, G, features)
 
     def exactness(self, table: Table) -> Exactness | None:
-        """What is left of the exact kernels, where they are approximated from below."""
-        if self.approximation is None or not self.approximation.from_below:
+        """The exact kernels, and what is left of each, where they are approximated."""
+        if self.approximation is None:
             return None
-        return Exactness(self._exact, self._rests, table)
+        return Exactness(self._exact, self._rests, table, self.approximation.from_below)
 
     @property
     def numbers(self) -> list[int]:

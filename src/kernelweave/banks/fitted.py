@@ -97,13 +97,24 @@ class FittedBank:
     def exact_quads(self, w: Array) -> Array | None:
         """Upper bounds of all wᵀK_m w for the exact kernels on the training rows.
 
-        None if the kernels are approximated other than from below, and after training.
+        None where a pass over them would take too long and nothing else is known, and after
+        training.
         """
         if not self.approximate:
             return self.stack.quad_forms(w)
         if self._exactness is None:
             return None
         return self._exactness.quads(self.stack, self.kept, w)
+
+    @property
+    def from_below(self) -> bool:
+        """Whether no approximate kernel exceeds the exact one, so that primal values stand."""
+        return self._exactness is None or self._exactness.from_below
+
+    def exact_values(self, weights: Array, w: Array) -> Array | None:
+        """Σ_m weights_m K_m w for the exact kernels on the training rows; None if too long."""
+        found = self._exactness
+        return None if found is None else found.values(self.kept, weights, w)
 
     @property
     def stack(self) -> Stack:

@@ -25,7 +25,7 @@ from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
-from kernelweave.certificate import dual_under
+from kernelweave.certificate import dual_under, primal_under
 from kernelweave.estimators._banks import as_bank, takes_sparse, takes_strings
 from kernelweave.estimators._callbacks import Called
 from kernelweave.estimators._inspected import Inspected
@@ -226,16 +226,21 @@ class MKLEstimator(Called, Inspected, Saved, BaseEstimator):
         """
         stack = bank.stack if self.n_jobs is None else bank.stack.threaded(self.n_jobs)
         first = start if start is not None and np.size(start) == stack.m else None
-        solutions, duals = [], []
+        solutions: list[Solution] = []
+        bounds: list[tuple[float | None, float | None]] = []
         for formulation in posed.formulations:
             problem = formulation.on_bank(bank.views, bank.kept).on(stack)
             problem = replace(problem, solver=self.solver)
             progress = Progress(problem, self.verbose, began, self.max_time, self._step)
             solution = solve(problem, posed.learner, self.tol, first, self.max_iter, progress)
             if bank.approximate:
-                duals.append(dual_under(solution, problem, bank.exact_quads))
+                dual = dual_under(solution, problem, bank.exact_quads)
+                primal: float | None = solution.primal
+                if dual is not None and not bank.from_below:
+                    primal = primal_under(solution, problem, bank.exact_values)
+                bounds.append((primal, dual))
             solutions.append(replace(solution, problem=None))  # which holds all kernel matrices
-        return Learnt(bank, tuple(solutions), training, tuple(duals))
+        return Learnt(bank, tuple(solutions), training, tuple(bounds))
 
     def _keep(self, learnt: Learnt) -> None:
         """Keep what prediction and reports need, without the kernel matrices."""

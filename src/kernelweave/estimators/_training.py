@@ -79,14 +79,14 @@ class Posed:
 class Learnt:
     """Kernels and machines: one solution for all machines, or one per machine.
 
-    ``duals``: the lower bounds that each proves for the exact kernels, None where it proves none;
-    empty where the kernels are exact.
+    ``bounds``: the upper and lower bounds that each proves for the exact kernels, None where it
+    proves none; empty where the kernels are exact.
     """
 
     bank: FittedBank
     solutions: tuple[Solution, ...]
     training: Training
-    duals: tuple[float | None, ...] = ()
+    bounds: tuple[tuple[float | None, float | None], ...] = ()
 
     def one_or_each(self, values: list[Any]) -> Any:
         """The only value, or an array with one per solution."""
@@ -121,12 +121,12 @@ class Learnt:
     @property
     def exact_gap(self) -> float | None:
         """The relative gap for the exact kernels; None where no bound for them is known."""
-        known = [dual for dual in self.duals if dual is not None]
-        if not self.duals:
+        if not self.bounds:
             return self.gap
-        if len(known) < len(self.duals):
+        known = [(p, d) for p, d in self.bounds if p is not None and d is not None]
+        if len(known) < len(self.bounds):
             return None
-        return relative_gap(self.total("primal"), sum(known))
+        return relative_gap(sum(p for p, _ in known), sum(d for _, d in known))
 
     @property
     def history(self) -> Any:

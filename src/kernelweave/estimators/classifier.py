@@ -151,7 +151,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     exact_gap_ : float or None
         The same for the exact kernels, where ``KernelBank(approximation=…)`` puts others in their
         place (by the support rows where these are few, else by a bound that may be loose); None
-        where nothing is known, as with ``RandomFeatures``; else equal to ``duality_gap_``.
+        where nothing is known, as with ``RandomFeatures`` on many rows; else equal to
+        ``duality_gap_``.
     objective_ : float
         The primal value, summed over machines.
     C_ : float

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from kernelweave._core.blocks import blocks
 from kernelweave._core.types import Array, Index
 
 _BLOCK = 2**20  # numbers that are widened or weighted at a time: 8 MB
@@ -87,10 +88,8 @@ class Factor:
         """
         n, R = self.shape
         roots, total = np.sqrt(weights), np.zeros((R, R))
-        step = max(1, _BLOCK // max(1, R))
-        for start in range(0, n, step):
-            block = slice(start, min(start + step, n))
-            some: Array = np.empty((R, block.stop - start), kind)
+        for block in blocks(n, R, _BLOCK):
+            some: Array = np.empty((R, block.stop - block.start), kind)
             for part, to in zip(self.parts, self._places, strict=True):
                 np.multiply(part[:, block], roots[block], out=some[to], casting="same_kind")
             total += some @ some.T
@@ -108,9 +107,8 @@ class Factor:
 def _widened(part: Array) -> Iterator[tuple[slice, Array]]:
     """A part as float64: as it is, or some columns at a time."""
     n = part.shape[1]
-    step = n if part.dtype == np.float64 else max(1, _BLOCK // max(1, len(part)))
-    for start in range(0, n, max(1, step)):
-        block = slice(start, min(start + step, n))
+    most = max(part.size, n) if part.dtype == np.float64 else _BLOCK
+    for block in blocks(n, len(part), most):
         yield block, part[:, block].astype(float, copy=False)
 
 
