@@ -12,6 +12,8 @@ import kernelweave
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 
+from inventories import mapping
+
 project = "kernelweave"
 author = "The kernelweave developers"
 copyright = author
@@ -21,6 +23,7 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
     "numpydoc",
     "sphinx_design",
     "sphinx_copybutton",
@@ -29,8 +32,10 @@ extensions = [
     "flowchart",
     "page_links",
 ]
-exclude_patterns = ["_build", "_ext", "**/GALLERY_HEADER.rst", "gallery/*.py"]
+exclude_patterns = ["_build", "_ext", "_inventories", "**/GALLERY_HEADER.rst", "gallery/*.py"]
 templates_path = ["_templates"]
+
+intersphinx_mapping = mapping(HERE / "_build" / "inventories")
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
