@@ -22,9 +22,9 @@ from kernelweave.stacks.memory import GIB, available_bytes
 from kernelweave.views.rows import Rows
 
 _PROBE = 800  # rows on which ranks are looked at
-_COMBINED = 4  # n × n arrays of float64 that learning holds: K(d) at some weights, rows in play
+_COMBINED = 3.5  # n × n arrays of float64 that learning holds: K(d) at 3 or 4 weights
 _CHUNK = 4000  # rows in play where kernels are computed on demand
-_COPIES = 2  # of the factors with a weight that learning holds, as float64
+_SOME = 20_000  # rows of factors that learning holds once more
 
 
 @dataclass(frozen=True)
@@ -135,15 +135,21 @@ def _besides(ranks: list[int | None], n: int, item: int) -> int:
     """What learning takes besides the kernels."""
     low = [rank for rank in ranks if rank is not None]
     written_out = len(low) < len(ranks) or n <= FactorStack.most_dense
-    arrays = _COMBINED * n * n * 8 if written_out and len(ranks) > 1 else 0
-    return arrays + sum(low) * n * (item + _COPIES * 8)
+    arrays = int(_COMBINED * n * n) * 8 if written_out and len(ranks) > 1 else 0
+    return arrays + _beside_factors(low, n, item)
+
+
+def _beside_factors(low: list[int], n: int, item: int) -> int:
+    """Factors are float64 until they are normalized, one of them twice; some rows are copied."""
+    return sum(low) * (n * (8 - item) + 8 * min(n, _SOME)) + 8 * n * max(low, default=0)
 
 
 def _on_demand(ranks: list[int | None], n: int, recipe: Recipe) -> int:
     """The same where kernels are computed on demand: rows that are kept, blocks of rows in play."""
-    low = sum(rank for rank in ranks if rank is not None)
+    low = [rank for rank in ranks if rank is not None]
     rows = min(recipe.cache_size * 2**20, 8.0 * len(ranks) * n * n)
-    return int(rows) + 4 * 8 * min(_CHUNK, n) ** 2 + low * n * (recipe.dtype.itemsize + 16)
+    blocks = 4 * 8 * min(_CHUNK, n) ** 2
+    return int(rows) + blocks + _beside_factors(low, n, recipe.dtype.itemsize)
 
 
 def _probes(rows: Rows) -> tuple[Rows, Rows]:
