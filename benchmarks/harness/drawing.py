@@ -10,7 +10,7 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
-from kernelweave import plotting
+from kernelweave.inspection import plotting
 
 
 def save(figure: Any, folder: pathlib.Path, name: str) -> None:

@@ -30,6 +30,7 @@ GAI_SETS = {  # our name for each set of gai2010, table 1
     "colon_cancer_libsvm": "Coloncancer",
 }
 GAI_FOLDS = 5
+_missing: dict[str, str] = {}
 WIDTHS = (0.5, 1, 2, 5, 7, 10, 12, 15, 17, 20)
 
 
@@ -47,11 +48,13 @@ class Split:
 
 
 def fetch(name: str, data: str | None) -> datasets.DataSet:
-    """A data set with all that is known of it."""
-    try:
-        return datasets.load(FILES.get(name, name), data)
-    except FileNotFoundError as error:
-        raise Skipped(f"{error} Here, --data FOLDER does so.") from None
+    """A data set with all that is known of it; one that is not there is looked for once."""
+    if name not in _missing:
+        try:
+            return datasets.load(FILES.get(name, name), data)
+        except FileNotFoundError as error:
+            _missing[name] = f"{error} Here, --data FOLDER does so."
+    raise Skipped(_missing[name])
 
 
 @lru_cache(maxsize=4)

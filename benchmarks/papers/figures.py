@@ -26,7 +26,7 @@ import kernelweave as kw
 from benchmarks.harness import common
 from benchmarks.harness.internals import Watched
 from benchmarks.harness.rakoto_sets import SETS, C, prepare, values_of_C
-from kernelweave import plotting
+from kernelweave.inspection import plotting
 from kernelweave.learners import Hessian, Newton, Silp, Simple
 
 matplotlib.use("Agg")

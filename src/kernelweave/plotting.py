@@ -7,6 +7,7 @@ from kernelweave.inspection.plotting import (
     plot_weight_path,
     plot_weights,
 )
+from kernelweave.inspection.widths import plot_widths
 
 __all__ = [
     "plot_convergence",
@@ -14,4 +15,5 @@ __all__ = [
     "plot_weight_history",
     "plot_weight_path",
     "plot_weights",
+    "plot_widths",
 ]
