@@ -37,7 +37,7 @@ from kernelweave.machines.certified import (
     quad_bound,
 )
 from kernelweave.machines.evaluator import machine_of
-from kernelweave.machines.machine import Machine
+from kernelweave.machines.total import Machine
 from kernelweave.problems.dual_qp import DualQP, relative_gap
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.problem import Problem, make_problem
@@ -147,7 +147,7 @@ def certify(
     else:
         given = _machines("dual_alpha", dual_alpha, problem)
         alpha = np.stack([check_vector("dual_alpha", a, whole.n)[problem.rows] for a in given])
-        v = machine.from_alpha(alpha if problem.is_sum else alpha[0])
+        v = machine.from_alpha(alpha)
     v = machine.clipped(v)
     q = _quads(problem, machine.coefficients(v))
     most = _signed_support(problem, q, d) if signed else problem.weight_set.support(q)

@@ -117,8 +117,7 @@ def _open(problem: Problem, progress: Progress, own: bool) -> tuple[Evaluator, I
     """Evaluator and ledger, which hears of every point unless the objective is a learner's own."""
     evaluator = Evaluator(problem, progress)
     incumbent = Incumbent(evaluator.first_bound())
-    if not own:
-        evaluator = Evaluator(problem, progress, incumbent.offer)
+    evaluator.watch = None if own else incumbent.offer
     return evaluator, incumbent
 
 
@@ -247,12 +246,16 @@ def _solution(problem: Problem, run: _Run, status: str, progress: Progress) -> S
         C = 1.0 / tau if tau > 0.0 else np.inf
     costs = np.array(C, dtype=float)
     coef, alpha, bias = machine.model(best.answer)
+    coef, alpha, proof = (
+        problem.to_all_rows((x if problem.is_sum else x[0]) / unit)
+        for x in (coef, alpha, machine.alpha(bound.v))
+    )
     return Solution(
         weights=weights,
-        coef=problem.to_all_rows(coef / unit),
-        alpha=problem.to_all_rows(alpha / unit),
-        dual_alpha=problem.to_all_rows(machine.alpha(bound.v) / unit),
-        bias=bias,
+        coef=coef,
+        alpha=alpha,
+        dual_alpha=proof,
+        bias=bias if problem.is_sum else float(bias[0]),
         primal=best.primal / unit,
         dual=bound.value / unit,
         gap=incumbent.gap,

@@ -16,7 +16,7 @@ from kernelweave.learners import NAMES, make_learner
 from kernelweave.learning import solve as drive
 from kernelweave.machines.evaluator import machine_of
 from kernelweave.machines.machine import QPMachine
-from kernelweave.machines.total import Total
+from kernelweave.machines.total import Machine
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.losses import hinge, squared_hinge
 from kernelweave.problems.weight_sets import WeightSet
@@ -293,20 +293,21 @@ def test_a_total_is_the_sum_of_its_parts() -> None:
     qps = machines("squared_hinge", 2.0)
     problem = problem_of(K, *qps)
     total, parts = machine_of(problem), [QPMachine(qp) for qp in qps]
-    assert isinstance(total, Total) and isinstance(machine_of(problem_of(K, qps[0])), QPMachine)
-    assert not total.is_hard and Total([QPMachine(hinge(SIDES[0], np.inf)), *parts]).is_hard
+    assert not total.is_hard and Machine([QPMachine(hinge(SIDES[0], np.inf)), *parts]).is_hard
     rng = np.random.default_rng(0)
     v = total.feasible(rng.standard_normal(CLASSES * N))
     split = np.split(v, CLASSES)
     for machine, own in zip(parts, split, strict=True):
-        np.testing.assert_allclose(machine.feasible(own), own, rtol=1e-12)
+        np.testing.assert_allclose(machine.qp.feasible(own), own, rtol=1e-12)
     stack, d = problem.stack, rng.dirichlet(np.ones(len(K)))
     kernel = stack.combined(d)
     assert total.dual_linear(v) == pytest.approx(
-        sum(m.dual_linear(own) for m, own in zip(parts, split, strict=True))
+        sum(m.qp.dual_linear(own) for m, own in zip(parts, split, strict=True))
     )
     for kernels in (None, np.array([3, 1])):
-        forms = [m.quad_forms(stack, own, kernels) for m, own in zip(parts, split, strict=True)]
+        forms = [
+            stack.quad_forms(m.qp.fold(own), kernels) for m, own in zip(parts, split, strict=True)
+        ]
         np.testing.assert_allclose(total.quad_forms(stack, v, kernels), np.sum(forms, axis=0))
     answers = [m.judge(kernel, own) for m, own in zip(parts, split, strict=True)]
     answer = total.judge(kernel, v)

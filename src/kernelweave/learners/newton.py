@@ -23,7 +23,7 @@ from kernelweave.learners.base import Learner, Step, first_point
 from kernelweave.learners.grouped import learner_of_norms
 from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Incumbent
-from kernelweave.machines.machine import Look
+from kernelweave.machines.total import Look
 
 _STRAIGHT = 1e-2  # bend of J below which it counts as linear
 _PAYS = 0.1  # share of the gap by which J must fall in a first step, to make another

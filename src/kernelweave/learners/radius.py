@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -34,6 +33,7 @@ from kernelweave.learners.base import Learner, Step, first_point
 from kernelweave.machines.certified import charged_ball
 from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Bound, Incumbent
+from kernelweave.machines.machine import QPAnswer
 
 _PATIENCE = 10  # steps in vain after which cutting planes take over
 _LEAST_REACH = 1e-9  # cutting planes end where steps may go no further than this
@@ -151,19 +151,19 @@ class _Objective:
         d = self.weight_set.scale * point.e
         bound = Bound(bundle.value, bundle.v_best, "machines and balls")
 
-        plain: Any = replace(point.answer, v=point.v * size)  # type: ignore[type-var]
-        reported = replace(point, e=point.e / size, answer=plain)
+        plain = replace(point.answer.only, v=point.v * size)
+        e = point.e / size
 
-        def settled(answer: Any) -> tuple[Point, Bound]:
+        def settled(answer: QPAnswer) -> tuple[Point, Bound]:
             bias = self.kernels.bias(d, answer.bias, answer.scale * answer.v / size)
-            return replace(reported, answer=replace(answer, bias=bias)), bound
+            return point.answered(replace(answer, bias=bias), e=e), bound
 
         def certify(fine: bool) -> tuple[Point, Bound]:
             """The numbers as they are reported, for the kernels as they were given."""
-            given: Any = settled(plain)[0].answer if fine else plain
-            final = self.weight_set.scale * reported.e
+            given = settled(plain)[0].answer.only if fine else plain
+            final = self.weight_set.scale * e
             answer = charged_ball(self.problem, given, final, state.beta, 1.0 / size, fine)
-            return (replace(reported, answer=answer), bound) if fine else settled(answer)
+            return (point.answered(answer, e=e), bound) if fine else settled(answer)
 
         fall = max(point.value - bundle.value, 0.0) / abs(point.primal)
         return Step(

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -97,11 +96,11 @@ def _settled(
 ) -> tuple[Point, Bound]:
     """The point for the kernels as they were given, and its bound."""
     point = state.point
-    answer: Any = point.answer
+    answer = point.answer.only
     d = evaluator.weight_set.scale * point.e
     bias = kernels.bias(d, answer.bias, answer.scale * answer.v)
     same = replace(answer, primal=primal, bias=bias)
-    return replace(point, answer=same), Bound(dual, point.v, "machine and ball")
+    return point.answered(same), Bound(dual, point.v, "machine and ball")
 
 
 def _certified(
@@ -112,14 +111,14 @@ def _certified(
     most, least = radius_bounds(evaluator.stack, d, state.beta, state.radius2, fine, ridge)
     least = least if fine else max(state.lower - (most - state.radius2), 0.0)
     bound = certified_given(evaluator, state.point, fine)
-    answer: Any = state.point.answer
+    answer = state.point.answer.only
     if fine:  # decision values anew, for the kernels as they were given
         answer = replace(answer, bias=kernels.bias(d, answer.bias, answer.scale * answer.v))
-    answer = certified_point(evaluator, replace(state.point, answer=answer), fine).answer
+    answer = certified_point(evaluator, state.point.answered(answer), fine).answer.only
     bias = answer.bias if fine else kernels.bias(d, answer.bias, answer.scale * answer.v)
     answer = replace(answer, primal=most * answer.primal, bias=bias)
     proven = Bound(least * bound.value, bound.v, "machine and ball")
-    return replace(state.point, answer=answer), proven
+    return state.point.answered(answer), proven
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from kernelweave.machines.evaluator import (
     Point,
 )
 from kernelweave.machines.incumbent import Bound, Incumbent
-from kernelweave.machines.machine import Look
+from kernelweave.machines.total import Look
 from kernelweave.problems.dual_qp import relative_gap
 
 

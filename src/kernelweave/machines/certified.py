@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,8 @@ from kernelweave._core.tolerances import EPS
 from kernelweave._core.types import Array
 from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Bound
-from kernelweave.machines.machine import Machine, QPAnswer, QPMachine
+from kernelweave.machines.machine import QPAnswer, QPMachine
+from kernelweave.machines.total import Machine
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.problem import Problem
 from kernelweave.problems.weight_sets import WeightSet
@@ -167,7 +167,7 @@ def _or_first(evaluator: Evaluator, proven: Bound) -> Bound:
 
 
 def charged_ball(
-    problem: Problem, answer: Any, d: Array, beta: Array, radius2: float, fine: bool
+    problem: Problem, answer: QPAnswer, d: Array, beta: Array, radius2: float, fine: bool
 ) -> QPAnswer:
     """The answer at weights d, whose kernel has a ball around Σ β_i φ_i, charged.
 

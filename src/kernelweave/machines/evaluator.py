@@ -14,15 +14,15 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from kernelweave._core.cached import cached_property
 from kernelweave._core.types import Array, Places
 from kernelweave.machines.incumbent import Bound
-from kernelweave.machines.machine import Answer, Look, Machine, QPAnswer, QPMachine, Tick
-from kernelweave.machines.total import Total
+from kernelweave.machines.machine import QPAnswer, QPMachine, Tick
+from kernelweave.machines.total import Answer, Look, Machine
 from kernelweave.problems.problem import Problem
 from kernelweave.stacks.protocol import CombinedKernel, Stack
 from kernelweave.stacks.rounding import cancellation
@@ -58,6 +58,10 @@ class Point:
     answer: Answer = field(repr=False)
     _quads: Callable[[Array], Array] = field(repr=False)
 
+    def answered(self, only: QPAnswer, **changes: Any) -> Point:
+        """The point with another answer of its only machine."""
+        return replace(self, answer=Answer((only,)), **changes)
+
     @property
     def v(self) -> Array:
         """The dual variables."""
@@ -90,15 +94,11 @@ class Evaluator:
     ``watch`` hears of every point; ``clock`` is told often during a long solve, and may end it.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        clock: Clock | None = None,
-        watch: Callable[[Point], None] | None = None,
-    ) -> None:
+    def __init__(self, problem: Problem, clock: Clock | None = None) -> None:
         self.problem, self.stack, self.weight_set = problem, problem.stack, problem.weight_set
         self.machine = machine_of(problem)
-        self._clock, self._watch = clock, watch
+        self.watch: Callable[[Point], None] | None = None
+        self._clock = clock
         self._tally = _Tally()
         self._last: Array | None = None
         self._size = np.inf  # of the primal, at the last machine that was bounded
@@ -191,8 +191,8 @@ class Evaluator:
 
     def _point(self, e: Array, K: CombinedKernel, answer: Answer) -> Point:
         point = Point(e, K, answer, self._quads)
-        if self._watch is not None:
-            self._watch(point)
+        if self.watch is not None:
+            self.watch(point)
         return point
 
     def _rounding(self, e: Array) -> Callable[[Array], Array] | None:
@@ -233,9 +233,8 @@ class _Tally:
 
 
 def machine_of(problem: Problem) -> Machine:
-    """One machine, or the sum of several, for the dual QPs of a problem."""
-    machines = [QPMachine(qp, problem.solver) for qp in problem.qps]
-    return Total(machines) if problem.is_sum else machines[0]
+    """The sum of the machines of all dual QPs of a problem."""
+    return Machine([QPMachine(qp, problem.solver) for qp in problem.qps])
 
 
 def _quads(

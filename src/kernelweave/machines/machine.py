@@ -1,18 +1,16 @@
-"""The machine: what a learner may ask at given kernel weights.
+"""The machine of one dual QP: a binary support vector machine, a regression, one class.
 
-    J(d) = max_v  cᵀv − ½ρ‖v‖² − ½ vᵀK(d)v    over the feasible v of a dual QP
+    J(d) = max_v  cᵀv − ½ρ‖v‖² − ½ vᵀK(d)v    over the feasible v of the QP
 
-``Machine`` is the protocol, ``QPMachine`` the machine of one dual QP: a binary support vector
-machine, a regression, one class. ``kernelweave.machines.total`` adds several up. A machine knows
-the QP and nothing of kernel weights: it gets the combined kernel, and the stack where it has to
-look at single kernels.
+It knows the QP and nothing of kernel weights: it gets the combined kernel, and the stack where it
+has to look at single kernels. What learners ask is the sum of such machines, be it one
+(``kernelweave.machines.total``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -29,149 +27,14 @@ Rounding = Callable[[Array], Array]  # how exactly K(d)·coef is known, by row
 Tick = Callable[[], None]
 
 
-class Answer(Protocol):
-    """One solution of a machine.
+@dataclass(frozen=True)
+class QPAnswer:
+    """A solution of one dual QP: ``scale``·f + ``bias`` attains ``primal``, f = K(d)·coef.
 
     ``linear`` is cᵀv − ½ρ‖v‖², ``quad`` is vᵀK(d)v, ``primal`` an upper bound of J(d), infinite
     where a hard margin is not met; ``doubt`` is how far rounding may have moved ``quad`` under
     weights of either sign. Not ``bounded``: no f separates the classes of a hard margin.
     """
-
-    @property
-    def v(self) -> Array:
-        """The dual variables, feasible."""
-        ...
-
-    @property
-    def values(self) -> list[Array]:
-        """K(d)·coef, for each dual QP."""
-        ...
-
-    @property
-    def linear(self) -> float:
-        """cᵀv − ½ρ‖v‖²."""
-        ...
-
-    @property
-    def quad(self) -> float:
-        """vᵀK(d)v."""
-        ...
-
-    @property
-    def primal(self) -> float:
-        """P at the best f found, with real slacks."""
-        ...
-
-    @property
-    def doubt(self) -> float:
-        """How far rounding may have moved ``quad``."""
-        ...
-
-    @property
-    def bounded(self) -> bool:
-        """Whether the dual is bounded."""
-        ...
-
-
-class Look(Protocol):
-    """One pass over the kernels at a solution: all vᵀK_m v, and what the Hessian of J is made of.
-
-    ``q`` is NaN for kernels that were not asked for.
-    """
-
-    @property
-    def q(self) -> Array:
-        """All s_m vᵀK_m v."""
-        ...
-
-    def curvature(self, soft: float) -> Array | None:
-        """B with BᵀB the Hessian of J; None where J is linear near these weights."""
-        ...
-
-
-class Machine(Protocol):
-    """What the evaluator asks of a machine; v is the vector of all its dual variables."""
-
-    @property
-    def is_hard(self) -> bool:
-        """Whether some slack costs infinitely much."""
-        ...
-
-    def feasible(self, v: Array | None = None) -> Array:
-        """A feasible point near ``v``."""
-        ...
-
-    def dual_linear(self, v: Array) -> float:
-        """cᵀv − ½ρ‖v‖²."""
-        ...
-
-    def solve(
-        self,
-        K: CombinedKernel,
-        start: Array | None,
-        tol: float,
-        tick: Tick | None = None,
-        exact: bool = False,
-        rounding: Rounding | None = None,
-    ) -> Answer:
-        """The solution under the combined kernel to a relative gap ``tol``, from near ``start``."""
-        ...
-
-    def judge(self, K: CombinedKernel, v: Array, rounding: Rounding | None = None) -> Answer:
-        """A feasible v as an answer, without solving."""
-        ...
-
-    def improved(self, answer: Any) -> Answer:
-        """The same v with scale and bias of f chosen anew, where that lowers the primal."""
-        ...
-
-    def quad_forms(self, stack: Stack, v: Array, kernels: Places | None = None) -> Array:
-        """All vᵀK_m v, or those of some kernels."""
-        ...
-
-    def look(
-        self,
-        stack: Stack,
-        scale: Array,
-        K: CombinedKernel,
-        v: Array,
-        kernels: Places | None = None,
-    ) -> Look:
-        """One pass over the kernels s_m K_m, or some of them."""
-        ...
-
-    def clipped(self, v: Array) -> Array:
-        """v within its bounds, exactly."""
-        ...
-
-    def mapped(self, change: Callable[[QPMachine, QPAnswer], QPAnswer], answer: Any) -> Answer:
-        """The answer with ``change`` applied to that of each dual QP."""
-        ...
-
-    def coefficients(self, v: Array) -> list[Array]:
-        """Coefficients of the kernel rows, for each dual QP."""
-        ...
-
-    def dual_floor(self, v: Array, slope: float) -> float:
-        """A lower bound of the linear part in exact arithmetic, Σv brought to r."""
-        ...
-
-    def model(self, answer: Any) -> tuple[Array, Array, Array | float]:
-        """Coefficients of the rows, the same as users see them (alpha), and bias."""
-        ...
-
-    def alpha(self, v: Array) -> Array:
-        """What users see of v."""
-        ...
-
-    def from_alpha(self, alpha: Array) -> Array:
-        """A feasible v from what users see."""
-        ...
-
-
-@dataclass(frozen=True)
-class QPAnswer:
-    """A solution of one dual QP: ``scale``·f + ``bias`` attains ``primal``, f = K(d)·coef."""
 
     v: Array
     f: Array
@@ -183,15 +46,14 @@ class QPAnswer:
     doubt: float = 0.0
     bounded: bool = True
 
-    @property
-    def values(self) -> list[Array]:
-        """f alone."""
-        return [self.f]
-
 
 @dataclass(frozen=True)
 class QPLook:
-    """The look of one dual QP: ``products`` are s_m K_m v at the rows of the free variables."""
+    """One pass over the kernels at a solution: all vᵀK_m v, and what the Hessian of J is made of.
+
+    ``q`` is NaN for kernels that were not asked for; ``products`` are s_m K_m v at the rows of the
+    free variables.
+    """
 
     q: Array
     K: CombinedKernel
@@ -215,45 +77,6 @@ class QPMachine:
 
     qp: DualQP
     solver: str = "auto"
-
-    @property
-    def is_hard(self) -> bool:
-        """Whether some slack costs infinitely much."""
-        return self.qp.is_hard
-
-    def feasible(self, v: Array | None = None) -> Array:
-        """A feasible point near ``v``."""
-        return self.qp.feasible(v)
-
-    def dual_linear(self, v: Array) -> float:
-        """cᵀv − ½ρ‖v‖²."""
-        return self.qp.dual_linear(v)
-
-    def alpha(self, v: Array) -> Array:
-        """What users see of v."""
-        return self.qp.alpha(v)
-
-    def from_alpha(self, alpha: Array) -> Array:
-        """A feasible v from what users see."""
-        return self.qp.from_alpha(alpha)
-
-    def mapped(
-        self, change: Callable[[QPMachine, QPAnswer], QPAnswer], answer: QPAnswer
-    ) -> QPAnswer:
-        """The answer with ``change`` applied to it."""
-        return change(self, answer)
-
-    def clipped(self, v: Array) -> Array:
-        """v within its bounds, exactly."""
-        return np.clip(v, self.qp.lower, self.qp.upper)
-
-    def coefficients(self, v: Array) -> list[Array]:
-        """Coefficients of the kernel rows."""
-        return [self.qp.fold(v)]
-
-    def dual_floor(self, v: Array, slope: float) -> float:
-        """A lower bound of the linear part in exact arithmetic, Σv brought to r."""
-        return self.qp.dual_floor(v, slope)
 
     def solve(
         self,
@@ -326,10 +149,6 @@ class QPMachine:
         if not primal < answer.primal:
             return answer
         return replace(answer, scale=scale, bias=bias, primal=primal)
-
-    def quad_forms(self, stack: Stack, v: Array, kernels: Places | None = None) -> Array:
-        """All vᵀK_m v, or those of some kernels."""
-        return stack.quad_forms(self.qp.fold(v), kernels)
 
     def look(
         self,

@@ -71,7 +71,7 @@ class DualQP:
     @property
     def ridges(self) -> Array:
         """The ridge of each variable."""
-        return np.array(np.broadcast_to(self.ridge, self.linear.shape))
+        return np.full(self.linear.shape, self.ridge)
 
     @property
     def one_ridge(self) -> float:
