@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
+import sys
 import zipfile
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -40,6 +42,7 @@ from kernelweave import (
     TransductiveMKLClassifier,
 )
 from kernelweave.io import _registry
+from kernelweave.io._conform import _conforms
 from kernelweave.kernels.categorical import Hamming
 from kernelweave.kernels.eigen import EigenvectorKernels
 from kernelweave.learners import Simple
@@ -285,3 +288,14 @@ def test_large_files_need_permission(tmp_path):
     with pytest.raises(ModelFileError, match="raise max_bytes"):
         kernelweave.load(path, max_bytes=100)
     assert kernelweave.load(path, max_bytes=10**6)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="type statements")
+def test_types_that_are_declared_by_type_statements():
+    """numpy 2.5 declares NDArray so."""
+    found: dict[str, Any] = {"np": np, "Any": Any}
+    exec("type Whole = int\ntype Rows[T: np.generic] = np.ndarray[Any, np.dtype[T]]", found)
+    rows = found["Rows"][np.float64]
+    assert _conforms(np.zeros(2), rows) and not _conforms(np.zeros(2, dtype=int), rows)
+    assert _conforms(2, found["Whole"]) and not _conforms("2", found["Whole"])
+    assert _conforms(None, rows | None) and not _conforms(3, rows | None)

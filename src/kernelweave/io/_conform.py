@@ -63,7 +63,17 @@ def _declared(cls: Any) -> dict[str, Any]:
     return dict.fromkeys(names, Any) | {key: hints[key] for key in fitted if key in hints}
 
 
+def _unwrapped(hint: Any) -> Any:
+    """What a type that is declared by a ``type`` statement stands for, as numpy 2.5 has them."""
+    alias = get_origin(hint) or hint
+    if not hasattr(alias, "__value__"):
+        return hint
+    args = get_args(hint)
+    return _unwrapped(alias.__value__[args] if args else alias.__value__)
+
+
 def _conforms(value: Any, hint: Any) -> bool:
+    hint = _unwrapped(hint)
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any or isinstance(hint, str):
         return True
