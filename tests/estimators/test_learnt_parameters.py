@@ -17,6 +17,7 @@ import kernelweave
 from kernelweave import (
     Gaussian,
     GaussianWidths,
+    GroupNorm,
     KernelBank,
     Linear,
     MKLClassifier,
@@ -141,6 +142,21 @@ def test_the_radius_criterion():
     X, y = ring(100, 5)
     found = MKLClassifier([EACH], C=10.0, learner="radius").fit(X, y)
     assert widths(found)[:2].max() < 0.5 * widths(found)[2:].min() and found.radius_ > 0.0
+
+
+def test_a_kernel_that_starts_without_a_weight_learns():
+    """At the start a Gaussian of the right width has it all."""
+    X, y = ring(200, 5)
+    alone = MKLClassifier([EACH]).fit(X, y)
+    beside = MKLClassifier([EACH, Gaussian(1.0)]).fit(X, y)
+    assert beside.weights_[0] > 0.0 and beside.objective_ <= alone.objective_ * (1.0 + 1e-3)
+
+
+def test_groups_of_kernels():
+    X, y = ring(100, 4)
+    bank = KernelBank([EACH, Linear()], {"p": [0, 1], "q": [2, 3]})
+    found = MKLClassifier(bank, C=10.0, weight_norm=GroupNorm("views")).fit(X, y)
+    assert found.score(X, y) > 0.9 and len(found.learnt_kernels_) == 2
 
 
 def test_views_have_widths_of_their_own():

@@ -206,7 +206,7 @@ class MKLEstimator(Called, Inspected, Saved, BaseEstimator):
         return learn_bank(
             bank,
             training.bank.normalize,
-            [one.on_bank(bank.views, bank.kept) for one in posed.formulations],
+            posed.formulations,
             posed.learner,
             self.tol,
             np.inf if self.max_time is None else began + self.max_time,

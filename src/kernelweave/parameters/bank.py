@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from kernelweave._core.checks import some
+from kernelweave._core.types import Places
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.member import Member
@@ -90,11 +91,23 @@ def learn_bank(
         return bank
     places = np.flatnonzero(np.isin(bank.kept, numbers))
     rest = np.setdiff1d(np.arange(len(bank.kept)), places)
-    others = Others(bank.stack.select(rest), rest) if rest.size else None
     parts = [_part(bank, bank.members[number], normalize) for number in numbers]
-    task = Task(parts, formulations, learner, tol, others)
-    first = np.concatenate(task.first)
-    found = descend(task, first, first.size <= _MANY, tol, _STEPS, until)
+
+    def task(kept: Places, others: Others | None) -> Task:
+        asked = [one.on_bank(bank.views, kept) for one in formulations]
+        return Task(parts, asked, learner, tol, others)
+
+    alone = task(bank.kept[places], None)
+    t = np.concatenate(alone.first)
+    options = t.size <= _MANY, tol, _STEPS, until
+    found = descend(alone, t, *options)
+    if rest.size:
+        # Beside others a kernel may start without a weight, and then nothing tells it where to go:
+        # it first learns by itself.
+        together = task(bank.kept, Others(bank.stack.select(rest), rest))
+        starts = [together.evaluate(start, None) for start in (found.state.t, t)]
+        best = min(starts, key=lambda state: state.value)
+        found = descend(together, best.t, *options)
     found.warn()
     return replace(bank, members=_learnt(bank, numbers, found), _stack=found.state.stack)
 
