@@ -28,6 +28,7 @@ from kernelweave.stacks.factor import Factor
 from kernelweave.stacks.protocol import CombinedKernel
 
 _STEPS = 80
+_VAIN = 30  # steps without progress that end it: the first ones, far out, make none to be seen
 _BACK = 0.995  # share of the way to a bound that a step may go
 _WIDE = 2.0  # gap of the first point, as a share of the primal value of f = 0
 _NEAR = 6.0  # times the tolerance: a gap by the multipliers below this is computed
@@ -70,7 +71,7 @@ def solve(
         open_gap = path.open_gap()
         if not open_gap < np.inf:
             break
-        if open_gap <= _NEAR * tol or vain >= 3:
+        if open_gap <= _NEAR * tol or vain >= _VAIN // 4:
             seen = path.judged(path.whole())
             snapped = path.judged(path.on_bounds()) if seen.gap <= _NEAR * tol else seen
             if snapped.gap <= min(tol, seen.gap + 0.1 * tol):
@@ -78,7 +79,7 @@ def solve(
             best = min(best, seen, snapped, key=lambda judged: judged.gap)
             open_gap = min(open_gap, best.gap)
         least, vain = (open_gap, 0) if open_gap < 0.9 * least else (least, vain + 1)
-        if vain >= (3 if best.gap <= tol else 12):
+        if vain >= (3 if best.gap <= tol else _VAIN):
             break
     return Inner(best.v, best.f, step + 1, True), best.gap
 
