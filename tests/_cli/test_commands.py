@@ -380,6 +380,7 @@ BAD = {
     "output is read": (FIT + "-o clinical.csv", "-o clinical.csv: this file is read"),
     "predictions over the model": ("predict age.kweave clinical.csv -o age.kweave", "is read"),
     "report is no page": (FIT + "--report out.csv", "--report must name an .html file"),
+    "one file for two": (FIT + "--report r.html -o r.html", "name the same file, r.html"),
     "report nowhere": (FIT + "--report nowhere/r.html", "nowhere: No such directory"),
     "report is a folder": (FIT + "--report folder.html", "folder.html: Is a directory"),
     "report of too few rows": ("fit few.csv --target y --report r.html", "cv must"),

@@ -46,7 +46,9 @@ _DATA = (
         help="Columns that belong together (age,bp,chol*), a table of their own (genes.csv), or a "
         "kernel matrix (K.npy); once for each view.",
     ),
-    click.option("--delimiter", help="What separates the columns of a CSV file."),
+    click.option(
+        "--delimiter", help="What separates the columns of CSV files; found out by default."
+    ),
 )
 _SEED = click.option(
     "--seed",
@@ -159,6 +161,8 @@ def fit(
     from kernelweave._cli import models
     from kernelweave._cli.output import check_output, say, show_json, show_model, summary
 
+    if report is not None and report == output:
+        raise ValueError(f"-o and --report name the same file, {output}")
     asked = _report(said, "--report", report)
     check_output("-o", output, _source(said))
     data, task, options = _learning(said, C)

@@ -35,7 +35,7 @@ class Report:
     def write(self, model: Any, rows: Labelled | None, target: str | None) -> str:
         """Write it, and return its verdict; without rows it tells what the model knows."""
         views = some(dict.fromkeys(model.bank_.views))
-        title = f"Predicting {'rows' if target is None else target} from {views}"
+        title = f"A model of {views}" if target is None else f"Predicting {target} from {views}"
         if rows is None:
             return str(model.report(self.path, random_state=self.seed, title=title))
         found = model.report(
