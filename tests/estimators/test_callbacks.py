@@ -92,6 +92,7 @@ def test_callbacks_are_torn_down_after_an_error():
 
 
 def test_models_with_callbacks_can_be_kept(tmp_path):
+    pytest.importorskip("rich", reason="ProgressBar needs it")
     model = MKLClassifier().set_callbacks(callback.ProgressBar()).fit(X, Y)
     model.save(tmp_path / "m")
     for again in (kernelweave.load(tmp_path / "m"), pickle.loads(pickle.dumps(model))):
@@ -99,6 +100,7 @@ def test_models_with_callbacks_can_be_kept(tmp_path):
 
 
 def test_a_search_hands_its_callbacks_down():
+    pytest.importorskip("rich", reason="ProgressBar needs it")
     listener = callback.ProgressBar(max_propagation_depth=None)
     search = GridSearchCV(MKLClassifier(), {"C": [0.1, 1.0]}, cv=2, n_jobs=2)
     search.set_callbacks(listener).fit(X, Y)
