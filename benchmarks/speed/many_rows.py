@@ -78,12 +78,13 @@ def main():
     plan.append((("linear", most), in_process, fitted, args.data, most, "linear", marks))
     results = common.Results("many_rows", args)
     results.fill(plan)
-    report(results, [2000] if args.quick else [100_000, 200_000, 400_000, WHOLE])
+    report(results)
 
 
-def report(results, sizes):
-    keys = [("all", n) for n in sizes] + [("linear", n) for n in sizes]
-    cells = {key: cell for key in keys if (cell := results.get(*key)) and "why" not in cell}
+def report(results):
+    names = [name.split("/") for name, cell in results.cells.items() if "why" not in cell]
+    keys = sorted((which, int(n)) for which, n in names)
+    cells = {key: results.get(*key) for key in keys}
     columns = ["n", "rank", "seconds", "clock", "peak GiB", "machines", "kernels", "gap"]
     columns += ["exact gap", "accuracy"]
     common.table(
@@ -91,7 +92,9 @@ def report(results, sizes):
         [[key[0], *(cell.get(c) for c in columns)] for key, cell in cells.items()],
     )
     whole, linear = cells.get(("all", WHOLE)), cells.get(("linear", WHOLE))
-    if whole:
+    if not whole:
+        print(f"{WHOLE} rows: not run\n")
+    else:
         results.bar("gap 1e-2 at rank 500 or more", whole["gap"], whole["gap"] <= TOL)
         minutes = whole["seconds"] / 60.0
         results.bar("20 minutes of one core", minutes, minutes <= 20.0)
@@ -99,7 +102,8 @@ def report(results, sizes):
     grown = [cells[key] for key in cells if key[0] == "all"]
     if len(grown) > 1:
         slope = np.polyfit(*(np.log([c[k] for c in grown]) for k in ("n", "seconds")), 1)[0]
-        results.bar("time grows as n to the power of at most 1.1", slope, slope <= 1.1)
+        met = None if grown[-1]["n"] < 400_000 else slope <= 1.1
+        results.bar("time grows as n to the power of at most 1.1", slope, met)
     if whole and linear:
         more = whole["accuracy"] - linear["accuracy"]
         results.bar("2 points above linear kernels on held-out rows", more, more >= 2.0)
