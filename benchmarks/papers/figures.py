@@ -3,7 +3,8 @@
 Data, kernels and C are the papers'; all fits stop at a certified gap of 1e-2 unless a title says
 otherwise. rakoto2007 takes kernels of unit trace, chapelle2008 centres them first. Each figure
 is a PNG in docs/figures (of a quick run, in build/figures), drawn from results/figures.json;
-``--only`` draws some of them, ``--trials`` sets the splits of chapelle2008's figure 1.
+``--only`` draws some of them, ``--trials`` sets the splits of chapelle2008's figure 1: the paper
+has 20, ours as many as the table below says.
 
 Who made the steps: "SimpleMKL" is ``Simple(finish=False)``, algorithm 1 of rakoto2007 alone;
 "SimpleMKL, journal" adds the maximal step and dropping of its journal version, which is what
