@@ -223,7 +223,6 @@ def main():
 
 
 def draw(results, args):
-    """docs/figures/bach2004_2.png."""
     panels = {}
     for panel in args.panels:
         rows = []
@@ -287,6 +286,10 @@ def report_rule(results, panel, quick):
         for m, n, cell in ruled(results, panel, quick)
     ]
     if rows:
+        for size in sizes_of(panel, quick)[len(rows) :]:
+            rows.append(
+                [*size, PAPER[panel][size][0], "not run", *[None] * 4, "not run", *[None] * 4]
+            )
         print(f"{panel}: CPU-seconds to ε₁/n = {EPS1:g}, ε₂ = {EPS2:g}, and what was attained\n")
         each = ["ε₁/n", "ε₂", "κ", "gap"]
         common.table(["m", "n", "paper's SMO", "published", *each, "skm", *each], rows)
@@ -334,8 +337,8 @@ def growth(results, panels, quick):
             if who == "skm" and slope is not None:
                 found["mn"[axis]].append(slope)
     print(f"growth; overhead of a fit {1e3 * base['median']:.2g} ms\n")
-    names = ["panel", "solver", "in", "exponent", "points", "paper, average (its rival: Mosek)"]
-    common.table(names, rows)
+    told = "paper, average (its rival: Mosek)"
+    common.table(["panel", "solver", "in", "exponent", "points", told], rows)
     return {axis: float(np.mean(slopes)) for axis, slopes in found.items() if slopes}
 
 
@@ -352,9 +355,7 @@ def rule_bars(results, panels, quick):
                 f"- reported: {who}, {panel}: grows as {'mn'[axis]}^{common.short(slope)} over "
                 f"{points} points of at least 0.02 s (paper, average: {paper})"
             )
-    print()
-    print(WHY_N)
-    print()
+    print(f"\n{WHY_N}\n")
     for who in RULED:
         cells = [cell[who] for panel in panels for *_, cell in ruled(results, panel, quick)]
         met = sum(cell["met"] for cell in cells)
