@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from kernelweave import KernelBank, Linear, MKLClassifier, duality_gap, learn
+from kernelweave.learners.newton import Newton
+from kernelweave.progress import Ended
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(30, 4))
@@ -120,3 +125,28 @@ def test_hard_margin_of_nearly_dependent_rows_certifies_itself(seed):
     )
     assert np.abs(found.coef).max() > 1e5
     assert again.gap <= 1e-3
+
+
+def test_time_that_ends_within_the_first_iteration_leaves_a_history():
+    """Where a point is known and no iteration was made, the fit has one entry all the same."""
+
+    class Slow(Newton):
+        def iterate(self, evaluator, incumbent, e, tol):
+            evaluator.solve(e, 1e-2)
+            raise Ended("max_time")
+            yield
+
+    with pytest.warns(ConvergenceWarning):
+        found = learn(K, y, learner=Slow())
+    assert found.status == "max_time"
+    assert found.history["gap"].size == 1
+
+
+def test_one_class_is_never_called_inseparable():
+    """Kernels of 1e23 with weights of 1e30 look unbounded; bounded variables are not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = learn(
+            K * 2.0**78, None, 0.09, "skm_published", loss="one_class", trace=2.0**99, max_time=5.0
+        )
+    assert np.isfinite(found.primal)

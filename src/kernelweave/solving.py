@@ -219,6 +219,7 @@ class _Run:
         if incumbent.best is None:  # no time for one solve: f = 0
             point = self.evaluator.judge(e, self.evaluator.machine.feasible())
             incumbent.settle(point, at_given_weights(point) if self.own else incumbent.bound)
+        if not progress.gaps:  # ended within its first iteration
             progress.record(incumbent, self.evaluator.n_solves, self.last)
         if status == "optimal":
             return status

@@ -83,6 +83,23 @@ def test_the_nearest_points_of_the_hulls() -> None:
     assert found.extras["distances"].sum() == pytest.approx(4.0 / alpha, rel=1e-4)
 
 
+@pytest.mark.parametrize("power", [20, 46, 90])
+def test_large_kernels_leave_λ_no_say(power: int) -> None:
+    problem = separable(1)
+    s = 2.0**power
+    found = learn(s * problem.K, problem.y, learner=EasyMKL(0.1), C=1.0 / s, tol=1e-6).extras
+    hulls = learn(problem.K, problem.y, learner=EasyMKL(0.0), tol=1e-6).extras
+    np.testing.assert_allclose(found["distances"] / s, hulls["distances"], rtol=1e-4)
+
+
+def test_large_kernels_that_do_not_separate() -> None:
+    problem = rank_one(4, m=3)
+    found = learn(2.0**48 * problem.K, problem.y, learner=EasyMKL(0.1), C=2.0**-48)
+    assert found.status == "optimal"
+    assert np.isfinite(found.weights).all()
+    assert np.isfinite(found.extras["distance"])
+
+
 @pytest.mark.parametrize("problem", [rank_one(4, m=8), duplicate(3), wide(2)], ids=repr)
 def test_the_value_of_the_program_is_certified(problem: Problem) -> None:
     best, _ = by_cones(problem, 0.3)

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kernelweave._core.checks import check_number
-from kernelweave._core.tolerances import SQUARED_TOL
+from kernelweave._core.tolerances import COINCIDE, SQUARED_TOL
 from kernelweave._core.types import Array
 from kernelweave.learners.base import Learner, Step, at_given_weights, given_point
 from kernelweave.machines.evaluator import Evaluator, HardMarginInfeasible
@@ -68,17 +68,20 @@ class EasyMKL(Learner):
         lam = check_share("lam", self.lam)
         problem, stack = evaluator.problem, evaluator.stack
         scale = problem.unit * problem.weight_set.scale
-        K = stack.combined((1.0 - lam) * scale)
+        unit = max(problem.unit, 1.0)  # so that the machine is never far from standard units
+        K = stack.combined((1.0 - lam) / unit * scale)
         close = max((0.1 * tol) ** 2, SQUARED_TOL)  # weights err by the root of the gap
         weights = problem.formulation.row_weights
-        ridge = lam if weights is None else lam / weights[problem.rows]
+        ridge: float | Array = max(lam / unit, COINCIDE) if lam > 0.0 else 0.0  # if kernels are 1
+        if weights is not None:
+            ridge = ridge / weights[problem.rows]
         found = [
             nearest(QPMachine(hinge(np.array(y), np.inf, ridge)), K, close, evaluator)
             for y in problem.targets.T
         ]
         forms = [scale * stack.quad_forms(side) for side, _, _ in found]
         distances = np.maximum(np.sum(forms, axis=0), 0.0)  # of a constant kernel, rounding alone
-        least = sum(value for _, value, _ in found)
+        least = unit * sum(value for _, value, _ in found)
         excess = max(share for _, _, share in found)
         e = distances if distances.any() else np.ones(stack.m)
         point = given_point(evaluator, e / problem.weight_set.size(e), tol, "the kernel of EasyMKL")

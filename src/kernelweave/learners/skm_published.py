@@ -59,7 +59,7 @@ class SkmPublished(Learner):
         machines, kappa, least, vain = Machines(evaluator, newton=False), 1.0, np.inf, 0
         while vain < _IN_VAIN:
             inner, kernels = _solved(machines, kappa, self.eps2)
-            if not inner.bounded:
+            if evaluator.machine.is_hard and not inner.bounded:
                 raise HardMarginInfeasible(NOT_SEPARABLE)
             e = np.zeros(e.size)
             e[kernels] = inner.parts.eta_tilde if kappa < 1.0 else 1.0 / e.size
