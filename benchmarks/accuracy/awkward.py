@@ -10,7 +10,7 @@ import numpy as np
 
 import kernelweave as kw
 from benchmarks.harness import common
-from kernelweave.stacks.cholesky import factor
+from benchmarks.harness.internals import factor
 
 LEARNERS = ["newton", "simple", "silp", "newton on factors"]
 TOL, LIMIT = 1e-6, 120.0

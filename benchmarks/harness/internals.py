@@ -14,18 +14,27 @@ import numpy as np
 
 from kernelweave._solvers.conic.clarabel import ConeSolution, solve_cone_program
 from kernelweave._solvers.conic.programs import group_form, machine_form
+from kernelweave._solvers.svm import choice
 from kernelweave.kernels._plsa import plsa
 from kernelweave.learners import Learner, make_learner
 from kernelweave.learners.base import Step
 from kernelweave.machines.evaluator import HardMarginInfeasible
-from kernelweave.problems.losses import make_qp
+from kernelweave.problems.losses import hinge, make_qp
+from kernelweave.stacks.cholesky import factor
+from kernelweave.stacks.combined import FactorCombined
+from kernelweave.stacks.factor import Factor
 
 __all__ = [
     "ConeSolution",
+    "Factor",
+    "FactorCombined",
     "HardMarginInfeasible",
     "Hinge",
     "Watched",
+    "choice",
     "cone_program",
+    "factor",
+    "hinge",
     "plsa",
     "solve_cone_program",
 ]

@@ -11,10 +11,7 @@ import time
 import numpy as np
 
 from benchmarks.harness import common
-from kernelweave._solvers.svm import choice
-from kernelweave.problems.losses import hinge
-from kernelweave.stacks.combined import FactorCombined
-from kernelweave.stacks.factor import Factor
+from benchmarks.harness.internals import Factor, FactorCombined, choice, hinge
 
 SIZES = [(2000, 20), (2000, 200), (2000, 1000), (6000, 50), (6000, 300), (6000, 2000)]
 METHODS = ["smo", "interior_point", "chunks"]
