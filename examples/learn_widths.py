@@ -27,7 +27,7 @@ for name, model in (("four widths, weighted", fixed), ("a width per column", lea
 # %%
 # The fitted kernel is an ordinary one, with the widths learnt.
 
-(kernel,) = learnt.learnt_kernels_.values()
+(kernel,) = learnt.learned_kernels_.values()
 print("widths:", " ".join(f"{width:.2g}" for width in kernel.width))
 figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
 plot_widths(learnt, axes)

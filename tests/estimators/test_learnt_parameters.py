@@ -53,7 +53,7 @@ def ring(n, features, seed=0):
 
 
 def widths(model):
-    (kernel,) = model.learnt_kernels_.values()
+    (kernel,) = model.learned_kernels_.values()
     return np.asarray(kernel.width)
 
 
@@ -92,7 +92,7 @@ def test_the_fitted_kernels_are_ordinary(rule):
     C = 100.0 * len(X) if rule in ("unit_trace", "center+unit_trace") else 10.0
     bank = KernelBank([EACH, Linear()], normalize=rule)
     found = MKLClassifier(bank, C=C).fit(X, y)
-    kernel = found.learnt_kernels_[found.kernel_names_[0]]
+    kernel = found.learned_kernels_[found.kernel_names_[0]]
     again = KernelBank([kernel, Linear()], normalize=rule).fit(X)
     signs = np.where(y == found.classes_[1], 1.0, -1.0)
     assert learn(again.stack, signs, C=C, tol=1e-6).objective == pytest.approx(
@@ -156,13 +156,13 @@ def test_groups_of_kernels():
     X, y = ring(100, 4)
     bank = KernelBank([EACH, Linear()], {"p": [0, 1], "q": [2, 3]})
     found = MKLClassifier(bank, C=10.0, weight_norm=GroupNorm("views")).fit(X, y)
-    assert found.score(X, y) > 0.9 and len(found.learnt_kernels_) == 2
+    assert found.score(X, y) > 0.9 and len(found.learned_kernels_) == 2
 
 
 def test_views_have_widths_of_their_own():
     X, y = ring(100, 6)
     found = MKLClassifier(KernelBank([EACH], {"p": [0, 1, 2], "q": [3, 4, 5]}), C=10.0).fit(X, y)
-    p, q = (kernel.width for kernel in found.learnt_kernels_.values())
+    p, q = (kernel.width for kernel in found.learned_kernels_.values())
     assert p[:2].max() < p[2] and not np.allclose(p, q)
 
 
@@ -198,7 +198,7 @@ def test_copies_and_files(model, tmp_path):
         np.testing.assert_array_equal(other.decision_function(X), model.decision_function(X))
         np.testing.assert_array_equal(widths(other), widths(model))
     fresh = clone(model)
-    assert not hasattr(fresh, "learnt_kernels_") and fresh.kernels[0].width is None
+    assert not hasattr(fresh, "learned_kernels_") and fresh.kernels[0].width is None
     np.testing.assert_array_equal(widths(fresh.fit(*ring(120, 6))), widths(model))
 
 

@@ -265,7 +265,7 @@ class MKLEstimator(Called, Inspected, Saved, BaseEstimator):
         elif hasattr(self, "radius_"):  # from an earlier fit with another learner
             del self.radius_
         active = np.flatnonzero(self.weights_.reshape(-1, bank.m_all).any(axis=0))
-        self.learnt_kernels_ = {
+        self.learned_kernels_ = {
             member.name: member.kernel
             for member in bank.members
             if isinstance(member.kernel, DifferentiableKernel)

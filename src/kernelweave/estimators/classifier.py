@@ -133,7 +133,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     bank_ : FittedBank
         The kernels with a weight, against the support rows; ``bank_.dropped`` says which kernels
         were dropped and why, ``bank_.views`` names the view of every kernel.
-    learnt_kernels_ : dict of str to kernel
+    learned_kernels_ : dict of str to kernel
         Kernels with learnt parameters by name, such as ``GaussianWidths`` with its ``width``, in
         the units in which kernels see the columns; empty where no kernel has parameters.
     support_ : ndarray (n_SV,)

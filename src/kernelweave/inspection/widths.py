@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 def learnt_widths(model: Any) -> list[tuple[str, str, float]]:
     """(kernel, feature, width), the narrowest first; a width for all features names its view."""
-    check_readable("model", model, ("learnt_kernels_", "bank_"))
+    check_readable("model", model, ("learned_kernels_", "bank_"))
     names = getattr(model, "feature_names_in_", None)
     rows: list[tuple[str, str, float]] = []
     for member in model.bank_.members:
-        kernel = model.learnt_kernels_.get(member.name)
+        kernel = model.learned_kernels_.get(member.name)
         widths = np.atleast_1d(getattr(kernel, "width", []))
         columns = member.view.columns if widths.size == len(member.view.columns) else ()
         features = [f"column {c}" if names is None else str(names[c]) for c in columns]
