@@ -31,6 +31,7 @@ _MORE = 4  # times as many rows there must be
 _SAMPLE_STEPS = 30  # of the learner, on the sample
 _GIVEN = ("none", "alignment")  # objectives that take the weights as given
 _NOTICED = 0.01  # share of the tolerance from which on rounding is worth extended precision
+_FINE_ROWS = 20_000  # extended precision takes n² operations: beyond, bounds are true and looser
 _LAST_DIGITS, _LAST_PATIENCE = 1e-9, 25  # gaps that rounding may keep open, and steps in vain then
 _ADVICE = {
     "max_time": "allow more max_time, or raise {}",
@@ -192,13 +193,18 @@ class _Run:
         if not self._near():
             return False
         plain = self.incumbent.gap
-        for fine in (False, True):
+        for fine in self._precisions():
             point, bound = self._certified(fine)
             gap = relative_gap(point.primal, bound.value)
-            if gap <= self.tol and (fine or gap - plain <= _NOTICED * self.tol):
+            last = fine == self._precisions()[-1]
+            if gap <= self.tol and (last or gap - plain <= _NOTICED * self.tol):
                 self.incumbent.settle(point, bound)
                 return True
         return False
+
+    def _precisions(self) -> tuple[bool, ...]:
+        """Whether sums are made in extended precision: not at first, and never for many rows."""
+        return (False,) if self.evaluator.stack.n > _FINE_ROWS else (False, True)
 
     def _certified(self, fine: bool) -> tuple[Point, Bound]:
         """Point and bound of the incumbent as they hold in exact arithmetic."""
@@ -230,7 +236,7 @@ class _Run:
             incumbent.settle(improved, incumbent.bound)
         if self._reached():
             return status if status == "rule_met" else "optimal"
-        candidates = [self._certified(fine) for fine in (False, True)]
+        candidates = [self._certified(fine) for fine in self._precisions()]
         incumbent.settle(*min(candidates, key=lambda x: relative_gap(x[0].primal, x[1].value)))
         return status
 
