@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelweave import KernelBank, Linear, MKLClassifier, duality_gap, learn, solving
+from kernelweave import KernelBank, Linear, MKLClassifier, duality_gap, learn
 from kernelweave.learners.newton import Newton
-from kernelweave.machines import certified
 from kernelweave.progress import Ended
 
 rng = np.random.default_rng(0)
@@ -151,14 +150,3 @@ def test_one_class_is_never_called_inseparable():
             K * 2.0**78, None, 0.09, "skm_published", loss="one_class", trace=2.0**99, max_time=5.0
         )
     assert np.isfinite(found.primal)
-
-
-def test_many_rows_are_certified_without_a_pass_in_extended_precision(monkeypatch):
-    """It takes n² operations even where kernels are factors."""
-    monkeypatch.setattr(certified, "fine_values", None)
-    with pytest.raises(TypeError):  # extended precision is asked for
-        learn(K, y, tol=1e-11)
-    monkeypatch.setattr(solving, "_FINE_ROWS", 10)
-    found = learn(K, y, tol=1e-11)
-    assert found.status == "optimal"
-    assert found.gap <= 1e-11

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from kernelweave import KernelStack, learn, solving
+from kernelweave.learners.newton import Newton
 from kernelweave.machines.evaluator import Evaluator
 from kernelweave.problems.problem import make_problem
 from kernelweave.stacks.factors import FactorStack
@@ -62,7 +63,7 @@ def test_a_sample_asks_for_the_same_weights() -> None:
     twice = FactorStack([np.vstack([F[:, :1]] * 2), np.vstack([F[:, 1:]] * 2)])
     whole = make_problem(twice, np.tile(y, 2), 0.3)
     part = whole.on_sample(np.arange(40))
-    newton = solving.Newton()
+    newton = Newton()
     assert solving.solve(part, newton, 1e-8).primal == pytest.approx(
         solving.solve(whole, newton, 1e-8).primal, rel=1e-6
     )

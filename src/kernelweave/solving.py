@@ -16,7 +16,6 @@ from kernelweave._core.tolerances import COINCIDE
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
 from kernelweave.learners.base import Learner, Step, at_given_weights, check_able
-from kernelweave.learners.newton import Newton
 from kernelweave.learners.uniform import Uniform
 from kernelweave.machines.certified import certified_bound, certified_given, certified_point
 from kernelweave.machines.evaluator import Evaluator, Point
@@ -31,7 +30,6 @@ _MORE = 4  # times as many rows there must be
 _SAMPLE_STEPS = 30  # of the learner, on the sample
 _GIVEN = ("none", "alignment")  # objectives that take the weights as given
 _NOTICED = 0.01  # share of the tolerance from which on rounding is worth extended precision
-_FINE_ROWS = 20_000  # extended precision takes n² operations: beyond, bounds are true and looser
 _LAST_DIGITS, _LAST_PATIENCE = 1e-9, 25  # gaps that rounding may keep open, and steps in vain then
 _ADVICE = {
     "max_time": "allow more max_time, or raise {}",
@@ -95,8 +93,8 @@ def _weights_of_sample(
     A machine on all rows takes longer by as much as they are more, at least, and the weights depend
     on it little. The certificate is over all rows.
     """
-    stack, plain = problem.stack, isinstance(learner, Newton) and not problem.learns_C
-    if stack.n < _MORE * min(_SAMPLES) or stack.m == 1 or not plain:
+    stack, asked = problem.stack, learner.begins_on_sample and not problem.learns_C
+    if stack.n < _MORE * min(_SAMPLES) or stack.m == 1 or not asked:
         return None
     uniform = problem.weight_set.uniform()
     K = stack.combined(uniform)
@@ -193,18 +191,13 @@ class _Run:
         if not self._near():
             return False
         plain = self.incumbent.gap
-        for fine in self._precisions():
+        for fine in (False, True):
             point, bound = self._certified(fine)
             gap = relative_gap(point.primal, bound.value)
-            last = fine == self._precisions()[-1]
-            if gap <= self.tol and (last or gap - plain <= _NOTICED * self.tol):
+            if gap <= self.tol and (fine or gap - plain <= _NOTICED * self.tol):
                 self.incumbent.settle(point, bound)
                 return True
         return False
-
-    def _precisions(self) -> tuple[bool, ...]:
-        """Whether sums are made in extended precision: not at first, and never for many rows."""
-        return (False,) if self.evaluator.stack.n > _FINE_ROWS else (False, True)
 
     def _certified(self, fine: bool) -> tuple[Point, Bound]:
         """Point and bound of the incumbent as they hold in exact arithmetic."""
@@ -236,7 +229,7 @@ class _Run:
             incumbent.settle(improved, incumbent.bound)
         if self._reached():
             return status if status == "rule_met" else "optimal"
-        candidates = [self._certified(fine) for fine in self._precisions()]
+        candidates = [self._certified(fine) for fine in (False, True)]
         incumbent.settle(*min(candidates, key=lambda x: relative_gap(x[0].primal, x[1].value)))
         return status
 

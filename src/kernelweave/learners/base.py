@@ -85,6 +85,8 @@ class Learner(Params):
         from a start that needs no more work.
     standard_units : bool
         Whether the problem is solved with kernels of about unit size.
+    begins_on_sample : bool
+        Whether good weights to start from save it steps: those of some rows, where there are many.
     """
 
     objective: ClassVar[str] = "margin"
@@ -98,6 +100,7 @@ class Learner(Params):
     needs_dense: bool = False
     reports: ClassVar[bool] = False
     standard_units: ClassVar[bool] = True
+    begins_on_sample: ClassVar[bool] = False
 
     @property
     def patience(self) -> int:

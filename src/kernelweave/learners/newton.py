@@ -51,6 +51,7 @@ class Newton(Learner):
 
     sums = True
     groups = True
+    begins_on_sample = True
 
     def __init__(self, warm_up: int = 8, mixed: bool = False, screen: bool = True) -> None:
         self.warm_up = warm_up

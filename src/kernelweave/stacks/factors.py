@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from kernelweave._core.blocks import blocks
 from kernelweave._core.cached import cached_property
 from kernelweave._core.checks import check_vector
 from kernelweave._core.types import Array, Index, Places
@@ -25,6 +26,8 @@ from kernelweave.stacks.combined import DenseCombined, FactorCombined
 from kernelweave.stacks.factor import Factor
 from kernelweave.stacks.threads import count_threads, run
 from kernelweave.stacks.validation import as_places, float_type, frozen, read_only
+
+_FINE = 2**20  # entries of a factor that are widened at a time
 
 
 class FactorStack:
@@ -152,6 +155,17 @@ class FactorStack:
         out = np.empty((len(chosen), self.n))
         self._sweep(_sweeps.matvecs, chosen, x, out)
         return out if rows is None else out.take(places, axis=1)
+
+    def fine_product(self, kernel: int, rows: Places, support: Places, w: np.ndarray) -> np.ndarray:
+        """K_k[rows, support]·w in the precision of ``w``: F_k(F_kᵀw), some rows at a time."""
+        F = self._G[self._ends[kernel] : self._ends[kernel + 1]]
+        onto = np.zeros(len(F), w.dtype)
+        for part in blocks(support.size, len(F), _FINE):
+            onto += F[:, support[part]].astype(w.dtype) @ w[part]
+        out = np.empty(rows.size, w.dtype)
+        for part in blocks(rows.size, len(F), _FINE):
+            out[part] = onto @ F[:, rows[part]].astype(w.dtype)
+        return out
 
     def combined(self, weights: ArrayLike) -> DenseCombined | FactorCombined:
         """K(d): written out where n is small, else as one factor."""

@@ -12,6 +12,7 @@ from kernelweave._core.checks import check_vector
 from kernelweave._core.types import Array, Index, Places
 from kernelweave.stacks.combined import DenseCombined, SumCombined
 from kernelweave.stacks.protocol import CombinedKernel, Stack, operations_of
+from kernelweave.stacks.rounding import fine_product
 from kernelweave.stacks.validation import as_places, frozen, read_only
 
 
@@ -94,6 +95,11 @@ class MixedStack:
         for stack, inner, to in self._shares(chosen):
             out[to] = stack.matvecs(v, rows, inner)
         return out
+
+    def fine_product(self, kernel: int, rows: Places, support: Places, w: np.ndarray) -> np.ndarray:
+        """K_k[rows, support]·w in the precision of ``w``, as the stack of the kernel does it."""
+        owner = self.stacks[self._owner[kernel]]
+        return fine_product(owner, int(self._inner[kernel]), rows, support, w)
 
     def combined(self, weights: ArrayLike) -> CombinedKernel:
         """The sum of the stacks' own; an array where each is one."""

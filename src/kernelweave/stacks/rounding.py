@@ -71,7 +71,7 @@ def fine_values(stack: Stack, d: Array, coef: Array) -> Values:
     support, active = np.flatnonzero(coef), np.flatnonzero(d)
     w, f = coef[support].astype(FINE), np.zeros(stack.n, FINE)
     for k in active:
-        f += FINE(d[k]) * _fine_product(stack, int(k), np.arange(stack.n), support, w)
+        f += FINE(d[k]) * fine_product(stack, int(k), np.arange(stack.n), support, w)
     s = row_norms(stack, d)
     terms = support.size + active.size + _MORE
     unit = terms * FINE_EPS + operations_of(stack) * EPS  # entries may be rounded themselves
@@ -80,10 +80,13 @@ def fine_values(stack: Stack, d: Array, coef: Array) -> Values:
     return Values(f, error + norm)
 
 
-def _fine_product(
+def fine_product(
     stack: Stack, kernel: int, rows: Places, support: Places, w: np.ndarray
 ) -> np.ndarray:
-    """K[rows, support]·w in extended precision, some rows at a time."""
+    """K[rows, support]·w in extended precision, some rows at a time, or as the stack does it."""
+    own = getattr(stack, "fine_product", None)
+    if own is not None:
+        return np.asarray(own(kernel, rows, support, w))
     parts = [
         stack.block(kernel, rows[i : i + _ROWS], support).astype(FINE) @ w
         for i in range(0, rows.size, _ROWS)
@@ -107,7 +110,7 @@ def quad_bounds(stack: Stack, scale: Array, v: Array, q: Array, fine: bool) -> A
     for k in np.argsort(-most):
         if most[k] <= least:
             break
-        exact = FINE(scale[k]) * (w @ _fine_product(stack, int(k), support, support, w))
+        exact = FINE(scale[k]) * (w @ fine_product(stack, int(k), support, support, w))
         error = (terms * FINE_EPS + entry * EPS) * scale[k] * sizes[k]
         most[k] = float(max(exact, FINE(0.0))) * (1.0 + EPS) + error
         least = max(least, float(exact) - error)
