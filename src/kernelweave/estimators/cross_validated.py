@@ -267,7 +267,10 @@ class MKLRegressorCV(RegressorMixin, MultiOutputMixin, CrossValidated):
     scoring : str, callable or None, default=None
         One score to maximize; None is R². For ``loss="quantile"``, choose one for quantiles, such
         as ``make_scorer(mean_pinball_loss, alpha=…, greater_is_better=False)``.
-    learner, loss, epsilon, quantile
+    loss : {"squared", "epsilon_insensitive", "quantile"}, default="squared"
+        As in ``MKLRegressor``, whose default is another: the squared loss, since what is chosen by
+        is R², which counts squared errors. "epsilon_insensitive" where some targets are far off.
+    learner, epsilon, quantile
         As in ``MKLRegressor``. Targets share their kernel weights.
     random_state : int, RandomState or None, default=None
         Shuffles the rows before an integer ``cv`` cuts them; None keeps their order.
@@ -303,7 +306,7 @@ class MKLRegressorCV(RegressorMixin, MultiOutputMixin, CrossValidated):
         refit: bool = True,
         views: Any = None,
         learner: str | Learner = "auto",
-        loss: str = "epsilon_insensitive",
+        loss: str = "squared",
         tol: float = 1e-3,
         cv_tol: float | None = 1e-2,
         max_iter: int = 1000,
