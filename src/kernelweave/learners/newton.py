@@ -4,7 +4,8 @@
 
 Near a smooth optimum only the newest cut is active and the solution is the constrained Newton step
 of [chapelle2008, eq. 4]. Where J has a kink the older cuts describe it; a step that does not
-lower J enough adds a cut, which takes the place of backtracking.
+lower J enough adds a cut, which takes the place of backtracking. Once the gap is small, Newton's
+method on weights and machine together finds the digits that are left.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from kernelweave._core.tolerances import LEAST_PROXIMAL, SOFT
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
 from kernelweave._solvers.bundle.descent import Descent
+from kernelweave._solvers.joint_newton import refined
 from kernelweave._solvers.reduced_gradient import descent_step
 from kernelweave.learners.base import Learner, Step, first_point
 from kernelweave.learners.grouped import learner_of_norms
@@ -27,6 +29,7 @@ from kernelweave.machines.total import Look
 
 _STRAIGHT = 1e-2  # bend of J below which it counts as linear
 _PAYS = 0.1  # share of the gap by which J must fall in a first step, to make another
+_LATE = 1e-5  # gap from which on bounds and kernels in use are those of the optimum, mostly
 _PATIENCE = 12  # steps without a smaller gap after which the bundle goes on alone
 
 
@@ -34,7 +37,9 @@ class Newton(Learner):
     """Newton steps on J, made robust by the cuts of past solutions.
 
     Under a weight norm p > 1 the closed-form scheme is as exact and faster, and is used instead;
-    in groups of kernels, its bundle over groups.
+    in groups of kernels, its bundle over groups. ``Solution.history["by"]`` says which kind a step
+    was: "multiplicative" or "simple" at first, "newton", "joint" (weights and machine moved
+    together), and "bundle" where J has a kink.
 
     Parameters
     ----------
@@ -75,7 +80,7 @@ class Newton(Learner):
             point = self._first_step(evaluator, state.center, inner_tol(gap, tol))
             if point is state.center.point:
                 break
-            state.try_first(point)
+            state.take_if_lower(point)
             yield Step("simple" if self.mixed else "multiplicative")
             if before - state.center.primal <= _PAYS * gap * abs(before):
                 break
@@ -83,6 +88,8 @@ class Newton(Learner):
             gap = incumbent.gap
             state.step()
             yield Step("newton")
+            if state.refine():
+                yield Step("joint")
             state.adapt(incumbent.gap <= 0.8 * gap)
         cuts = Cuts(evaluator, incumbent, tol)  # anew: the many made at one place are nearly alike
         cuts.add(evaluator.solve(state.center.point.e, inner_tol(0.0, tol)))
@@ -120,6 +127,7 @@ class _Descent(Descent[_Seen]):
         self.cuts, self.screen = cuts, screen
         super().__init__(self.see(first), damping=0.1)
         self.soft, self.stale, self.tried = SOFT, 0, False
+        self.refined: _Seen | None = None  # the center from which weights and machine were moved
 
     def see(self, point: Point) -> _Seen:
         """One pass over the kernels: the gradient as a cut, and what the Hessian is made of."""
@@ -127,11 +135,21 @@ class _Descent(Descent[_Seen]):
         self.cuts.add(point, look.q)
         return _Seen(point, look)
 
-    def try_first(self, point: Point) -> None:
-        """Take a step before the model is trusted, if J falls."""
+    def take_if_lower(self, point: Point) -> None:
+        """Go to a point that the model did not propose, if J falls."""
         seen = self.see(point)
         if seen.primal < self.center.primal:
             self.center = seen
+
+    def refine(self) -> bool:
+        """Late, move weights and machine together, from each center once; whether it was tried."""
+        center = self.center
+        if center is self.refined or self.cuts.seen_gap(center.primal) > _LATE:
+            return False
+        self.refined = center
+        self.take_if_lower(refined(self.cuts.evaluator, center.point, center.look))
+        self.cuts.complete()
+        return True
 
     def propose(self) -> tuple[Array, float]:
         """Minimize the cuts, the curvature and the proximal term."""
@@ -155,7 +173,7 @@ class _Descent(Descent[_Seen]):
     def accept(self, seen: _Seen, good: bool) -> None:
         """Go there; leave kernels aside where the model is good, unless the end is near."""
         super().accept(seen, good)
-        if self.cuts.nearly_done(seen.point):
+        if self.cuts.seen_gap(seen.primal) <= self.cuts.tol:
             self.cuts.complete()
         elif self.screen and good:
             self.cuts.narrow(seen.point.e)

@@ -153,6 +153,11 @@ class Machine:
         """v within its bounds, exactly."""
         return np.concatenate([np.clip(v[place], qp.lower, qp.upper) for qp, place in self._qps])
 
+    def limits(self) -> tuple[Array, Array]:
+        """The bounds of all variables, lower and upper."""
+        qps = [qp for qp, _ in self._qps]
+        return np.concatenate([q.lower for q in qps]), np.concatenate([q.upper for q in qps])
+
     def coefficients(self, v: Array) -> list[Array]:
         """Coefficients of the kernel rows, for each machine."""
         return [qp.fold(v[place]) for qp, place in self._qps]

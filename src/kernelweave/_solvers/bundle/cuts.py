@@ -143,10 +143,10 @@ class Cuts(Bundle):
         near = (e > 0.0) | (q >= _NEAR * np.nanmax(q))  # NaN is not near
         self.among = np.flatnonzero(near)
 
-    def nearly_done(self, point: Point) -> bool:
-        """Whether ``point``, the newest, closes the gap if no kernel left aside has a larger q."""
-        dual = point.linear - 0.5 * float(np.nanmax(self.q[-1]))
-        return relative_gap(point.primal, max(dual, self.incumbent.bound.value)) <= self.tol
+    def seen_gap(self, primal: float) -> float:
+        """The gap by the newest cut, if no kernel left aside has a larger q."""
+        dual = self.linear[-1] - 0.5 * float(np.nanmax(self.q[-1]))
+        return relative_gap(primal, max(dual, self.incumbent.bound.value))
 
     def complete(self) -> None:
         """Look at all kernels again: offer the newest cut, filled in; let other partial ones go."""

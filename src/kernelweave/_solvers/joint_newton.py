@@ -1,0 +1,135 @@
+"""Newton's method on weights and machines together: the last digits of an optimum.
+
+    c_F − ρv_F − (K(e)v)_F = b,    Σv = r      for every machine, F its variables between bounds
+    Σ_c s_m v_cᵀK_m v_c = t,       Σe = 1      for every kernel m with a weight
+
+These are the conditions of a saddle point once it is known which variables are at a bound and which
+kernels have no weight. A machine solved at given weights knows v up to the root of its gap, and an
+error in v is one of the same size in max_m q_m, the dual value; here all of them move at once, and
+errors are squared. With δv = a − R δe, the answer of the machines to other weights, what is left is
+a system with one row per kernel: q + 2Qᵀa − 2QᵀR δe = t.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import LinAlgError, LinAlgWarning, lstsq, solve
+
+from kernelweave._core.tolerances import COINCIDE, NOTHING, SOFT_EXACT, TINY
+from kernelweave._core.types import Array, Places
+
+if TYPE_CHECKING:
+    from kernelweave.machines.evaluator import Evaluator, Point
+    from kernelweave.machines.machine import QPAnswer, QPLook
+    from kernelweave.machines.total import Look
+
+_ROUNDS = 8  # steps at most; a step that meets a bound is one
+_MOST = 2000  # variables between their bounds: the order of a dense system
+
+
+def refined(evaluator: Evaluator, point: Point, look: Look) -> Point:
+    """The point after some steps: nearer to the optimum if its bounds are those of the optimum.
+
+    ``look`` is one at the point, at the kernels with a weight or more.
+    """
+    for _ in range(_ROUNDS):
+        step = _Step(evaluator, point, look)
+        if not step.found:
+            break
+        point = evaluator.judge(*step.taken())
+        if step.is_last:
+            break
+        look = evaluator.look(point, np.flatnonzero(point.e))
+    return point
+
+
+class _Step:
+    """One step from a point: changes of e and of the variables, and how much of it is taken."""
+
+    def __init__(self, evaluator: Evaluator, point: Point, look: Look) -> None:
+        self.e, self.v = point.e, point.v
+        self.active = np.flatnonzero(point.e)
+        self.lower, self.upper = evaluator.machine.limits()
+        pairs = list(zip(point.answer.parts, look.parts, strict=True))
+        self.found = all(seen.free.size <= _MOST for _, seen in pairs)
+        if self.found:
+            try:
+                self._solve(pairs, look.q[self.active])
+            except LinAlgError:
+                self.found = False
+
+    def _solve(self, pairs: list[tuple[QPAnswer, QPLook]], q: Array) -> None:
+        size = self.active.size
+        answers = [_response(answer, seen, self.active) for answer, seen in pairs]
+        q, H = q.copy(), np.zeros((size, size))
+        for (_, seen), found in zip(pairs, answers, strict=True):
+            Q = seen.products[self.active]
+            q += 2.0 * Q @ found[:, 0]
+            H += 2.0 * Q @ found[:, 1:]
+        self.de = _moved(H, q)
+        self.dv = np.concatenate(
+            [
+                _spread(found[:, 0] - found[:, 1:] @ self.de, seen.free, answer.v.size)
+                for (answer, seen), found in zip(pairs, answers, strict=True)
+            ]
+        )
+
+    def taken(self) -> tuple[Array, Array]:
+        """e and v after the step, which ends where a variable or a weight meets its bound."""
+        e, v = self.e.copy(), self.v.copy()
+        to_zero = _distance(e[self.active], self.de, 0.0, np.inf)
+        to_bound = _distance(v, self.dv, self.lower, self.upper)
+        t = min(1.0, to_zero.min(initial=1.0), to_bound.min(initial=1.0))
+        e[self.active] = np.where(to_zero <= t, 0.0, e[self.active] + t * self.de)
+        v += t * self.dv
+        met = to_bound <= t
+        v[met] = np.where(self.dv[met] > 0.0, self.upper[met], self.lower[met])
+        change = np.abs(self.dv).max() / np.abs(v).max(initial=TINY)
+        self.is_last = t == 1.0 and change**2 <= COINCIDE  # what is left is the square
+        return e / e.sum(), v
+
+
+def _response(answer: QPAnswer, seen: QPLook, active: Places) -> Array:
+    """a and R, side by side: one row per free variable."""
+    qp, free = seen.qp, seen.free
+    rows, Q = free % qp.n, seen.products[active].T
+    if not free.size:
+        return np.zeros((0, 1 + active.size))
+    A = np.zeros((free.size + 1, free.size + 1))
+    A[:-1, :-1] = seen.K.block(rows, rows)
+    A[np.diag_indices(free.size)] += qp.ridges[free] + SOFT_EXACT * np.abs(A.diagonal()).mean()
+    A[-1, :-1] = A[:-1, -1] = 1.0
+    wanted = np.zeros((free.size + 1, 1 + active.size))
+    wanted[:-1, 0] = (qp.linear - qp.ridge * answer.v - qp.tile(answer.f))[free]
+    wanted[-1, 0] = qp.total - answer.v.sum()
+    wanted[:-1, 1:] = Q
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LinAlgWarning)  # a step that leads nowhere is not kept
+        return np.asarray(solve(A, wanted, assume_a="sym", check_finite=False)[:-1])
+
+
+def _moved(H: Array, q: Array) -> Array:
+    """δe with q − H δe the same for all kernels, and Σδe = 0; the shortest of several."""
+    size = float(np.abs(H).max(initial=0.0))
+    if not size > 0.0:
+        return np.zeros(q.size)
+    A = np.ones((q.size + 1, q.size + 1))
+    A[:-1, :-1] = H / size
+    A[-1, -1] = 0.0
+    return np.asarray(lstsq(A, np.append(q / size, 0.0), cond=NOTHING, check_finite=False)[0][:-1])
+
+
+def _spread(values: Array, places: Places, size: int) -> Array:
+    out = np.zeros(size)
+    out[places] = values
+    return out
+
+
+def _distance(x: Array, step: Array, lower: float | Array, upper: float | Array) -> Array:
+    """How many steps it is to the bound ahead."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ahead = np.where(step > 0.0, (upper - x) / step, (lower - x) / step)
+    return np.where(step == 0.0, np.inf, ahead)
