@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from _helpers.small_table import NEW, X, quiet, rng
+from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -39,6 +40,40 @@ def test_default_bank_on_views():
     assert fitted.names[2] == "Gaussian(width=0.5×median) on body"
     assert set(fitted.views) == {"body", "rest"}
     assert len(fitted.names) == 10
+
+
+def _linear_diagonals(bank, X, weights=None):
+    """The diagonal of the linear kernel on each view."""
+    fitted = bank.fit(X, sample_weight=weights)
+    names = [fitted.names[number] for number in fitted.kept]
+    return {
+        name.removeprefix("Linear() on "): diagonal
+        for name, diagonal in zip(names, fitted.stack.diagonals(), strict=True)
+        if name.startswith("Linear()") and not name.endswith("scale")
+    }
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_default_kernels_compare_directions_on_views_of_mostly_zeros(kind):
+    counts = (rng.random((60, 20)) < 0.1) * rng.integers(1, 50, (60, 20))
+    counts[:, 0] = rng.integers(1, 9, 60)  # no row without a count
+    table = kind(np.hstack([counts, rng.normal(size=(60, 10))]))
+    views = {"counts": slice(0, 20), "few": slice(1, 10), "numbers": slice(20, 30)}
+    found = _linear_diagonals(KernelBank(views=views), table)
+    np.testing.assert_allclose(found["counts"], 1.0)
+    for name in ("few", "numbers"):
+        assert found[name].mean() == pytest.approx(1.0)
+        assert np.ptp(found[name]) > 0.1
+    for plain in (KernelBank(views=views, normalize="trace"), KernelBank(Linear(), views)):
+        assert np.ptp(_linear_diagonals(plain, table)["counts"]) > 0.1
+
+
+def test_rows_that_count_twice_count_twice_among_the_zeros():
+    table = np.eye(12)
+    table[0] = 1.0  # 23 of 144 cells are filled; with this row six times, 83 of 204
+    twice = np.where(np.arange(12) == 0, 6, 1)
+    once = _linear_diagonals(KernelBank(), table)["all"]
+    assert np.ptp(once) < 1e-9 < np.ptp(_linear_diagonals(KernelBank(), table, 1.0 * twice)["all"])
 
 
 def test_default_bank_does_not_depend_on_units():

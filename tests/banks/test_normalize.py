@@ -180,5 +180,5 @@ def test_zero_row_on_the_sphere_stays_zero():
 
 @pytest.mark.parametrize("rule", ["tracee", "centre", 1, "", ["trace"]])
 def test_unknown_rule(rule):
-    with pytest.raises(ValueError, match=r"normalize must be one of \['trace', .*None\]; found"):
+    with pytest.raises(ValueError, match=r"normalize must be one of \['auto', .*None\]; found"):
         KernelBank(Linear(), normalize=rule).fit(X)

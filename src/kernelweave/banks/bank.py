@@ -21,7 +21,7 @@ from kernelweave.banks.fitting import check_view, fit_view
 from kernelweave.banks.forecast import Forecast, Told, forecast, worst
 from kernelweave.banks.member import EQUALS, Group, Member
 from kernelweave.banks.missing import check_missing, tell_missing
-from kernelweave.banks.normalize import RULES, check_rule
+from kernelweave.banks.normalize import ASKED, check_rule
 from kernelweave.banks.plan import Planned, as_list, by_position, has_name, make_plan, several_views
 from kernelweave.stacks.memory import available_bytes
 from kernelweave.stacks.validation import float_type
@@ -51,8 +51,10 @@ class KernelBank(Params):
         Strings are names and integers are positions, even if a data frame has integer column
         names. A view that holds numbers and categories is split: ``Hamming`` reads categories
         (strings, and the dtype "category"), numeric kernels the numbers.
-    normalize : "trace", "unit_trace", "sphere", the same after "center+", or None
-        See ``kernelweave.banks.normalize``. Learned on the training rows.
+    normalize : "auto", "trace", "unit_trace", "sphere", the same after "center+", or None
+        See ``kernelweave.banks.normalize``. Learned on the training rows. ``"auto"``: as
+        ``"trace"``; but where four fifths of a view are zeros, in ten columns or more, the default
+        kernels compare directions, as ``"sphere"``: the few long rows would decide otherwise.
     scale : "auto", "standard", "common" or None
         How numeric kernels see the columns; scaling is learned on the training rows. Functions,
         kernels on structures and ``Precomputed`` always see them unchanged.
@@ -90,7 +92,7 @@ class KernelBank(Params):
         self,
         kernels: Any = None,
         views: Any = "all",
-        normalize: str | None = "trace",
+        normalize: str | None = "auto",
         scale: str | None = "auto",
         dtype: Any = "float64",
         missing: str = "mean",
@@ -176,7 +178,9 @@ class KernelBank(Params):
         """
         recipe = self._recipe()
         table, weights, groups = self._fitted_views(X, sample_weight)
-        groups += tell_missing(groups, table, weights, self.missing, centered=RULES[recipe.rule][0])
+        groups += tell_missing(
+            groups, table, weights, self.missing, centered=ASKED[self.normalize][0]
+        )
         available = available_bytes()
         if verbose or (available is not None and worst(groups, len(table), recipe) > available):
             told = forecast(groups, len(table), recipe)
@@ -234,9 +238,8 @@ class KernelBank(Params):
         return table, weights, [fit_view(planned, table, weights) for planned in plan]
 
     def _recipe(self) -> Recipe:
-        """How kernels are normalized and kept, checked."""
+        """How kernels are kept, checked."""
         return Recipe(
-            check_rule(self.normalize),
             float_type(self.dtype),
             check_storage(self.storage),
             check_approximation(self.approximation),
@@ -245,7 +248,8 @@ class KernelBank(Params):
 
     def _plan(self, table: Table, weights: Array | None = None) -> list[Planned]:
         gaps = check_missing(self.missing)
-        return make_plan(self.kernels, self.views, self.scale, gaps, table, weights)
+        rule = check_rule(self.normalize)
+        return make_plan(self.kernels, self.views, self.scale, rule, gaps, table, weights)
 
 
 def _with_unique_names(groups: list[Group]) -> list[Group]:

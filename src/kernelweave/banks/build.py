@@ -55,13 +55,13 @@ def build(
     ]
     parts: list[tuple[NDArray[np.intp], Stack]] = []
     if matrices and recipe.storage == "lazy":
-        asked = groups, members, matrices, recipe.rule, len(table), recipe.cache_size
+        asked = groups, members, matrices, len(table), recipe.cache_size
         kept, lazy = demand(*asked)
         if lazy is not None:
             parts.append((kept, lazy))
     elif matrices:
         K = KernelStack.allocate(len(matrices), len(table), recipe.dtype)
-        builder = MatrixBuilder(groups, members, matrices, recipe.rule, K, tell)
+        builder = MatrixBuilder(groups, members, matrices, K, tell)
         builder.fill(count_threads(n_jobs))
         builder.leave_out_duplicates()
         kept = builder.close_gaps()

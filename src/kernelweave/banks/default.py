@@ -15,6 +15,7 @@ from kernelweave.views.table import Table
 WIDTHS = (0.5, 1.0, 2.0)
 
 _LIKE = 4.0  # how much wider than the median column the widest may be, in one unit
+_FILLED, _MANY = 0.2, 10  # share of cells up to which columns are mostly zeros; how many of them
 _UNLIKE = 2.0  # ratio of deviations from which it matters whether columns are standardized
 
 
@@ -32,6 +33,22 @@ def default_kernels() -> list[Kernel]:
 def default_category_kernels(columns: int) -> list[Kernel]:
     """On categories: the share of columns that agree, and, of several columns, its square."""
     return [Hamming(), Hamming(2)] if columns > 1 else [Hamming()]
+
+
+def default_rule(view: View, table: Table, weights: Array | None) -> str:
+    """How the default kernels are normalized: on the sphere where ten columns or more are mostly 0.
+
+    Indicators and counts make rows of very unequal length, all the more once they are standardized,
+    and the few long ones would decide which kernels get weight. Their directions can be compared.
+    """
+    numbers = all(table.kind(column) == "number" for column in view.columns)
+    if not numbers or len(view.columns) < _MANY:
+        return "trace"
+    having = view.rows_of(table)
+    rows = slice(None) if having is None else having
+    filled = np.ravel((table.raw(view.columns)[rows] != 0).sum(axis=1)) / len(view.columns)
+    share = weighted.mean(filled, None if weights is None else weights[rows]) if filled.size else 1
+    return "sphere" if share <= _FILLED else "trace"
 
 
 def share_a_unit(view: View, table: Table, weights: Array | None, gaps: str) -> bool:

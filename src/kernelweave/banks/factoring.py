@@ -34,9 +34,8 @@ CHEAPER = 4  # a factor's passes cost what a matrix's cost at n over this
 
 
 class Recipe(NamedTuple):
-    """How kernels are normalized and kept: what a bank says of all its kernels."""
+    """How kernels are kept: what a bank says of all its kernels."""
 
-    rule: str | None
     dtype: np.dtype[Any]
     storage: str
     approximation: Approximation | None
@@ -95,7 +94,8 @@ class FactorBuilder:
         tell: Callable[[], None],
     ) -> None:
         self.n, self.members, self.tell = n, members, tell
-        self.rule, self.dtype, storage, self.approximation, _ = recipe
+        self.dtype, storage, self.approximation, _ = recipe
+        self.any_scale = all(group.rule is not None for group in groups)
         self.seen: set[int] = set()
         self._kept: dict[int, Array] = {}
         self._exact: dict[int, Member] = {}
@@ -154,7 +154,7 @@ class FactorBuilder:
         def means(counts: Array) -> Array:
             return (G @ counts) @ G / counts.sum()
 
-        rule, diagonal = rule_of(self.rule, places), member.kernel.diagonal(rows)
+        rule, diagonal = rule_of(group.rule, places), member.kernel.diagonal(rows)
         normalizer = learn_normalizer(rule, diagonal, means, member.name, rows.weights)
         if isinstance(normalizer, str):
             drop(self.members, number, normalizer)
@@ -182,7 +182,7 @@ class FactorBuilder:
         """
         omega = np.random.default_rng(0).uniform(0.5, 1.5, (self.n, 2))
         sketches = {k: np.ravel((G @ omega).T @ G) for k, G in self._kept.items()}
-        if self.rule is not None:
+        if self.any_scale:
             sketches = {k: s / np.abs(s).max() for k, s in sketches.items()}
         near: list[int] = []  # kernels that the next one could equal
         for k in sorted(self.numbers, key=lambda k: float(sketches[k][0])):
@@ -195,7 +195,7 @@ class FactorBuilder:
                 continue
             first, second = min(k, twin), max(k, twin)
             near[near.index(twin)] = first
-            drop_equal(self.members, second, first, any_scale=self.rule is not None)
+            drop_equal(self.members, second, first, any_scale=self.any_scale)
             del self._kept[second]
 
 

@@ -26,7 +26,7 @@ def fit_view(planned: Planned, table: Table, weights: Array | None) -> Group:
     rows = Rows(table, view, weights)
     if why := _nothing_to_learn(view, table):
         members = [Member(name, label, view, numeric, dropped=why) for name, label, _ in requests]
-        return Group(rows, members, places)
+        return Group(rows, members, planned.rule, places)
     members = [
         Member(
             f"{name} [{suffix}]" if suffix else name,
@@ -39,7 +39,7 @@ def fit_view(planned: Planned, table: Table, weights: Array | None) -> Group:
         for name, label, kernel in requests
         for suffix, fitted in _expanded(name, kernel, rows)
     ]
-    return Group(rows, members, places)
+    return Group(rows, members, planned.rule, places)
 
 
 def check_view(planned: Planned, table: Table) -> None:

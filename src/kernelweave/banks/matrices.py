@@ -31,12 +31,12 @@ class MatrixBuilder:
         groups: list[Group],
         members: list[Member],
         numbers: list[int],
-        rule: str | None,
         K: NDArray[Any],
         tell: Callable[[], None],
     ) -> None:
-        self.rule, self.members, self.numbers, self.K, self.tell = rule, members, numbers, K, tell
-        self.duplicates = Duplicates(self.K, any_scale=rule is not None)
+        self.members, self.numbers, self.K, self.tell = members, numbers, K, tell
+        self.any_scale = all(group.rule is not None for group in groups)
+        self.duplicates = Duplicates(self.K, self.any_scale)
         self.tasks: list[_Task] = []
         first = slot = 0
         for group in groups:
@@ -62,7 +62,7 @@ class MatrixBuilder:
         live = [s for s, number in enumerate(self.numbers) if self.members[number].dropped is None]
         for slot, twin in self.duplicates.twins(live):
             number, first = self.numbers[slot], self.numbers[twin]
-            drop_equal(self.members, number, first, any_scale=self.rule is not None)
+            drop_equal(self.members, number, first, any_scale=self.any_scale)
 
     def close_gaps(self) -> NDArray[np.intp]:
         """Move the last kernels into the slots of dropped ones; returns the numbers by slot."""
@@ -85,7 +85,7 @@ class MatrixBuilder:
             gram = Gram(group.rows, self._local.scratch, shared=len(slots) > 1)
             for slot in slots:
                 half = self._room(gram, slot, group.places)
-                self._fill_slot(gram, half, slot, group.places)
+                self._fill_slot(gram, half, slot, group)
                 self.tell()
 
     def _room(self, gram: Gram, slot: int, places: NDArray[np.intp] | None) -> Array:
@@ -94,16 +94,14 @@ class MatrixBuilder:
             return triangle.room(self.K[slot])
         return gram.scratch("kernel")
 
-    def _fill_slot(
-        self, gram: Gram, half: Array, slot: int, places: NDArray[np.intp] | None
-    ) -> None:
+    def _fill_slot(self, gram: Gram, half: Array, slot: int, group: Group) -> None:
         """Compute one kernel into its slot, with ``half`` as room for its lower triangle."""
         number = self.numbers[slot]
         member = self.members[number]
         member.fill(gram, half)
-        rows = gram.a
+        rows, places = group.rows, group.places
         normalizer = learn_normalizer(
-            rule_of(self.rule, places),
+            rule_of(group.rule, places),
             triangle.diagonal(half, len(rows)),
             partial(triangle.means, half),
             member.name,

@@ -89,10 +89,14 @@ class Member:
 
 @dataclass(frozen=True)
 class Group:
-    """The kernels on one view, and the training rows that have it; ``places``: None for all."""
+    """The kernels on one view, how they are normalized, and the training rows that have the view.
+
+    ``places``: the numbers of these rows, None for all.
+    """
 
     rows: Rows
     members: list[Member]
+    rule: str | None
     places: NDArray[np.intp] | None = None
 
 

@@ -53,7 +53,7 @@ def tell_missing(
     for group in incomplete.values():
         view = replace(group.rows.view, presence=True, shift=None, factor=None)
         request = (f"has {view.name}", view.name, Hamming())
-        found.append(fit_view(Planned(view, None, [request]), table, weights))
+        found.append(fit_view(Planned(view, None, group.rule, [request]), table, weights))
     return found
 
 

@@ -9,6 +9,8 @@
                      means over the training rows, then as ``"trace"``
 ``"center+unit_trace"``  the same, then as ``"unit_trace"``
 ``"center+sphere"``  the same, then as ``"sphere"`` [lanckriet2004, §6.2]
+``"auto"``           as ``"trace"``; the default kernels on a view that is mostly zeros, as
+                     indicators and counts are, as ``"sphere"`` (``banks/default.py``)
 ``None``             K unchanged
 ==================== ====================================================================
 
@@ -39,6 +41,7 @@ RULES: dict[str | None, tuple[bool, str | None]] = {
     "center+sphere": (True, "sphere"),
     None: (False, None),
 }
+ASKED = {"auto": RULES["trace"], **RULES}  # what a bank may be asked for
 
 _NOTHING = 1e-8  # share of the trace that must remain after centering, to keep half of the digits
 _TINY = float(np.finfo(np.float64).tiny)
@@ -46,8 +49,8 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 def check_rule(normalize: Any) -> str | None:
     """``normalize``, if it is a valid name; raises ValueError otherwise."""
-    if not isinstance(normalize, str | None) or normalize not in RULES:
-        raise ValueError(f"normalize must be one of {[*RULES]}; found {normalize!r}.")
+    if not isinstance(normalize, str | None) or normalize not in ASKED:
+        raise ValueError(f"normalize must be one of {[*ASKED]}; found {normalize!r}.")
     return normalize
 
 

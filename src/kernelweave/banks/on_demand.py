@@ -72,7 +72,6 @@ def demand(
     groups: list[Group],
     members: list[Member],
     numbers: list[int],
-    rule: str | None,
     n: int,
     cache_size: float,
 ) -> tuple[NDArray[np.intp], LazyStack | None]:
@@ -85,7 +84,7 @@ def demand(
     owners = [group for group in groups for _ in group.members]
     for number in numbers:
         group, member = owners[number], members[number]
-        fitted = _fitted(member, group, rule)
+        fitted = _fitted(member, group)
         if isinstance(fitted, str):
             drop(members, number, fitted)
             continue
@@ -104,7 +103,7 @@ def raw_block(member: Member, rows: Rows, left: Places, right: Places) -> Array:
     return member.between(a, b)
 
 
-def _fitted(member: Member, group: Group, rule: str | None) -> Member | str:
+def _fitted(member: Member, group: Group) -> Member | str:
     """The kernel with its normalization, or why it is left out."""
     assert member.kernel is not None
     if not member.kernel.known_psd:
@@ -120,7 +119,7 @@ def _fitted(member: Member, group: Group, rule: str | None) -> Member | str:
         return np.concatenate(found) / counts.sum()
 
     diagonal = np.array(member.kernel.diagonal(rows), dtype=float)
-    chosen = rule_of(rule, group.places)
+    chosen = rule_of(group.rule, group.places)
     normalizer = learn_normalizer(chosen, diagonal, means, member.name, rows.weights)
     return normalizer if isinstance(normalizer, str) else member.fitted(normalizer)
 

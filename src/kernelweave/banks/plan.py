@@ -13,6 +13,7 @@ from kernelweave._core.types import Array
 from kernelweave.banks.default import (
     default_category_kernels,
     default_kernels,
+    default_rule,
     share_a_unit,
 )
 from kernelweave.kernels.adapters import as_kernel
@@ -32,17 +33,25 @@ _STRICT = (
 class Planned:
     """Kernels that read the same columns at the same scale.
 
+    ``rule``: how they are normalized.
     ``gaps``: what an error about NaN says of rows that lack a view.
     """
 
     view: View
     scale: str | None
+    rule: str | None
     requests: list[Request]
     gaps: str = WHOLE_VIEWS
 
 
 def make_plan(
-    kernels: Any, views: Any, scale: Any, optional: bool, table: Table, weights: Array | None
+    kernels: Any,
+    views: Any,
+    scale: Any,
+    normalize: str | None,
+    optional: bool,
+    table: Table,
+    weights: Array | None,
 ) -> list[Planned]:
     """Each distinct set of columns, with all kernels that read it.
 
@@ -65,11 +74,14 @@ def make_plan(
     found = []
     for view, requests in plan.values():
         view = replace(view, may_lack=may_lack)
-        found.append(Planned(view, usual if scale == "auto" else scale, requests, gaps))
+        rule = normalize
+        if normalize == "auto":
+            rule = "trace" if kernels is not None else default_rule(view, table, weights)
+        found.append(Planned(view, usual if scale == "auto" else scale, rule, requests, gaps))
         both = kernels is None and scale == "auto" and not table.sparse
         if both and share_a_unit(view, table, weights, gaps):
             again = [(f"{name}, common scale", label, k) for name, label, k in requests]
-            found.append(Planned(view, "common", again, gaps))
+            found.append(Planned(view, "common", rule, again, gaps))
     return found
 
 

@@ -11,17 +11,17 @@ import numpy as np
 from kernelweave._core.checks import check_floats, is_number, is_whole, shown
 from kernelweave._core.types import Array
 from kernelweave.banks.bank import KernelBank
-from kernelweave.banks.default import WIDTHS, default_kernels
+from kernelweave.banks.default import WIDTHS, default_kernels, default_rule
 from kernelweave.estimators._banks import as_bank
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.numeric import Gaussian, Laplacian, Linear
 from kernelweave.problems.losses import check_C
 from kernelweave.problems.weight_sets import check_norm
 from kernelweave.stacks.memory import GIB, available_bytes
+from kernelweave.views.columns import View
 from kernelweave.views.table import Table
 
 EQUAL = "equal"
-_FILLED, _MANY = 0.2, 10  # share of cells up to which X is mostly zeros; columns of a direction
 _RANGE = 1e-2, 1e3  # between which C is tried if only the number of values is given
 _SHARE, _MOST = 0.25, 2.0 * GIB  # of the available memory that the kernels of one fold may take
 
@@ -171,15 +171,8 @@ def _alone(kernels: Sequence[Kernel], table: Table) -> dict[str, KernelBank]:
 
 
 def _rule(table: Table) -> str:
-    """How kernels on all columns are normalized: on the sphere where many are mostly zeros.
-
-    Indicators and counts make rows of very unequal length, all the more once they are standardized,
-    and the few long ones would decide which kernels get weight. Their directions can be compared.
-    """
-    if not table.numeric.all() or table.n_columns < _MANY:
-        return "trace"
-    filled = (table.raw(range(table.n_columns)) != 0).sum()
-    return "sphere" if filled <= _FILLED * len(table) * table.n_columns else "trace"
+    """How all kernels on all columns are normalized: as the default ones would be."""
+    return default_rule(View("all", tuple(range(table.n_columns))), table, None)
 
 
 def _on_all() -> list[Any]:

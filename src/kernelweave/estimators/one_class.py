@@ -14,7 +14,7 @@ from kernelweave._core.types import Array
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.default import WIDTHS
 from kernelweave.banks.fitted import FittedBank
-from kernelweave.banks.normalize import RULES, check_rule
+from kernelweave.banks.normalize import ASKED, check_rule
 from kernelweave.estimators._base import MKLEstimator
 from kernelweave.estimators._training import Learnt, Posed, Training
 from kernelweave.kernels.numeric import Gaussian
@@ -128,7 +128,7 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
             )
 
     def _pose(self, targets: None, training: Training) -> Posed:
-        if RULES[check_rule(training.bank.normalize)][0]:
+        if ASKED[check_rule(training.bank.normalize)][0]:
             raise ValueError(
                 f"normalize={training.bank.normalize!r} centers the kernels, which puts the mean "
                 "of the rows at the origin: no machine tells them from it. Use normalize='trace'."

@@ -17,7 +17,7 @@ from kernelweave._core.types import Places
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.member import Member
-from kernelweave.banks.normalize import RULES
+from kernelweave.banks.normalize import ASKED
 from kernelweave.banks.plan import as_list
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.differentiable import DifferentiableKernel
@@ -121,7 +121,7 @@ def _part(bank: FittedBank, member: Member, normalize: str | None) -> Part:
     kernel = member.kernel
     assert isinstance(kernel, DifferentiableKernel)
     X = Rows(bank.table, member.view).values
-    return Part(member.name, kernel, X, RULES[normalize], bank.weights)
+    return Part(member.name, kernel, X, ASKED[normalize], bank.weights)
 
 
 def _learnt(bank: FittedBank, numbers: list[int], found: Descent) -> tuple[Member, ...]:
