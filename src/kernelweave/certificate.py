@@ -149,8 +149,11 @@ def certify(
         alpha = np.stack([check_vector("dual_alpha", a, whole.n)[problem.rows] for a in given])
         v = machine.from_alpha(alpha)
     v = machine.clipped(v)
-    q = _quads(problem, machine.coefficients(v))
-    most = _signed_support(problem, q, d) if signed else problem.weight_set.support(q)
+    weight_set, stack, scale = problem.weight_set, problem.stack, problem.weight_set.scale
+    q, parts = scale * machine.quad_forms(stack, v), machine.coefficients(v)
+    largest = weight_set.largest_counts and not signed
+    q = np.maximum(quad_bounds(stack, scale, parts, q, True, largest), 0.0)
+    most = _signed_support(problem, q, d) if signed else weight_set.unit_support(q)
     if dual_alpha is None and not any(qp.total for qp in problem.qps):
         v, most = _best_multiple(problem.qps, v, most)
     return Certificate(primal, _dual(problem, machine, v, most))
@@ -215,13 +218,6 @@ def primal_under(
     return total
 
 
-def _quads(problem: Problem, coefficients: list[Array]) -> Array:
-    """Upper bounds of all vᵀK_m v, summed over machines."""
-    stack, ones = problem.stack, np.ones(problem.stack.m)
-    plain = [quad_bounds(stack, ones, w, stack.quad_forms(w), True) for w in coefficients]
-    return np.sum(plain, axis=0)
-
-
 def _dual(problem: Problem, machine: Machine, v: Array, most: float) -> float:
     """The dual value in exact arithmetic, where the quadratic part is at most ``most``."""
     return proven_dual(machine, v, most, largest_diagonal(problem.stack, problem.weight_set))
@@ -254,10 +250,10 @@ def _primal(problem: Problem, qp: DualQP, d: Array, w: Array, bias: float) -> fl
 
 
 def _signed_support(problem: Problem, q: Array, d: Array) -> float:
-    """An upper bound of σ(q) over signed weights, d among them."""
+    """An upper bound of σ(q) over signed weights, d among them, for q times the scale."""
     scale = problem.weight_set.scale
     e = np.divide(d, scale, out=np.zeros_like(d), where=scale > 0.0)
-    return support(Joint(problem.whole, scale, identity=problem.learns_C), scale * q, e)
+    return support(Joint(problem.whole, scale, identity=problem.learns_C), q, e)
 
 
 def _best_multiple(qps: Sequence[DualQP], v: Array, support: float) -> tuple[Array, float]:

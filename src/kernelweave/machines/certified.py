@@ -109,11 +109,10 @@ def certified_bound(evaluator: Evaluator, bound: Bound, fine: bool) -> Bound:
     machine, stack, weight_set = evaluator.machine, evaluator.stack, evaluator.weight_set
     v = machine.clipped(bound.v)
     parts = machine.coefficients(v)
-    known = bound.q if len(parts) == 1 and np.array_equal(v, bound.v) else None
-    q = np.zeros(stack.m)
-    for coef in parts:
-        plain = weight_set.scale * stack.quad_forms(coef) if known is None else known
-        q += quad_bounds(stack, weight_set.scale, coef, plain, fine)
+    q = bound.q if np.array_equal(v, bound.v) else None
+    if q is None:
+        q = weight_set.scale * machine.quad_forms(stack, v)
+    q = quad_bounds(stack, weight_set.scale, parts, q, fine, weight_set.largest_counts)
     most = weight_set.unit_support(np.maximum(q, 0.0))
     value = proven_dual(machine, v, most, largest_diagonal(stack, weight_set))
     return _or_first(evaluator, Bound(value, v, bound.by))

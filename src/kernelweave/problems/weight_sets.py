@@ -43,6 +43,11 @@ class WeightSet:
             return np.inf
         return 1.0 if np.isinf(self.norm) else self.norm / (self.norm - 1.0)
 
+    @property
+    def largest_counts(self) -> bool:
+        """Whether the support function is the largest entry."""
+        return self.norm == 1.0
+
     def size(self, e: Array) -> float:
         """The norm of unit weights, 1 at most in the set."""
         return float(self.sizes(e).sum())

@@ -13,12 +13,13 @@ the bound stays true and loose.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from kernelweave._core.tolerances import EPS, NEGATIVITY
+from kernelweave._core.tolerances import EPS, NEGATIVITY, NOTHING
 from kernelweave._core.types import Array, Places
 from kernelweave.stacks.protocol import Stack, operations_of
 
@@ -94,24 +95,38 @@ def fine_product(
     return np.concatenate(parts) if parts else np.zeros(0, FINE)
 
 
-def quad_bounds(stack: Stack, scale: Array, v: Array, q: Array, fine: bool) -> Array:
-    """Upper bounds of all s_m vᵀK_m v, from values q computed in double precision.
+def quad_bounds(
+    stack: Stack, scale: Array, parts: Sequence[Array], q: Array, fine: bool, largest: bool
+) -> Array:
+    """Upper bounds of all s_m Σ_c v_cᵀK_m v_c, from values q computed in double precision.
 
-    ``fine``: those that could be the largest are computed anew.
+    ``fine``: they are computed anew. Where only the ``largest`` counts, those that could be it;
+    otherwise until what is left of the errors is nothing.
     """
-    support = np.flatnonzero(v)
-    total = float(np.abs(v).sum())  # (Σ √K_ii|v_i|)² ≤ Σ|v_i| Σ K_ii|v_i|
-    sizes = total * (stack.diagonals() @ np.abs(v) + total * _little(stack))
-    terms, entry = 2 * support.size + _MORE, operations_of(stack)
-    most = q + (terms + entry) * EPS * scale * sizes
-    if not fine or not support.size:
+    sizes, entry = np.zeros(stack.m), operations_of(stack)
+    terms = 2 * max(int(np.count_nonzero(v)) for v in parts) + len(parts) + _MORE
+    for v in parts:
+        total = float(np.abs(v).sum())  # (Σ √K_ii|v_i|)² ≤ Σ|v_i| Σ K_ii|v_i|
+        sizes += total * (stack.diagonals() @ np.abs(v) + total * _little(stack))
+    error = (terms + entry) * EPS * scale * sizes
+    most = q + error
+    if not fine or not sizes.any():
         return most
-    w, least = v[support].astype(FINE), 0.0
-    for k in np.argsort(-most):
-        if most[k] <= least:
+    order = np.argsort(-most)
+    left = np.cumsum(error[order][::-1])[::-1]  # of each kernel and those after it
+    nothing, least = NOTHING * float(most.max()), 0.0
+    for k, rest in zip(order, left, strict=True):
+        if most[k] <= least if largest else rest <= nothing:
             break
-        exact = FINE(scale[k]) * (w @ fine_product(stack, int(k), support, support, w))
-        error = (terms * FINE_EPS + entry * EPS) * scale[k] * sizes[k]
-        most[k] = float(max(exact, FINE(0.0))) * (1.0 + EPS) + error
-        least = max(least, float(exact) - error)
+        exact = FINE(scale[k]) * sum(_fine_quad(stack, int(k), v) for v in parts)
+        error[k] = (terms * FINE_EPS + entry * EPS) * scale[k] * sizes[k]
+        most[k] = float(max(exact, FINE(0.0))) * (1.0 + EPS) + error[k]
+        least = max(least, float(exact) - error[k])
     return most
+
+
+def _fine_quad(stack: Stack, kernel: int, v: Array) -> Any:
+    """vᵀK_m v in extended precision."""
+    support = np.flatnonzero(v)
+    w = v[support].astype(FINE)
+    return w @ fine_product(stack, kernel, support, support, w)
