@@ -7,8 +7,9 @@ the Gaussian at its default width on standardised columns, MKLClassifier the def
 ones. MKLClassifierCV also chooses kernels and norm on the same folds, from what it has by itself;
 it is what we advise. MKLClassifier without class weights stands beside them.
 
-w8a and adult are mostly zeros: rows of very unequal length, the few long ones of which decide which
-kernels get weight. MKLClassifierCV therefore compares directions there; w8a showed the need.
+w8a, adult and WebKB are mostly zeros: rows of very unequal length, the few long ones of which would
+decide which kernels get weight. The default kernels therefore compare directions there; w8a showed
+the need, on which MKLClassifier had 70.7 % before, and 77.9 % on adult.
 """
 
 import time
