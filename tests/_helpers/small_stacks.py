@@ -18,8 +18,8 @@ Array = np.ndarray
 class OnDemand(BlockStack):
     """Gaussian kernels on a table X, one for each width, and xxᵀ for each x of ``lines``.
 
-    The width ∞ is the constant kernel. Entries are computed from X block by block, each by the same
-    operations whatever the block. ``largest`` is the size of the largest block asked for so far,
+    The width ∞ is the constant kernel. Blocks are cut out of what was computed once, to be quick
+    where a test asks thousands of times. ``largest`` is the size of the largest block asked for so far,
     ``asked`` the number of entries.
     """
 
@@ -27,13 +27,15 @@ class OnDemand(BlockStack):
         self.X, self.widths, self.lines = X, tuple(widths), tuple(lines)
         self.n, self.m = len(X), len(self.widths) + len(self.lines)
         self.largest = self.asked = 0
+        every = np.arange(self.n)
+        self._all = np.stack([self._entries(k, every, every) for k in range(self.m)])
 
     def block(self, kernel: int, rows: Any, columns: Any) -> Array:
         every = np.arange(self.n)
         rows, columns = every[rows], every[columns]
         self.largest = max(self.largest, rows.size * columns.size)
         self.asked += rows.size * columns.size
-        return self._entries(kernel, rows, columns)
+        return self._all[kernel][rows[:, None], columns]
 
     def _entries(self, kernel: int, rows: Array, columns: Array) -> Array:
         if kernel >= len(self.widths):
@@ -51,8 +53,7 @@ class OnDemand(BlockStack):
 
     def matrices(self) -> Array:
         """All kernels as an array (m, n, n), for comparison; not counted."""
-        every = np.arange(self.n)
-        return np.stack([self._entries(k, every, every) for k in range(self.m)])
+        return self._all.copy()
 
 
 class Factors(BlockStack):

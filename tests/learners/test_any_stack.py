@@ -96,6 +96,8 @@ def test_every_learner_proves_its_result(
             check_supported(learner, C, 1)
         return
     tol = 1e-3 if name == "alternate" else TOL  # it may not certify less where J has kinks
+    if (name, C) == ("simple", "learn"):
+        tol = 1e-3  # thousands of machines for the digits that follow
     on_demand = kernels(constant=name != "radius_bound")  # which refuses constant kernels
     found = {
         kind: quietly(stack, y, C=C, learner=name, loss=loss, tol=tol)

@@ -128,7 +128,7 @@ def test_silp_with_rows_many_orders_apart() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         one = learn(problem.K, problem.y, C=problem.C, learner="silp", tol=1e-4)
-    other = learn(problem.K, problem.y, C=problem.C, learner="simple", tol=1e-4)
+    other = learn(problem.K, problem.y, C=problem.C, learner="newton", tol=1e-4)
     assert one.dual <= other.primal * (1 + 1e-6) and other.dual <= one.primal * (1 + 1e-6)
     assert (one.status == "optimal") == (one.gap <= 1e-4)
 
