@@ -19,8 +19,8 @@ class OnDemand(BlockStack):
     """Gaussian kernels on a table X, one for each width, and xxᵀ for each x of ``lines``.
 
     The width ∞ is the constant kernel. Blocks are cut out of what was computed once, to be quick
-    where a test asks thousands of times. ``largest`` is the size of the largest block asked for so far,
-    ``asked`` the number of entries.
+    where a test asks thousands of times. ``largest`` is the size of the largest block asked for so
+    far, ``asked`` the number of entries.
     """
 
     def __init__(self, X: Array, widths: Sequence[float], lines: Sequence[Array] = ()) -> None:
