@@ -26,10 +26,12 @@ from kernelweave.learners.grouped import learner_of_norms
 from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Incumbent
 from kernelweave.machines.total import Look
+from kernelweave.problems.dual_qp import relative_gap
 
 _STRAIGHT = 1e-2  # bend of J below which it counts as linear
 _PAYS = 0.1  # share of the gap by which J must fall in a first step, to make another
 _LATE = 1e-5  # gap from which on bounds and kernels in use are those of the optimum, mostly
+_SMALL = 0.2  # share of the mean weight below which a first step drops a kernel, for now
 _PATIENCE = 12  # steps without a smaller gap after which the bundle goes on alone
 
 
@@ -86,7 +88,12 @@ class Newton(Learner):
                 break
         while state.stale < _PATIENCE:
             gap = incumbent.gap
-            state.step()
+            e, model = state.propose()
+            if state.may_be_done(model):
+                state.cuts.bound()
+            if incumbent.gap <= tol < gap:  # the cuts together prove it: no machine is needed
+                yield Step("newton")
+            state.go(e, model)
             yield Step("newton")
             if state.refine():
                 yield Step("joint")
@@ -100,7 +107,7 @@ class Newton(Learner):
         if self.mixed:
             return descent_step(evaluator, center.point, center.look.q, close, drop=True)
         e = center.point.e * center.look.q
-        e[e < 1e-2 * e.mean()] = 0.0
+        e[e < _SMALL * e.mean()] = 0.0
         return evaluator.solve(e / e.sum(), close)
 
 
@@ -164,6 +171,11 @@ class _Descent(Descent[_Seen]):
         model = cuts.model(e)
         cuts.thin(multipliers)
         return e, model
+
+    def may_be_done(self, model: float) -> bool:
+        """Whether the cuts, at some weights of this value, may close the gap together."""
+        tol, gap = self.cuts.tol, self.cuts.incumbent.gap
+        return gap > tol >= relative_gap(self.center.primal, model)
 
     def look(self, e: Array, share: float) -> _Seen:
         """The machine at ``e``, and a pass over the kernels."""

@@ -17,7 +17,7 @@ import numpy as np
 from kernelweave._core.tolerances import EPS
 from kernelweave._core.types import Array, Places
 from kernelweave._solvers.svm import choice, linear_system, smo
-from kernelweave._solvers.svm.curvature import hessian_factor
+from kernelweave._solvers.svm.curvature import Half, half_inverse, rows_of_factor
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.stacks.protocol import CombinedKernel, Stack
 
@@ -52,7 +52,7 @@ class QPLook:
     """One pass over the kernels at a solution: all vᵀK_m v, and what the Hessian of J is made of.
 
     ``q`` is NaN for kernels that were not asked for; ``products`` are s_m K_m v at the rows of the
-    free variables.
+    free variables, of the ``kernels`` that were (None: of all).
     """
 
     q: Array
@@ -60,6 +60,7 @@ class QPLook:
     qp: DualQP
     free: Places
     products: Array
+    kernels: Places | None
 
     def is_like(self, other: QPLook) -> bool:
         """Whether both have the same matrix of free variables."""
@@ -68,7 +69,17 @@ class QPLook:
 
     def curvature(self, soft: float) -> Array | None:
         """B with BᵀB the Hessian of J."""
-        return hessian_factor(self.K, self.qp, self.free, self.products, soft)
+        half = half_inverse(self.K, self.qp, self.free, soft)
+        return None if half is None else self.rows_of_factor(half)
+
+    def rows_of_factor(self, half: Half) -> Array:
+        """B, zero at kernels that were not asked for."""
+        rows = rows_of_factor(half, self.products)
+        if self.kernels is None:
+            return rows
+        B = np.zeros((len(rows), self.q.size))
+        B[:, self.kernels] = rows
+        return B
 
 
 @dataclass(frozen=True)
@@ -164,10 +175,10 @@ class QPMachine:
         free = np.flatnonzero(inside)
         rows = np.flatnonzero((coef != 0.0) | inside.reshape(-1, self.qp.n).any(axis=0))
         scaled = scale[chosen, None] * stack.matvecs(coef, rows=rows, kernels=kernels)
-        q, products = np.full(stack.m, np.nan), np.zeros((stack.m, free.size))
+        q = np.full(stack.m, np.nan)
         q[chosen] = np.maximum(scaled @ coef[rows], 0.0)
-        products[chosen] = scaled[:, np.searchsorted(rows, free % self.qp.n)]
-        return QPLook(q, K, self.qp, free, products)
+        products = scaled[:, np.searchsorted(rows, free % self.qp.n)]
+        return QPLook(q, K, self.qp, free, products, kernels)
 
     def model(self, answer: QPAnswer) -> tuple[Array, Array, float]:
         """Coefficients of the rows, the same as users see them (alpha), and bias."""

@@ -23,7 +23,7 @@ from kernelweave._core.cached import cached_property
 from kernelweave._core.types import Array, Places
 from kernelweave._solvers.signed.semidefinite_set import triangle
 from kernelweave._solvers.svm import linear_system
-from kernelweave._solvers.svm.curvature import Half, half_inverse, rows_of_factor
+from kernelweave._solvers.svm.curvature import Half, half_inverse
 from kernelweave.machines.machine import QPAnswer, QPLook, QPMachine, Rounding, Tick
 from kernelweave.stacks.protocol import CombinedKernel, Stack
 
@@ -101,7 +101,7 @@ class Look:
             if last is None or not part.is_like(last):
                 last, half = part, half_inverse(part.K, part.qp, part.free, soft)
             if half is not None:
-                B = np.vstack([B, rows_of_factor(half, part.products)])
+                B = np.vstack([B, part.rows_of_factor(half)])
             if len(B) > self.q.size:
                 B = triangle(B)
         return np.ascontiguousarray(B) if len(B) else None

@@ -253,19 +253,22 @@ class DualQP:
 
         What is there on the wrong side is given back before anything is added.
         """
-        v = np.clip(np.zeros_like(self.linear) if v is None else v, self.lower, self.upper)
-        zero = np.clip(0.0, self.lower, self.upper)
+        v = _within(np.zeros_like(self.linear) if v is None else v, self.lower, self.upper)
         for _ in range(3):  # the first pass does it; the others remove rounding
             missing = self.total - v.sum()
             if missing == 0.0:
                 break
-            room = np.where(v * missing < 0.0, zero - v, 0.0)
+            room = np.where(v * missing < 0.0, self._nearest_zero - v, 0.0)
             if abs(room.sum()) < abs(missing):
                 room = (self.upper if missing > 0.0 else self.lower) - v
             if np.isinf(room).any():
                 room = np.isinf(room).astype(float)
-            v = np.clip(v + missing * room / room.sum(), self.lower, self.upper)
+            v = _within(v + missing * room / room.sum(), self.lower, self.upper)
         return v
+
+    @cached_property
+    def _nearest_zero(self) -> Array:
+        return np.clip(0.0, self.lower, self.upper)
 
     def _losses(self, slack: Array) -> Array:
         """ℓ(h) for every variable."""
@@ -315,6 +318,11 @@ class DualQP:
         if slope > 0.0:
             return float(inside + excess(inside) / slope)
         return float(inside if below < ends.size else left)
+
+
+def _within(v: Array, lower: Array, upper: Array) -> Array:
+    """v clipped, in half of the time that np.clip takes for few rows."""
+    return np.minimum(np.maximum(v, lower), upper)
 
 
 def relative_gap(primal: float, dual: float) -> float:

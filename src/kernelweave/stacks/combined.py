@@ -15,6 +15,7 @@ from functools import reduce
 
 import numpy as np
 
+from kernelweave._core.cached import cached_property
 from kernelweave._core.types import Array, Index
 from kernelweave.stacks.factor import Factor
 from kernelweave.stacks.protocol import CombinedKernel, NotDense, Stack, stack_name
@@ -127,8 +128,7 @@ class FactorCombined(_Rows):
         """The array, for those who know that they can afford it; exactly symmetric."""
         found = self.factor()
         if found is not None:
-            root = found[0].array()
-            return np.asarray(root @ root.T)
+            return found[0].product()
         G = self._G.array()
         total = (self._w * G) @ G.T
         return 0.5 * (total + total.T)
@@ -149,6 +149,10 @@ class FactorCombined(_Rows):
 
     def factor(self) -> tuple[Factor, float] | None:
         """F = G diag(w)^½; None where a weight is negative."""
+        return self._found
+
+    @cached_property
+    def _found(self) -> tuple[Factor, float] | None:
         if self._w.size and self._w.min() < 0.0:
             return None
         return Factor(self._G.parts, np.sqrt(self._w) * self._G.scale), 0.0

@@ -10,6 +10,7 @@ sums are float64.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -30,10 +31,8 @@ class Factor:
 
     def __init__(self, parts: Sequence[Array], scale: Array) -> None:
         self.parts, self.scale = tuple(parts), scale
-        ends = np.cumsum([len(part) for part in self.parts])
-        self._places = [
-            slice(int(end) - len(p), int(end)) for end, p in zip(ends, parts, strict=True)
-        ]
+        ends = [0, *accumulate(len(part) for part in self.parts)]
+        self._places = [slice(first, last) for first, last in pairwise(ends)]
 
     @classmethod
     def of(cls, F: Array) -> Factor:
@@ -51,6 +50,13 @@ class Factor:
         for part, to in zip(self.parts, self._places, strict=True):
             np.multiply(part[:, rows].T, self.scale[to], out=out[:, to])
         return out
+
+    def product(self) -> Array:
+        """FFᵀ as an array (n, n), exactly symmetric; Fᵀ is copied as the parts lie in memory."""
+        rows = np.empty(self.shape[::-1])
+        for part, to in zip(self.parts, self._places, strict=True):
+            np.multiply(part, self.scale[to, None], out=rows[to])
+        return np.asarray(rows.T @ rows)
 
     def take(self, rows: Index) -> Factor:
         """Some rows of F, copied."""

@@ -204,10 +204,10 @@ class FactorStack:
 
     def _runs(self, kernels: Places) -> list[Array]:
         """The factors of these kernels as views, one for all that follow each other."""
-        cuts = np.flatnonzero(np.diff(kernels) != 1) + 1
-        runs = [run for run in np.split(kernels, cuts) if run.size]
-        ends = self._ends
-        return [self._G[ends[r[0]] : ends[r[-1] + 1]] for r in runs] or [self._G[:0]]
+        cuts = np.flatnonzero(np.diff(kernels) != 1)
+        firsts = self._ends[np.append(kernels[:1], kernels[cuts + 1])].tolist()
+        lasts = self._ends[np.append(kernels[cuts], kernels[-1:]) + 1].tolist()
+        return [self._G[a:b] for a, b in zip(firsts, lasts, strict=True)] or [self._G[:0]]
 
     def _sweep(self, work: Any, kernels: Places, *args: Any) -> None:
         reads = int(self.ranks[kernels].sum()) * self.n

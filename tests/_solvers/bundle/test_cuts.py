@@ -97,6 +97,18 @@ def test_the_incumbent_keeps_the_best_bound() -> None:
     assert exact.value >= incumbent.bound.value * (1 - 1e-12)
 
 
+def test_a_bound_found_while_kernels_are_left_aside_holds_for_all() -> None:
+    problem = rank_one(2, C=1.0)
+    cuts = bundle(problem)
+    cuts.tol = 1.0  # any bound above 0 closes the gap, if no kernel left aside has a larger q
+    cuts.incumbent.bound = cuts.evaluator.first_bound()
+    cuts.among = np.arange(len(problem.K) - 1)
+    cuts.bound()
+    bound = cuts.incumbent.bound
+    assert bound.by == "mixture" and bound.exact
+    assert bound.value == pytest.approx(by_hand(problem, bound.v), rel=1e-12)
+
+
 def test_thinning_keeps_the_useful_half() -> None:
     cuts = bundle(rank_one(0))
     qp = cuts.evaluator.problem.qp

@@ -42,6 +42,7 @@ def test_factor_and_array_give_one_hessian(make: object, tau: float) -> None:
 def test_many_free_rows_of_a_factor_have_a_hessian(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the block of all free rows would be too large, newton still has second order."""
     from kernelweave._solvers.svm import curvature
+    from kernelweave.machines import machine
 
     monkeypatch.setattr(curvature, "_MOST", 5)
     n = 300
@@ -55,7 +56,7 @@ def test_many_free_rows_of_a_factor_have_a_hessian(monkeypatch: pytest.MonkeyPat
         seen.append(found is not None)
         return found
 
-    monkeypatch.setattr(curvature, "half_inverse", counted)
+    monkeypatch.setattr(machine, "half_inverse", counted)
     asked = {"C": 1.0, "learner": "newton", "loss": "squared_hinge", "tol": 1e-5}
     solution = learn(stack, y, **asked)
     written_out = FactorStack([stack.factor(k) for k in range(6)])

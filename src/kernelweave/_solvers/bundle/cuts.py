@@ -145,7 +145,10 @@ class Cuts(Bundle):
 
     def seen_gap(self, primal: float) -> float:
         """The gap by the newest cut, if no kernel left aside has a larger q."""
-        dual = self.linear[-1] - 0.5 * float(np.nanmax(self.q[-1]))
+        return self._gap_of(primal, self.linear[-1], self.q[-1])
+
+    def _gap_of(self, primal: float, linear: float, q: Array) -> float:
+        dual = linear - 0.5 * float(np.nanmax(q))
         return relative_gap(primal, max(dual, self.incumbent.bound.value))
 
     def complete(self) -> None:
@@ -164,12 +167,16 @@ class Cuts(Bundle):
         """Offer v̂ = Σ λ_k v_k as a dual point.
 
         Σ λ_k q_k bounds its q for free; the pass that gives its true q is made once that bound
-        improves on the best and the gap is nearly closed.
+        improves on the best and the gap is nearly closed. While kernels are left aside, it is made
+        where the gap is closed unless one of these has a larger q.
         """
-        if self.among is not None:
-            return
         evaluator, incumbent = self.evaluator, self.incumbent
-        v, _, q = self.mixture(multipliers)
+        v, linear, q = self.mixture(multipliers)
+        if self.among is not None:
+            assert incumbent.best is not None
+            if self._gap_of(incumbent.best.primal, linear, q) <= self.tol:
+                incumbent.offer_bound(evaluator.bound(v, by="mixture"))
+            return
         best = incumbent.offer_bound(evaluator.bound(v, q, "mixture", exact=False))
         if best and self.tol < incumbent.gap < 10.0 * self.tol:
             incumbent.offer_bound(evaluator.bound(v, by="mixture"))
@@ -177,8 +184,8 @@ class Cuts(Bundle):
     def bound(self) -> None:
         """Offer the v̂ of the best lower bound that the cuts give, the minimum of the model."""
         assert self.incumbent.best is not None
-        little = NOTHING * float(np.ptp(self.q[-1]))
-        _, multipliers = self.minimize(self.incumbent.best.e, little)
+        little = NOTHING * float(np.nanmax(self.q[-1]) - np.nanmin(self.q[-1]))
+        _, multipliers = self.minimize(self.incumbent.best.e, little, among=self.among)
         self.offer(multipliers)
 
     def says_little(self, point: Point, center: Point, promise: float) -> bool:

@@ -41,7 +41,10 @@ class Descent(Generic[Seen]):
 
     def step(self) -> bool:
         """One step; whether it was accepted."""
-        e, model = self.propose()
+        return self.go(*self.propose())
+
+    def go(self, e: Array, model: float) -> bool:
+        """Look at the function where it was proposed to go; whether the step was accepted."""
         promise = max(self.center.primal - model, TINY)
         share = promise / max(abs(self.center.primal), TINY)
         seen = self.look(e, share)

@@ -33,8 +33,7 @@ def solve_master(
     B = np.empty((0, center.size)) if factor is None else factor
     pull = -damping * center - (B @ center) @ B  # linear part of the quadratic term
     likely = [_largest(cut - pull, _ENTER) for cut in g[-3:]]
-    if np.count_nonzero(center) <= 3 * _ENTER:
-        likely.append(np.flatnonzero(center))
+    likely.append(_largest(center * g[-1], 3 * _ENTER, above=0.0))
     working = np.unique(np.concatenate(likely))
     while True:
         columns, part = np.ascontiguousarray(g[:, working]), B[:, working]
