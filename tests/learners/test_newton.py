@@ -133,7 +133,7 @@ def test_every_option_reaches_the_optimum(mixed, screen):
 def test_at_most_one_pass_a_step_where_j_is_smooth():
     K, y, C = smooth(0, m=20)
     stack = Counting(K)
-    solution = learn(stack, y, C=C, learner=Newton(), tol=1e-6)
+    solution = learn(stack, y, C=C, learner=Newton(), tol=1e-4)  # before joint steps
     assert solution.status == "optimal"
     assert stack.passes <= solution.n_iter + 1  # and one look at all before stopping
     assert solution.n_svm_solves <= solution.n_iter

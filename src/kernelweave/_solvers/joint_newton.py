@@ -66,7 +66,7 @@ class _Step:
         answers = [_response(answer, seen, self.active) for answer, seen in pairs]
         q, H = q.copy(), np.zeros((size, size))
         for (_, seen), found in zip(pairs, answers, strict=True):
-            Q = seen.products[self.active]
+            Q = seen.products_of(self.active)
             q += 2.0 * Q @ found[:, 0]
             H += 2.0 * Q @ found[:, 1:]
         self.de = _moved(H, q)
@@ -95,7 +95,7 @@ class _Step:
 def _response(answer: QPAnswer, seen: QPLook, active: Places) -> Array:
     """a and R, side by side: one row per free variable."""
     qp, free = seen.qp, seen.free
-    rows, Q = free % qp.n, seen.products[active].T
+    rows, Q = free % qp.n, seen.products_of(active).T
     if not free.size:
         return np.zeros((0, 1 + active.size))
     A = np.zeros((free.size + 1, free.size + 1))

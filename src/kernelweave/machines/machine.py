@@ -52,7 +52,7 @@ class QPLook:
     """One pass over the kernels at a solution: all vᵀK_m v, and what the Hessian of J is made of.
 
     ``q`` is NaN for kernels that were not asked for; ``products`` are s_m K_m v at the rows of the
-    free variables, of the ``kernels`` that were (None: of all).
+    free variables, of the ``kernels`` that were, ascending (None: of all).
     """
 
     q: Array
@@ -71,6 +71,11 @@ class QPLook:
         """B with BᵀB the Hessian of J."""
         half = half_inverse(self.K, self.qp, self.free, soft)
         return None if half is None else self.rows_of_factor(half)
+
+    def products_of(self, kernels: Places) -> Array:
+        """s_m K_m v of some of the kernels that were asked for."""
+        known = self.kernels
+        return self.products[kernels if known is None else np.searchsorted(known, kernels)]
 
     def rows_of_factor(self, half: Half) -> Array:
         """B, zero at kernels that were not asked for."""
