@@ -384,6 +384,7 @@ BAD = {
     "report nowhere": (FIT + "--report nowhere/r.html", "nowhere: No such directory"),
     "report is a folder": (FIT + "--report folder.html", "folder.html: Is a directory"),
     "report of too few rows": ("fit few.csv --target y --report r.html", "cv must"),
+    "names without a report": (FIT + "--name-rows", "ask for one with --report"),
     "names without ids": (FIT + "--report r.html --name-rows", "--name-rows needs ids"),
     "report without output": ("report age.kweave", "Missing option '-o'"),
     "report without target": ("report age.kweave clinical.csv -o r.html", "with --target"),

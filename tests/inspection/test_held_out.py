@@ -9,7 +9,7 @@ import pytest
 from inspection.several_views import VIEWS, bank, rows
 from scipy.stats import t
 from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, cross_val_score
 
 from kernelweave import KernelBank, Linear, MKLClassifier, MKLOneClass, MKLRegressor, Precomputed
 from kernelweave.inspection import compare, drop_view, permutation_importance, single_view
@@ -114,6 +114,8 @@ def test_intervals_end_at_the_best_score_there_is():
     assert replace(scores, most=np.inf).score("a")[2] > 1.0
     with pytest.raises(ValueError, match="cv must lie between 2 and"):
         compare(MODEL, X, Y, cv=1000)
+    with pytest.raises(ValueError, match="cv must make two splits or more, found 1"):
+        compare(MODEL, X, Y, cv=StratifiedShuffleSplit(1))
 
 
 def test_options_are_checked():

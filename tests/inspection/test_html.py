@@ -180,6 +180,7 @@ def test_notebooks_show_weights_and_escape_names():
         model._repr_mimebundle_()["text/html"],
         model.bank_._repr_html_(),
         model.kernels._repr_html_(),
+        model.kernels.plan(X)._repr_html_(),
         model.solution_._repr_html_(),
     ]
     assert "Kernel weights" in shown[0] and "Kernel weights" in shown[1]

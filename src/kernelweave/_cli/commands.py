@@ -339,6 +339,8 @@ def _report(said: dict[str, Any], option: str, path: str | None, *inputs: str) -
     from kernelweave._cli.reporting import Report
 
     if path is None:
+        if said["name_rows"]:
+            raise ValueError("--name-rows names rows in a report: ask for one with --report")
         return None
     asked = Report(path, said["cv"], said["jobs"], said["seed"], said["name_rows"])
     asked.check(option, _source(said), *inputs)

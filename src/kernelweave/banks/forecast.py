@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernelweave._core.html import html_table
 from kernelweave._core.status import Bar
 from kernelweave.banks.factoring import CHEAPER, Recipe, find_factor, pays
 from kernelweave.banks.member import Group, Member
@@ -69,15 +70,23 @@ class Forecast:
             f"a fit takes up to {_gib(self.peak)}"
         )
 
+    def _kernels(self) -> list[tuple[str, str, int, str]]:
+        sizes = [_gib(size) for size in self.nbytes]
+        return list(zip(self.names, self.storage, self.ranks, sizes, strict=True))
+
+    def _told(self) -> str:
+        free = "" if self.available is None else f"; {_gib(self.available)} are available"
+        return f"{self}{free}"
+
     def __repr__(self) -> str:
         lines = [
-            f"{name:<40} {kind:<9} rank {rank:<7} {_gib(size)}"
-            for name, kind, rank, size in zip(
-                self.names, self.storage, self.ranks, self.nbytes, strict=True
-            )
+            f"{name:<40} {kind:<9} rank {rank:<7} {size}"
+            for name, kind, rank, size in self._kernels()
         ]
-        free = "" if self.available is None else f"; {_gib(self.available)} are available"
-        return "\n".join([f"{self}{free}", *lines])
+        return "\n".join([self._told(), *lines])
+
+    def _repr_html_(self) -> str:
+        return html_table(self._told(), ("kernel", "kept as", "rank", "size"), self._kernels())
 
     def require(self, recipe: Recipe) -> None:
         """Raise ``MemoryError`` unless it fits, and say what would."""

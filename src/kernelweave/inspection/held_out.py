@@ -99,8 +99,6 @@ class HeldOut:
     def interval(self, values: Array) -> tuple[float, float, float]:
         """Mean, lower and upper end for one value per split."""
         mean, count = float(values.mean()), len(values)
-        if count < 2:
-            return mean, -np.inf, np.inf
         spread = np.sqrt((1.0 / count + self.ratio) * values.var(ddof=1))
         half = float(student.ppf(0.5 + self.level / 2.0, count - 1) * spread)
         return mean, mean - half, mean + half
@@ -183,6 +181,8 @@ class Splits:
         named = {None: "accuracy" if is_classifier(refits.model) else "R²"}.get(scoring)
         name = named or (scoring if isinstance(scoring, str) else "score")
         folds = as_folds(_pairs(refits, how), refits.n, np.arange(refits.n))
+        if len(folds) < 2:
+            raise ValueError("cv must make two splits or more, found 1: one has no interval")
         most = 1.0 if scoring is None else np.inf
         return cls(refits, folds, scorer, name.replace("_", " "), most)
 
