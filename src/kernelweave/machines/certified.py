@@ -37,6 +37,7 @@ from kernelweave.stacks.rounding import (
     values_of,
 )
 
+_LITTLE = 1e-9  # share of the primal that a charge may take without a second look
 _FINER = 1e-2  # how much smaller errors are in extended precision, at least
 LAST = 64.0 * EPS  # what the last few sums and products may have lost
 
@@ -56,25 +57,29 @@ def charged(
 ) -> QPAnswer:
     """``answer`` with the error of its decision values charged to its primal value.
 
-    What is judged are the coefficients that a user gets, after their last rounding. Besides f as it
-    is, a multiple is tried that is a little larger: rows at the margin then stay there for every f
-    within the error. The norm of f counts ``larger`` times.
+    What is judged are the coefficients that a user gets, after their last rounding. Where it costs
+    much, a multiple of f is tried that is a little larger: rows at the margin then stay there for
+    every f within the error. The norm of f counts ``larger`` times.
     """
     if not answer.primal < np.inf:
         return answer
     first = answer.scale
     plain = plain_values(stack, d, qp.fold(answer.v), answer.f)
-    error = first * float(plain.error.max())
-    if fine:
-        last = (np.count_nonzero(d) + 16.0) * EPS * first * float(np.abs(answer.f).max())
-        error = _FINER * error + last
-    scales = [first, first / (1.0 - 2.0 * error)] if 0.0 < error < 0.25 else [first]
 
     def values(coef: Array, t: float) -> Values:
         return fine_values(stack, d, coef) if fine else Values(t * plain.f, t * plain.error)
 
-    tried = [_tried(qp, answer, values, larger, t) for t in scales]
-    return min(tried, key=lambda found: found.primal)
+    found = _tried(qp, answer, values, larger, first)
+    if not fine and found.primal - answer.primal <= _LITTLE * abs(answer.primal):
+        return found
+    error = first * float(plain.error.max())
+    if fine:
+        last = (np.count_nonzero(d) + 16.0) * EPS * first * float(np.abs(answer.f).max())
+        error = _FINER * error + last
+    if not 0.0 < error < 0.25:
+        return found
+    more = _tried(qp, answer, values, larger, first / (1.0 - 2.0 * error))
+    return min(found, more, key=lambda each: each.primal)
 
 
 def _tried(

@@ -106,7 +106,7 @@ class FactorStack:
         """How the factors are kept, float64 or float32."""
         return self._precision
 
-    @property
+    @cached_property
     def operations(self) -> int:
         """Roundings behind one entry: the largest rank."""
         return int(self.ranks.max(initial=0))

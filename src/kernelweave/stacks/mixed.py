@@ -52,7 +52,7 @@ class MixedStack:
         """The coarsest of the stacks."""
         return min((stack.precision for stack in self.stacks), key=lambda kind: kind.itemsize)
 
-    @property
+    @cached_property
     def operations(self) -> int:
         """The most of the stacks."""
         return max(map(operations_of, self.stacks))
