@@ -14,7 +14,7 @@ import numpy as np
 import kernelweave as kw
 from benchmarks.harness import common
 from benchmarks.harness.internals import certifying
-from benchmarks.speed.speed import GAPS, PROBLEMS, problem
+from benchmarks.harness.speed_rows import GAPS, PROBLEMS, problem
 
 OURS = ("newton", "silp", "skm", "simple")
 TURNS, SLOW = 15, 1.0  # fits, and seconds of one that is not repeated

@@ -21,32 +21,15 @@ import numpy as np
 
 import kernelweave as kw
 from benchmarks.harness import common
-from benchmarks.harness.rakoto_sets import SETS, prepare
+from benchmarks.harness.speed_rows import GAPS, PROBLEMS, problem
 from kernelweave.learners import NAMES
 
-GAPS = (1e-2, 1e-4)
 LIMIT, SLOW = 20.0, 2.0  # seconds: of a fit, and of one that is not repeated
 OURS = [name for name in ("simple", "silp", "skm", "qcqp") if name in NAMES]
 CONES = {"Clarabel dual": ("Clarabel", "dual"), "Clarabel primal": ("Clarabel", "primal")}
 CONES["SCS primal"] = ("SCS", "primal")
 LOOP = "SVC + linprog"
 OTHERS = [LOOP, *CONES]
-PROBLEMS = [(name, C) for C in (100.0, 1.0) for name in SETS]
-PROBLEMS += [("breast cancer", 10.0), ("random", 1.0)]
-
-
-# ---- problems ----------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=1)
-def problem(data, name, quick):
-    """Kernels and labels."""
-    if name == "random":
-        return common.random_stack("ionosphere", data, *((60, 6) if quick else (351, 48)), 0)[:2]
-    if name == "breast cancer":
-        return common.breast_cancer(100 if quick else 569)
-    split, bank = prepare(name, "unit_trace", 0, data)
-    return bank.stack, split.y
 
 
 @lru_cache(maxsize=1)
