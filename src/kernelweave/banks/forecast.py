@@ -26,6 +26,7 @@ _PROBE = 800  # rows on which ranks are looked at
 _COMBINED = 3.5  # n × n arrays of float64 that learning holds: K(d) at 3 or 4 weights
 _CHUNK = 4000  # rows in play where kernels are computed on demand
 _SOME = 20_000  # rows of factors that learning holds once more
+_VECTORS = 30  # numbers per row besides: the row itself, scaled; bounds, gradients, directions
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def forecast(groups: list[Group], n: int, recipe: Recipe) -> Forecast:
         tuple(("on demand" if lazy else "matrix") if r is None else "factor" for r in ranks),
         tuple(n if rank is None else rank for rank in ranks),
         tuple(nbytes),
-        sum(nbytes) + besides,
+        sum(nbytes) + besides + 8 * _VECTORS * n,
         available_bytes(),
     )
 
