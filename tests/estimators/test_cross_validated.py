@@ -299,7 +299,7 @@ def test_banks_that_do_not_fit_are_told(data, monkeypatch):
 
 @pytest.mark.parametrize("Chooser", [MKLClassifierCV, MKLRegressorCV])
 def test_banks_that_cannot_read_rows_without_a_view_are_skipped(data, Chooser):
-    frame = pytest.importorskip("pandas").DataFrame(data[0][:, :4], columns=list("abcd"))
+    frame = pytest.importorskip("pandas").DataFrame(data[0][:, :4].copy(), columns=list("abcd"))
     frame.loc[:8, ["c", "d"]] = np.nan
     views = {"ab": ["a", "b"], "cd": ["c", "d"]}
     chooser = Chooser(Cs=[1.0], weight_norms=[1], views=views, cv=2)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from _helpers.sklearn_faults import FAULTS
 from sklearn.base import clone
 from sklearn.cluster import SpectralClustering
 from sklearn.datasets import load_breast_cancer
@@ -45,6 +46,8 @@ def check_name(check: Any) -> str:
     ids=check_name,
 )
 def test_scikit_learn_checks(check: Any) -> None:
+    if check_name(check) in FAULTS:
+        pytest.skip("an error of the check")
     check(MKLKernelTransformer())
 
 

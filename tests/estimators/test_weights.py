@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from _helpers.sklearn_faults import IS_OLD
 from sklearn import config_context
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import cross_validate
@@ -138,6 +139,7 @@ def test_every_learner_takes_weights_or_refuses(name):
     assert weighted == pytest.approx(model.fit(X[AGAIN], TWO[AGAIN]).objective_, rel=1e-3)
 
 
+@pytest.mark.skipif(IS_OLD, reason="pipelines of SVC do not route weights to their score either")
 def test_weights_are_routed():
     weights = 1.0 + np.arange(40)
     with config_context(enable_metadata_routing=True):

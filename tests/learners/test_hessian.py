@@ -62,7 +62,7 @@ def test_it_gets_there_where_j_is_smooth(seed: int, mixed: bool) -> None:
 
 
 def test_it_says_where_a_kink_stops_it() -> None:
-    problem = coarse(1)
+    problem = coarse(9)
     with pytest.warns(ConvergenceWarning, match="'stopped'"):
         found = learn(problem.K, problem.y, C=10.0, learner="hessian", tol=1e-6)
     assert found.status == "stopped" and found.gap > 1e-6
