@@ -24,7 +24,8 @@ from kernelweave.views.rows import Rows
 
 _PROBE = 800  # rows on which ranks are looked at
 _COMBINED = 3.5  # n × n arrays of float64 that learning holds: K(d) at 3 or 4 weights
-_CHUNK = 4000  # rows in play where kernels are computed on demand
+_CHUNK = 2000  # rows in play where kernels are computed on demand
+_SAMPLE = 4000  # rows of a first fit on arrays, where there are four times as many on demand
 _SOME = 20_000  # rows of factors that learning holds once more
 _VECTORS = 30  # numbers per row besides: the row itself, scaled; bounds, gradients, directions
 
@@ -159,6 +160,8 @@ def _on_demand(ranks: list[int | None], n: int, recipe: Recipe) -> int:
     low = [rank for rank in ranks if rank is not None]
     rows = min(recipe.cache_size * 2**20, 8.0 * len(ranks) * n * n)
     blocks = 4 * 8 * min(_CHUNK, n) ** 2
+    if n >= 4 * _SAMPLE and len(ranks) > 1:
+        blocks += int(8 * (len(ranks) + _COMBINED) * _SAMPLE**2)
     return int(rows) + blocks + _beside_factors(low, n, recipe.dtype.itemsize)
 
 
