@@ -155,11 +155,11 @@ def test_compare(run):
     words += " --view a=age --cv 3 --repeats 1"
     code, out, _ = run(words)
     assert code == 0
-    assert out.startswith("Learnt weights are ")
+    assert out.startswith("Learned weights are ")
     assert "equal weights" in out
     code, out, _ = run(words + " --json")
     found = json.loads(out)
-    assert (code, found["verdict"].startswith("Learnt weights are")) == (0, True)
+    assert (code, found["verdict"].startswith("Learned weights are")) == (0, True)
     assert len(found["scores"]) == 4
     assert run("compare clinical.csv --target days --view a=age --cv 2 --repeats 1")[0] == 0
 
@@ -174,7 +174,7 @@ def test_two_tables_to_a_report_in_one_command(run, tmp_path):
     assert err.endswith(f"kernelweave: report written to {path}\n")
     assert "Weight by view" in out
     text = path.read_text(encoding="utf-8")
-    assert "Learnt weights are" in text and "beyond chance" in text
+    assert "Learned weights are" in text and "beyond chance" in text
     assert "genes" in text and not re.search(r"<td>P\d+</td>", text)
     assert [*tmp_path.iterdir()] == [path]
 
@@ -186,7 +186,7 @@ def test_reports_of_saved_models(run, model, tmp_path):
     words = f"report {model} clinical.csv --target status --id patient --view genes=genes.csv"
     assert run(words + " --cv 2 --name-rows -o", str(path))[0] == 0
     text = path.read_text(encoding="utf-8")
-    assert "Learnt weights are" in text
+    assert "Learned weights are" in text
     assert re.search(r"<td>P\d+</td>", text)
 
 
@@ -199,7 +199,7 @@ def test_reports_of_matrices_of_chosen_costs_and_of_numbers(run, tmp_path, words
     line = f"fit clinical.csv --target status {words} --cv 2 --json --report"
     code, out, _ = run(line, str(path))
     assert (code, json.loads(out)["report"]) == (0, str(path))
-    assert "Learnt weights are" in path.read_text(encoding="utf-8")
+    assert "Learned weights are" in path.read_text(encoding="utf-8")
 
 
 def test_rows_that_a_table_lacks(run, tmp_path):

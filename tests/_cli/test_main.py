@@ -47,7 +47,7 @@ def test_demo(capsys, tmp_path, monkeypatch):
     assert len(accuracy) == 6
     assert min(accuracy) > 0.9
     assert out.splitlines()[-1].endswith(f"The report is in {path}")
-    assert "Learnt weights are" in path.read_text(encoding="utf-8")
+    assert "Learned weights are" in path.read_text(encoding="utf-8")
     assert max(map(len, out.splitlines()[:-1])) <= 90
 
 

@@ -30,7 +30,7 @@ def by_scikit_learn(scoring=None, views=None, **params):
 def test_scores_are_those_of_scikit_learn(scoring):
     found = compare(MODEL, X, Y, cv=FOLDS, scoring=scoring)
     assert found.names == (
-        "learnt weights",
+        "learned weights",
         "equal weights",
         "best single view",
         "all views as one",
@@ -82,8 +82,8 @@ def test_intervals_count_the_overlap_of_training_sets():
 def test_the_verdict_follows_the_interval(shift, spread, word):
     noise = np.array([1.0, -1.0, 1.0, -1.0]) * spread
     scores = np.column_stack([0.8 + shift + noise, np.full(4, 0.8)])
-    found = Comparison(("learnt weights", "equal weights"), scores, "accuracy", 0.25)
-    assert found.verdict.startswith(f"Learnt weights {word} equal weights: accuracy")
+    found = Comparison(("learned weights", "equal weights"), scores, "accuracy", 0.25)
+    assert found.verdict.startswith(f"Learned weights {word} equal weights: accuracy")
     assert "difference" in found.verdict and "against 0.80" in found.verdict
 
 

@@ -10,16 +10,29 @@ from html.parser import HTMLParser
 
 import matplotlib
 import numpy as np
+import pandas as pd
 import pytest
 from inspection.several_views import HOSTILE, VIEWS, bank, rows
 from sklearn.exceptions import NotFittedError
 
-from kernelweave import KernelBank, MKLClassifier, MKLClassifierCV, MKLOneClass, MKLRegressor
+from kernelweave import (
+    Gaussian,
+    KernelBank,
+    Linear,
+    MKLClassifier,
+    MKLClassifierCV,
+    MKLOneClass,
+    MKLRegressor,
+)
+from kernelweave.inspection import compare
+from kernelweave.inspection._refits import Refits
 from kernelweave.inspection.draws import WeightDraws
 from kernelweave.inspection.html import charts
+from kernelweave.inspection.html.code import as_code
 from kernelweave.inspection.html.facts import Facts, Predicted
 from kernelweave.inspection.html.page import _environment, _render
 from kernelweave.inspection.html.sections import Reader
+from kernelweave.learners import Simple
 
 X, Y = rows(40)
 
@@ -79,7 +92,7 @@ def test_the_verdict_comes_first(written):
     text = written.read_text(encoding="utf-8")
     place = text.index('class="verdict"')
     told = text[place : text.index("</section>", place)]
-    assert "Learnt weights are" in told and "equal weights: accuracy" in told
+    assert "Learned weights are" in told and "equal weights: accuracy" in told
     assert "help" in told and "beyond chance" in told
     assert "Certificate: no weights and no machine" in told
     assert Reading(text).headings[1:] == [
@@ -89,7 +102,7 @@ def test_the_verdict_comes_first(written):
         "Predictions of rows held out",
         "Hardest rows",
         "How alike kernels are",
-        "The learnt kernel",
+        "The learned kernel",
         "Weights over C",
         "Certificate and convergence",
         "Settings",
@@ -212,3 +225,62 @@ def test_what_cannot_be_is_told_before_any_work(asked, error, told, tmp_path, mo
     model = MKLClassifier(bank()).fit(X, Y)
     with pytest.raises(error, match=told):
         model.report(**{"path": tmp_path / "r.html", **asked})
+
+
+def test_rows_that_lack_a_view_are_told_once(tmp_path):
+    """By the fit, not by the refits of a report; the report has a sentence, and no raw error."""
+    gaps = X.copy()
+    gaps[:6, :4] = np.nan
+    with pytest.warns(UserWarning, match="Rows lack a view") as told:
+        model = MKLClassifier(bank()).fit(gaps, Y)
+        model.report(tmp_path / "r.html", gaps, Y, cv=2, n_resamples=1)
+    assert len(told) == 1
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "Of 40 rows, some lack a view, or all its numbers or categories: a (6)." in text
+    assert "Not compared with all views as one: 6 rows lack a view." in text
+    assert "contains NaN" not in text
+    with pytest.warns(UserWarning, match="Rows lack a view") as told:
+        compare(MKLClassifier(bank()), gaps, Y, cv=2, n_repeats=1)
+    assert len(told) == 1
+
+
+def test_a_view_in_part_lacking_bears_the_name_of_the_user():
+    frame = pd.DataFrame({"n": X[:, 0], "w": ["u", "v"] * 20, "z": X[:, 1]})
+    frame.loc[:2, "w"] = None
+    model = MKLClassifier(KernelBank(views={"mine": ["n", "w"], "z": ["z"]}))
+    with pytest.warns(UserWarning, match="Rows lack a view"):
+        found = Refits.of(model, frame, Y).lacking
+    assert {view: rows.sum() for view, rows in found.items()} == {"mine": 3}
+
+
+def test_the_settings_can_be_pasted():
+    names = [f"genes__g{i}" for i in range(12)]
+    frame = pd.DataFrame(X, columns=names).assign(age=X[:, 0], sex=X[:, 1])
+    views = {"genes": names, "other": ["age", "sex"]}
+    kernels = [Linear(), Gaussian(np.float64(2.0))]
+    model = MKLClassifier(
+        KernelBank(kernels, views=views), learner=Simple(drop=True), C=np.float64(3), tol=0.01
+    ).fit(frame, Y)
+    code = as_code(model)
+    assert (
+        code
+        == """\
+from kernelweave import Gaussian, KernelBank, Linear, MKLClassifier
+from kernelweave.learners import Simple
+model = MKLClassifier(
+    C=3.0,
+    kernels=KernelBank(kernels=[Linear(), Gaussian(width=2.0)], \
+views={'genes': 'genes__*', 'other': ['age', 'sex']}),
+    learner=Simple(drop=True),
+    tol=0.01,
+)"""
+    )
+    made = dict[str, object]()
+    exec(code, made)
+    assert made["model"].fit(frame, Y).objective_ == pytest.approx(model.objective_, rel=1e-9)
+    assert as_code(MKLClassifier([len])).splitlines()[1].startswith("# Put in the functions")
+
+
+def test_two_ways_to_judge_a_view_are_told_apart(written):
+    text = written.read_text(encoding="utf-8")
+    assert "The first table asks whether a view tells anything of the targets" in text

@@ -278,7 +278,7 @@ def path(costs: str, as_json: bool, **said: Any) -> None:
     help="How often the rows are cut into folds.",
 )
 def compare(cv: int, repeats: int, as_json: bool, C: float | None, **said: Any) -> None:
-    """Tell whether learnt weights predict TABLE better than simpler ways to use its views."""
+    """Tell whether learned weights predict TABLE better than simpler ways to use its views."""
     from kernelweave._cli.models import compared
     from kernelweave._cli.output import show_json, show_table
 

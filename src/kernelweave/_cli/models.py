@@ -132,7 +132,7 @@ def held_out(data: Data, task: str, options: Options, folds: int) -> dict[str, A
 
 
 def compared(data: Data, task: str, options: Options, folds: int, repeats: int) -> Any:
-    """Learnt weights against equal weights, the best single view, and all views as one."""
+    """Learned weights against equal weights, the best single view, and all views as one."""
     from kernelweave.inspection import compare
 
     return compare(

@@ -7,11 +7,13 @@ of kernels that are learned from targets, and fits to targets in another order a
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,6 +24,7 @@ from kernelweave.estimators._base import MKLEstimator
 from kernelweave.estimators._search import CrossValidated
 from kernelweave.estimators._training import Learnt, Posed, Training
 from kernelweave.estimators.transductive import TransductiveMKLClassifier
+from kernelweave.inspection._running import quiet
 from kernelweave.parameters.bank import refuse_parameters, with_parameters
 from kernelweave.stacks.mixed import MixedStack
 
@@ -64,7 +67,9 @@ class Refits:
         targets = single._read_targets(y)
         training = single._training(X, None if targets is None else len(targets))
         single.set_params(kernels=training.bank)  # kernel matrices given as X are a bank, too
-        return cls(single, targets, training, _fitted(single, targets, training, n_jobs))
+        with quiet() if hasattr(model, "bank_") else nullcontext():
+            bank = _fitted(single, targets, training, n_jobs)
+        return cls(single, targets, training, bank)
 
     @property
     def n(self) -> int:
@@ -75,6 +80,17 @@ class Refits:
     def views(self) -> tuple[str, ...]:
         """The names of the views, each once, in the order of the bank."""
         return tuple(dict.fromkeys(self.bank.views))
+
+    @property
+    def lacking(self) -> dict[str, NDArray[np.bool_]]:
+        """The rows that lack a view, or all its numbers or categories, by incomplete view."""
+        found = dict[str, NDArray[np.bool_]]()
+        parts = {(m.view_name, m.view.columns) for m in self.bank.members if m.view.may_lack}
+        for name, columns in sorted(parts, key=lambda part: self.views.index(part[0])):
+            lacks = self.training.table.lacking(columns)
+            if lacks.any():
+                found[name] = found.get(name, False) | lacks
+        return found
 
     def kernels_of(self, *views: str) -> Places:
         """Numbers in the stack of the kernels of these views."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
@@ -12,6 +13,14 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from kernelweave._core.status import Bar, tell
 from kernelweave._core.warnings import warn_unconverged
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the warning that rows lack a view, which the user's own fit has given."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Rows lack a view")
+        yield
 
 
 def run(

@@ -1,4 +1,4 @@
-"""Do learnt weights pay? Against equal weights, the best single view, and concatenation.
+"""Do learned weights pay? Against equal weights, the best single view, and concatenation.
 
 All are fitted to the same training rows and scored on the same rows held out. The single view is
 chosen inside the training rows, by a cross-validation of its own.
@@ -19,7 +19,7 @@ from kernelweave.inspection._refits import Refits
 from kernelweave.inspection.held_out import HeldOut, How, Splits, signed, told
 
 LEARNT, EQUAL, SINGLE, JOINT = (
-    "learnt weights",
+    "learned weights",
     "equal weights",
     "best single view",
     "all views as one",
@@ -30,7 +30,7 @@ _MOST_VIEWS = 50  # to choose from
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Comparison(HeldOut):
-    """Scores of learnt weights and of what they compete with; the verdict comes first."""
+    """Scores of learned weights and of what they compete with; the verdict comes first."""
 
     @property
     def verdict(self) -> str:
@@ -45,7 +45,7 @@ class Comparison(HeldOut):
         ours, theirs = self.score(LEARNT)[0], self.score(rival)[0]
         the = "" if rival in (EQUAL, JOINT) else "the "
         return (
-            f"Learnt weights are {word} {the}{rival}: {self.scoring} {signed(ours)} against "
+            f"Learned weights are {word} {the}{rival}: {self.scoring} {signed(ours)} against "
             f"{signed(theirs)}, difference {told(mean, low, high)}."
         )
 
@@ -69,13 +69,13 @@ def compare(
     random_state: Any = 0,
     verbose: int = 0,
 ) -> Comparison:
-    """Whether learnt weights predict better than simpler ways to use the same kernels.
+    """Whether learned weights predict better than simpler ways to use the same kernels.
 
     Parameters
     ----------
     model : estimator
         As for ``stability``. An estimator that chooses by cross-validation enters with the choice
-        it made on all rows, which favors learnt weights a little.
+        it made on all rows, which favors learned weights a little.
     X, y
         The rows to learn from and to score.
     cv : int, splitter or iterable
@@ -151,12 +151,18 @@ def _concatenated(refits: Refits) -> tuple[Refits | None, dict[str, str]]:
         made.check(table)
         fitted = made.fit(table)
     except (TypeError, ValueError) as error:
-        return None, {JOINT: f"{error}"}
+        return None, {JOINT: _incomplete(refits) or f"{error}"}
     model = refits.model.__class__(**{**refits.model.get_params(deep=False), "kernels": made})
     if not isinstance(refits.model.weight_norm, int | float | None):
         model.set_params(weight_norm=1)  # groups of kernels are those of the views
     training = replace(refits.training, bank=made)
     return replace(refits, model=model, training=training, bank=fitted), {}
+
+
+def _incomplete(refits: Refits) -> str:
+    """How many rows lack a view, in words; nothing if all rows have all."""
+    count = int(np.any([*refits.lacking.values()], axis=0).sum())
+    return f"{count} {'row lacks' if count == 1 else 'rows lack'} a view." if count else ""
 
 
 def _joint_bank(bank: KernelBank, refits: Refits) -> KernelBank | str:

@@ -1,4 +1,4 @@
-"""Widths that a model has learnt, by feature: as a table and as bars.
+"""Widths that a model has learned, by feature: as a table and as bars.
 
 Widths are in the units in which kernels see the columns; by default these are standard deviations.
 """
@@ -37,7 +37,7 @@ def plot_widths(model: Any, ax: Axes | None = None, top: int = 20) -> Axes:
     Parameters
     ----------
     model : fitted estimator
-        With kernels whose widths were learnt, such as ``GaussianWidths(per_feature=True)``.
+        With kernels whose widths were learned, such as ``GaussianWidths(per_feature=True)``.
     ax : matplotlib axes, optional
         By default those of a new figure.
     top : int
@@ -50,7 +50,8 @@ def plot_widths(model: Any, ax: Axes | None = None, top: int = 20) -> Axes:
     rows = learnt_widths(model)
     if not rows:
         raise ValueError(
-            "model has no kernel whose widths were learnt: give it GaussianWidths(per_feature=True)"
+            "model has no kernel whose widths were learned: give it "
+            "GaussianWidths(per_feature=True)"
         )
     several = len({kernel for kernel, _, _ in rows}) > 1
     names = [f"{feature}, {kernel}" if several else feature for kernel, feature, _ in rows]

@@ -190,7 +190,7 @@ def alignment(names: Sequence[str], values: Array) -> Chart:
 
 
 def points(places: Array, targets: NDArray[Any], classes: NDArray[Any] | None) -> Chart:
-    """Kernel PCA of the learnt kernel."""
+    """Kernel PCA of the learned kernel."""
 
     def draw(ax: Axes) -> None:
         if classes is None:
@@ -205,7 +205,7 @@ def points(places: Array, targets: NDArray[Any], classes: NDArray[Any] | None) -
         ax.set_xlabel("first direction")
         ax.set_ylabel("second direction")
 
-    return chart("Rows in the two main directions of the learnt kernel.", draw, 3.6)
+    return chart("Rows in the two main directions of the learned kernel.", draw, 3.6)
 
 
 def _heat(ax: Axes, values: Array, names: Sequence[str], low: float) -> None:

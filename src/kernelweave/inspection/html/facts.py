@@ -11,6 +11,7 @@ from sklearn.base import is_classifier
 
 from kernelweave._core.types import Array, Places
 from kernelweave.inspection._refits import Refits, recalled
+from kernelweave.inspection._running import quiet
 from kernelweave.inspection.comparison import Comparison, compare
 from kernelweave.inspection.draws import WeightDraws, WeightPath
 from kernelweave.inspection.held_out import HeldOut, How, Splits
@@ -64,7 +65,10 @@ class Predicted:
 
 @dataclass(frozen=True)
 class Facts:
-    """What was found out; None for what was not, with the reason in ``left_out``."""
+    """What was found out; None for what was not, with the reason in ``left_out``.
+
+    ``lacking``: how many rows lack a view, by incomplete view.
+    """
 
     draws: WeightDraws | None = None
     comparison: Comparison | None = None
@@ -75,6 +79,7 @@ class Facts:
     alignment: tuple[list[str], Array] | None = None
     points: tuple[Array, NDArray[Any]] | None = None
     n_rows: int | None = None
+    lacking: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
 
@@ -86,17 +91,16 @@ def gather(model: Any, X: Any, y: Any, asked: Asked) -> Facts:
     n, left_out = refits.n, dict[str, str]()
     small, count = n <= _SMALL, asked.n_resamples
     draws = stability(model, X, y, n_resamples=count or (100 if small else 20), **asked.common())
-    facts = Facts(draws=draws, n_rows=n, left_out=left_out)
+    lacking = {view: int(lacks.sum()) for view, lacks in refits.lacking.items()}
+    facts = Facts(draws=draws, n_rows=n, lacking=lacking, left_out=left_out)
     facts = replace(facts, alignment=alignments(refits, draws.weights), points=_points(refits))
     if splits is None:
         left_out["held-out scores"] = f"{type(refits.model).__name__} has no targets to score."
         return facts
     repeats = {"cv": asked.cv, "n_repeats": 4 if small else 1, "scoring": asked.scoring}
-    facts = replace(
-        facts,
-        comparison=compare(model, X, y, **repeats, **asked.common()),
-        predicted=_predicted(splits),
-    )
+    facts = replace(facts, comparison=compare(model, X, y, **repeats, **asked.common()))
+    with quiet():
+        facts = replace(facts, predicted=_predicted(splits))
     if len(refits.views) > 1:
         importance = permutation_importance(model, X, y, **repeats, **asked.common())
         facts = replace(facts, importance=importance)
@@ -111,7 +115,7 @@ def gather(model: Any, X: Any, y: Any, asked: Asked) -> Facts:
         left_out["selection of views"] = told
         return facts
     if refits.learns_parameters:
-        told = "parameters of kernels are learnt from the targets, and shuffled rows would know."
+        told = "parameters of kernels are learned from the targets, and shuffled rows would know."
         left_out["selection of views"] = told
         return facts
     return replace(facts, selection=select_views(model, X, y, **asked.common()))
@@ -180,7 +184,7 @@ def _target_kernel(refits: Refits, rows: Places) -> Array:
 
 
 def _points(refits: Refits) -> tuple[Array, NDArray[Any]] | None:
-    """Kernel PCA of the learnt kernel: two coordinates per row, and the target of each."""
+    """Kernel PCA of the learned kernel: two coordinates per row, and the target of each."""
     rows, refit = _some(refits.n), refits.fit()
     K = refits.bank.stack.combined(refit.start).block(rows, rows)
     values, vectors = np.linalg.eigh(_centered(K))

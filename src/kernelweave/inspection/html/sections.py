@@ -17,11 +17,18 @@ from kernelweave.inspection.draws import summed_by_view
 from kernelweave.inspection.held_out import HeldOut, told
 from kernelweave.inspection.html import charts
 from kernelweave.inspection.html.charts import Chart
+from kernelweave.inspection.html.code import as_code
 from kernelweave.inspection.html.facts import Facts
 from kernelweave.inspection.widths import learnt_widths
 from kernelweave.solution import Solution
 
 _HARDEST = 20
+_TWO_QUESTIONS = (
+    "The first table asks whether a view tells anything of the targets of these rows; the second "
+    "asks how much worse predictions of other rows get without it. A view may help beyond chance "
+    "while the second interval includes 0: then it tells something, but what it adds to the "
+    "predictions is too little to be shown with so many rows."
+)
 _PACKAGES = ("kernelweave", "numpy", "scipy", "scikit-learn", "numba")
 
 
@@ -97,6 +104,7 @@ class Reader:
             f"Intervals hold {100 * draws.level:g} % of {len(draws.draws)} resamples of the rows. "
             "“Selected” is the share of resamples in which there is a weight. Neither says that a "
             "view is of use: weights sum to a constant, whatever there is to find.",
+            *_incomplete(facts),
             *self._dropped(),
         ]
         pictures = [charts.weights(draws, "view")] if len(names) > 1 else []
@@ -117,7 +125,7 @@ class Reader:
 
     def _widths(self) -> list[Table]:
         rows = learnt_widths(self.model)
-        return [Table("Learnt widths", ("kernel", "feature", "width"), rows)] if rows else []
+        return [Table("Learned widths", ("kernel", "feature", "width"), rows)] if rows else []
 
     def _dropped(self) -> list[str]:
         dropped = self.model.bank_.dropped
@@ -150,6 +158,7 @@ class Reader:
             text.append(
                 "The chart shows what is lost when a view of the rows held out is shuffled."
             )
+            text += [_TWO_QUESTIONS] if facts.selection is not None else []
             pictures.append(charts.differences(facts.importance))
             tables.append(_score_table(facts.importance))
         if tables:
@@ -197,7 +206,7 @@ class Reader:
         if facts.points is not None:
             classes = getattr(self.model, "classes_", None)
             picture = charts.points(*facts.points, classes)
-            yield Section("The learnt kernel", (), [picture])
+            yield Section("The learned kernel", (), [picture])
         if facts.path is not None:
             text = ["If weights change with C, they tell of the fit as much as of the data."]
             yield Section("Weights over C", text, [charts.path(facts.path)])
@@ -216,9 +225,8 @@ class Reader:
         rows += [(name, _version(name)) for name in _PACKAGES]
         rows += [("Python", platform.python_version()), ("seed", shown(self.seed))]
         left = [f"Left out, {what}: {why}" for what, why in self.facts.left_out.items()]
-        code = f"from kernelweave import {type(self.model).__name__}\nmodel = {self.model!r}"
         table = Table("Parameters and versions", ("name", "value"), rows)
-        return Section("Settings", left, (), [table], code)
+        return Section("Settings", left, (), [table], as_code(self.model))
 
 
 def certificate_in_words(model: Any) -> str:
@@ -234,6 +242,17 @@ def certificate_in_words(model: Any) -> str:
         f"{100.0 * model.duality_gap_:.2g} %. This is proved from the data, whatever the solver "
         f"did.{end}"
     )
+
+
+def _incomplete(facts: Facts) -> list[str]:
+    """Which views are incomplete, in a sentence."""
+    if not facts.lacking:
+        return []
+    told = ", ".join(f"{name} ({count})" for name, count in facts.lacking.items())
+    return [
+        f"Of {facts.n_rows} rows, some lack a view, or all its numbers or categories: {told}. "
+        "They stand at the mean of what they lack."
+    ]
 
 
 def _sentences(comparison: Any) -> list[str]:
