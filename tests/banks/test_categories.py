@@ -113,7 +113,7 @@ def test_levels_of_another_type_are_told_once():
         (["same"] * 7 + [f"text {i}" for i in range(8)], r"9 different strings in 15.*BagOfWords"),
         ([f"{i}.5" for i in range(15)], r"'new' of X does not hold numbers.*pd\.to_numeric"),
         ([{"a": 1}] * 15, "Column 'new' of X does not hold numbers"),
-        (["a", None] + ["b"] * 13, r"NaN or None in column 'new' \(1\).*SimpleImputer.*missing"),
+        (["a", None] + ["b"] * 13, r"NaN or None in column 'new' \(1\).*impute=.*missing"),
     ],
 )
 def test_strings_that_are_no_categories(column, message):

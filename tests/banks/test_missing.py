@@ -182,7 +182,7 @@ def test_a_view_that_nobody_has_is_dropped():
 def test_gaps_inside_a_view_name_columns_and_remedy(views):
     table = X.copy()
     table[2, 3] = np.nan
-    with pytest.raises(ValueError, match=r"column 'x3' \(1 NaN\).*SimpleImputer"):
+    with pytest.raises(ValueError, match=r"column 'x3' \(1 NaN\).*KernelBank\(impute="):
         fitted(KernelBank(Linear(), views), table)
 
 
@@ -221,6 +221,7 @@ def test_strings_and_functions_may_lack_too():
         (KernelBank([("a", Linear(), [0]), ("b", Linear(), [1])]), True),
         ([Linear(), ("b", Linear(), [1])], True),
         ([("a", Linear()), ("b", Gaussian())], False),
+        (KernelBank(impute="mean"), True),
     ],
 )
 def test_the_tag_says_where_gaps_are_allowed(bank, allowed):

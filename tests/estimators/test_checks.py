@@ -48,6 +48,7 @@ def cosine(A, B):
         MKLClassifier(loss="squared_hinge", C=10.0, n_jobs=2),
         MKLClassifier(KernelBank([Linear(), Laplacian()], "all+each", "center+trace")),
         MKLClassifier([Gaussian(), "rbf", cosine], learner=Simple(finish=False)),
+        MKLClassifier(KernelBank([Linear()], impute="median")),
         MKLRegressor(),
         MKLRegressor(loss="squared", learner="silp"),
         MKLRegressor(loss="quantile", learner="uniform", shared_weights=False),

@@ -20,7 +20,7 @@ from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.fitting import check_view, fit_view
 from kernelweave.banks.forecast import Forecast, Told, forecast, worst
 from kernelweave.banks.member import EQUALS, Group, Member
-from kernelweave.banks.missing import check_missing, tell_missing
+from kernelweave.banks.missing import check_impute, check_missing, count_filled, tell_missing
 from kernelweave.banks.normalize import ASKED, check_rule
 from kernelweave.banks.plan import Planned, as_list, by_position, has_name, make_plan, several_views
 from kernelweave.stacks.memory import available_bytes
@@ -73,7 +73,7 @@ class KernelBank(Params):
         training rows lack is centered over these, and its kernel entries for the others are zero,
         which keeps it positive semidefinite. ``"indicator"``: also adds a kernel per such view
         that compares who has it. ``"error"``: NaN is an error. NaN in only some columns of a view
-        always is.
+        is one unless ``impute`` is given.
     storage : "auto", "dense", "factors" or "lazy"
         How the training stack keeps a kernel: as a matrix (n², "dense"), or as a factor F with
         K = FFᵀ up to 1e-13 of its trace, which is rounding (n times its numerical rank). "auto":
@@ -86,6 +86,12 @@ class KernelBank(Params):
         asked. Scales are learned from the exact diagonals.
     cache_size : float
         Megabytes of rows that "lazy" keeps.
+    impute : None, "median" or "mean"
+        Single empty cells (NaN, None or NA) of a row that has the view. None: they are refused.
+        The others fill in the median or the mean of the column over the training rows that have a
+        value, before anything else is learned; new rows get the same values. In columns of
+        categories, an empty cell is a level of its own. Functions see filled cells where all
+        columns of their view hold numbers. NaN in a sparse X is always refused.
     """
 
     def __init__(
@@ -99,6 +105,7 @@ class KernelBank(Params):
         storage: str = "auto",
         approximation: Approximation | None = None,
         cache_size: float = 200.0,
+        impute: str | None = None,
     ) -> None:
         self.kernels = kernels
         self.views = views
@@ -109,6 +116,7 @@ class KernelBank(Params):
         self.storage = storage
         self.approximation = approximation
         self.cache_size = cache_size
+        self.impute = impute
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; ``deep`` adds named kernels and their parameters, ``name__beta``."""
@@ -223,8 +231,15 @@ class KernelBank(Params):
             check_view(planned, table)
         return sum(len(planned.requests) for planned in plan)
 
+    def filled_cells(self, X: Any) -> dict[str, int]:
+        """How many single empty cells ``fit`` would fill in, by column; none of a whole view."""
+        table = Table.read(X)
+        return count_filled(self._plan(table), table)
+
     def allows_gaps(self) -> bool:
-        """Whether there are several views, of which rows may lack some."""
+        """Whether X may hold NaN: cells are filled in, or rows may lack a view of several."""
+        if self.impute is not None:
+            return True
         return self.missing != "error" and several_views(self.kernels, self.views)
 
     def _fitted_views(
@@ -249,7 +264,8 @@ class KernelBank(Params):
     def _plan(self, table: Table, weights: Array | None = None) -> list[Planned]:
         gaps = check_missing(self.missing)
         rule = check_rule(self.normalize)
-        return make_plan(self.kernels, self.views, self.scale, rule, gaps, table, weights)
+        asked = self.kernels, self.views, self.scale, rule, gaps, check_impute(self.impute)
+        return make_plan(*asked, table, weights)
 
 
 def _with_unique_names(groups: list[Group]) -> list[Group]:

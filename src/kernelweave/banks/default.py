@@ -46,7 +46,9 @@ def default_rule(view: View, table: Table, weights: Array | None) -> str:
         return "trace"
     having = view.rows_of(table)
     rows = slice(None) if having is None else having
-    filled = np.ravel((table.raw(view.columns)[rows] != 0).sum(axis=1)) / len(view.columns)
+    filled = np.ravel((table.raw(view.columns, view.filling)[rows] != 0).sum(axis=1)) / len(
+        view.columns
+    )
     share = weighted.mean(filled, None if weights is None else weights[rows]) if filled.size else 1
     return "sphere" if share <= _FILLED else "trace"
 
@@ -62,7 +64,7 @@ def share_a_unit(view: View, table: Table, weights: Array | None, gaps: str) -> 
         return False
     having = view.rows_of(table)
     rows = slice(None) if having is None else having
-    values = table.floats(view.columns, rows, gaps)
+    values = table.floats(view.columns, rows, gaps, view.filling)
     if len(values) < 2:
         return False
     with np.errstate(over="ignore", invalid="ignore"):

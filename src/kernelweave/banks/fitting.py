@@ -48,7 +48,9 @@ def check_view(planned: Planned, table: Table) -> None:
     check_same_rows((name, kernel) for name, _, kernel in requests)
     _check_sparse(table, requests)
     if any(kernel.numeric for _, _, kernel in requests):
-        Rows.having(table, view)[1].table.floats(view.columns, gaps=planned.gaps)
+        Rows.having(table, view)[1].table.floats(
+            view.columns, gaps=planned.gaps, filling=view.filling
+        )
 
 
 def _check_sparse(table: Table, requests: list[Request]) -> None:
@@ -64,7 +66,7 @@ def _check_sparse(table: Table, requests: list[Request]) -> None:
 def _nothing_to_learn(view: View, table: Table) -> str | None:
     if not len(table):
         return "no training row has its view"
-    if len(table) > 1 and not view.presence and table.constant(view.columns):
+    if len(table) > 1 and not view.presence and table.constant(view.columns, view.filling):
         return "its columns are constant on the training rows"
     return None
 

@@ -14,6 +14,7 @@ from kernelweave.banks.fitting import fit_view
 from kernelweave.banks.member import Group
 from kernelweave.banks.plan import Planned
 from kernelweave.kernels.categorical import Hamming
+from kernelweave.views.columns import FILLINGS
 from kernelweave.views.table import Table
 
 MISSING = ("mean", "indicator", "error")
@@ -24,6 +25,26 @@ def check_missing(missing: Any) -> bool:
     if missing not in MISSING:
         raise ValueError(f"missing must be one of {MISSING}; found {shown(missing)}.")
     return missing != "error"
+
+
+def check_impute(impute: Any) -> str | None:
+    """``impute``; raises ValueError unless it names a way to fill empty cells, or is None."""
+    if impute not in (None, *FILLINGS):
+        raise ValueError(f"impute must be one of {[None, *FILLINGS]}; found {shown(impute)}.")
+    return impute
+
+
+def count_filled(plan: list[Planned], table: Table) -> dict[str, int]:
+    """How many cells are filled in, by the name of their column; columns without any left out."""
+    counts: dict[str, int] = {}
+    for view in (planned.view for planned in plan):
+        if view.filling is None:
+            continue
+        has = ~table.lacking(view.columns)
+        for column in view.columns:
+            if count := int((table.lacking([column]) & has).sum()):
+                counts[table.label(column)] = count
+    return counts
 
 
 def tell_missing(
@@ -51,7 +72,7 @@ def tell_missing(
         return []
     found = []
     for group in incomplete.values():
-        view = replace(group.rows.view, presence=True, shift=None, factor=None)
+        view = replace(group.rows.view, presence=True, shift=None, factor=None, filling=None)
         request = (f"has {view.name}", view.name, Hamming())
         found.append(fit_view(Planned(view, None, group.rule, [request]), table, weights))
     return found

@@ -50,12 +50,14 @@ def make_plan(
     scale: Any,
     normalize: str | None,
     optional: bool,
+    impute: str | None,
     table: Table,
     weights: Array | None,
 ) -> list[Planned]:
     """Each distinct set of columns, with all kernels that read it.
 
-    ``optional``: rows may lack a view, if there are others.
+    ``optional``: rows may lack a view, if there are others. ``impute``: what single empty cells of
+    a row that has the view hold; see ``FILLINGS``.
     """
     if scale not in ("auto", *SCALES, None):
         raise ValueError(f"scale must be one of {['auto', *SCALES, None]}; found {shown(scale)}.")
@@ -73,7 +75,7 @@ def make_plan(
     gaps = WHOLE_VIEWS if optional else _STRICT
     found = []
     for view, requests in plan.values():
-        view = replace(view, may_lack=may_lack)
+        view = replace(view, may_lack=may_lack).filled(impute, table, weights)
         rule = normalize
         if normalize == "auto":
             rule = "trace" if kernels is not None else default_rule(view, table, weights)

@@ -26,13 +26,12 @@ def read_new(X: Any, table: Table, members: Sequence[Member]) -> Table:
         if numeric:
             new.check_still_numbers(view.columns)
         having = view.rows_of(new)
-        if having is None:
-            lost[:] = False
-            whole.update(view.columns if numeric else ())
-        else:
-            lost[having] = False
-            if numeric:
-                new.floats(view.columns, having)
+        rows = slice(None) if having is None else having
+        lost[rows] = False
+        if numeric and having is None and view.filling is None:
+            whole.update(view.columns)
+        elif numeric:
+            new.floats(view.columns, rows, filling=view.filling)
     new.floats(sorted(whole))
     _tell_other_levels(new, table, members)
     if lost.any():

@@ -107,6 +107,8 @@ class _Graph:
         kernel, normalizer, places = member.kernel, member.normalizer, bank.places
         assert kernel is not None and normalizer is not None
         x = self.add("Gather", whole, self.constant(np.array(member.view.columns)), axis=1)
+        if member.view.filling is not None:
+            x = self.filled(x, member.view.filling)
         if member.view.shift is not None and member.view.factor is not None:
             x = self.add("Sub", x, self.constant(member.view.shift))
             x = self.add("Mul", x, self.constant(member.view.factor))
@@ -129,6 +131,14 @@ class _Graph:
         root = self.add("Sqrt", self.add("Where", some, own, self.number(1.0)))
         inverse = self.add("Div", self.add("Cast", some, to=_DOUBLE), root)
         return self.add("Mul", self.add("Mul", K, inverse), self.constant(norms))
+
+    def filled(self, x: str, filling: Array) -> str:
+        """x, with ``filling`` in the empty cells of rows that hold something else."""
+        empty = self.add("IsNaN", x)
+        held = self.add("Cast", self.add("Not", empty), to=_DOUBLE)
+        count = self.add("MatMul", held, self.constant(np.ones((len(filling), 1))))
+        single = self.add("And", empty, self.add("Greater", count, self.number(0.0)))
+        return self.add("Where", single, self.constant(filling), x)
 
     def linear(self, kernel: Linear, x: str, train: Array) -> tuple[str, str]:
         """xᵀz, and |x|²."""

@@ -80,17 +80,15 @@ class _Codes:
     """A number for every level of the training rows, by column; −1 for other levels."""
 
     def __init__(self, rows: Rows) -> None:
-        rows.check_filled()
         self.levels = [
             {level: code for code, level in enumerate(dict.fromkeys(column))}
-            for column in rows.raw.T.tolist()
+            for column in rows.levels()
         ]
 
     def __call__(self, rows: Rows) -> NDArray[Any]:
-        rows.check_filled()
         columns = [
             [levels.get(level, -1) for level in column]
-            for levels, column in zip(self.levels, rows.raw.T.tolist(), strict=True)
+            for levels, column in zip(self.levels, rows.levels(), strict=True)
         ]
         return np.ascontiguousarray(np.array(columns, dtype=np.int64).T)
 

@@ -17,6 +17,8 @@ from kernelweave.views.table import Table
 class View:
     """A named set of columns of X; kernels see (x − shift)·factor if these are set.
 
+    ``filling``: what x is in an empty cell, by column, for a row that has the view; NaN in columns
+    that hold no numbers, where an empty cell is a level of its own. None: empty cells are refused.
     ``may_lack``: a row may lack the view, with nothing in any of its columns.
     ``presence``: kernels see one column instead, 1 for rows that have the view and 0 for others.
     """
@@ -27,6 +29,7 @@ class View:
     factor: Array | None = None
     may_lack: bool = False
     presence: bool = False
+    filling: Array | None = None
 
     def rows_of(self, table: Table) -> NDArray[np.intp] | None:
         """Numbers of the rows that have the view; None if all do, or must."""
@@ -35,12 +38,36 @@ class View:
         lacks = table.lacking(self.columns)
         return np.flatnonzero(~lacks) if lacks.any() else None
 
+    def filled(self, how: str | None, table: Table, weights: Array | None = None) -> View:
+        """The view with its empty cells filled as ``FILLINGS`` says, learned on these rows.
+
+        Row i counts ``weights[i]`` times. Cells of a sparse table are never filled.
+        """
+        if how is None or table.sparse:
+            return self
+        filling = np.full(len(self.columns), np.nan)
+        nobody = bool(table.lacking(self.columns).all())
+        for place, column in enumerate(self.columns):
+            if nobody or not table.numeric[column]:
+                continue
+            values = table.raw([column])[:, 0]
+            known = ~np.isnan(values)
+            if not known.any():
+                raise ValueError(
+                    f"Column {table.label(column)!r} of X is empty in all {len(table)} training "
+                    f"rows: impute={how!r} finds no value to fill in. Leave the column out."
+                )
+            counts = None if weights is None else weights[known]
+            with np.errstate(over="ignore", invalid="ignore"):  # who reads infinity refuses it
+                filling[place] = FILLINGS[how](values[known], counts)
+        return replace(self, filling=filling)
+
     def scaled(self, scale: str, table: Table, weights: Array | None = None) -> View:
         """The view with its columns scaled as ``SCALES`` says, learned on these rows.
 
         Row i counts ``weights[i]`` times.
         """
-        values = table.floats(self.columns)
+        values = table.floats(self.columns, filling=self.filling)
         with np.errstate(over="ignore", invalid="ignore"):
             mean = weighted.mean(values, weights)
             deviation = weighted.deviation(values, weights)
@@ -65,6 +92,12 @@ def _common(mean: Array, deviation: Array) -> tuple[Array, Array]:
 def _inverse(deviation: Array) -> Array:
     return np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0.0)
 
+
+FILLINGS: dict[str, Callable[[Array, Array | None], float]] = {
+    "median": weighted.median,
+    "mean": weighted.mean,
+}
+"""What an empty cell holds, from the values of its column and the weights of their rows."""
 
 SCALES: dict[str, Callable[[Array, Array], tuple[Array, Array]]] = {
     "standard": _standard,

@@ -88,11 +88,12 @@ def apart(table: Table) -> Table:
 
 
 def store_of(a: Table, b: Table, view: View) -> PairStore | None:
-    """The store of two tables; None unless both are parts of one and see this view unscaled."""
+    """The store of two tables; None unless both are parts of one and see this view unchanged."""
     store = getattr(a, "store", None)
     same = store is getattr(b, "store", None)
-    unscaled = view.shift is None and view.factor is None and not view.presence
-    return store if same and unscaled else None
+    learned = (view.shift, view.factor, view.filling)
+    unchanged = all(array is None for array in learned) and not view.presence
+    return store if same and unchanged else None
 
 
 def places(part: Any) -> NDArray[np.intp]:

@@ -46,15 +46,23 @@ class Rows:
 
     @cached_property
     def raw(self) -> NDArray[Any]:
-        """The columns unchanged; floats if all of them are numbers."""
+        """The columns neither scaled nor encoded; floats if all of them are numbers."""
         if self.view.presence:
             return (~self.table.lacking(self.view.columns)).astype(np.float64)[:, None]
-        return self.table.raw(self.view.columns)
+        return self.table.raw(self.view.columns, self.view.filling)
 
-    def check_filled(self) -> None:
-        """Raise ValueError if values are missing in some columns of the view."""
-        if not self.view.presence:
-            self.table.check_filled(self.view.columns)
+    def levels(self) -> list[list[Any]]:
+        """The columns as lists; None in empty cells, which a view without filling refuses."""
+        found, columns = self.raw.T.tolist(), self.view.columns
+        if self.view.presence:
+            return found
+        if self.view.filling is None or self.table.lacking(columns).any():
+            self.table.check_filled(columns)
+            return found
+        for column, cells in zip(columns, found, strict=True):
+            for row in np.flatnonzero(self.table.lacking([column])):
+                cells[row] = None
+        return found
 
     def only_column(self, who: str, what: str, advice: str = "") -> NDArray[Any]:
         """The only column of the view, unchanged; errors say that ``who`` needs ``what``."""
@@ -68,7 +76,7 @@ class Rows:
     @cached_property
     def values(self) -> Array:
         """The columns as finite floats, standardized if the view is; CSR where X is sparse."""
-        values = self.table.floats(self.view.columns)
+        values = self.table.floats(self.view.columns, filling=self.view.filling)
         if self.view.shift is not None and self.view.factor is not None:
             values -= self.view.shift
             values *= self.view.factor

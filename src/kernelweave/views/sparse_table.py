@@ -66,7 +66,7 @@ class SparseTable(Table):
 
         return SparseTable.of(csr_array(new.floats(range(new.n_columns))))
 
-    def raw(self, columns: Sequence[int]) -> Any:
+    def raw(self, columns: Sequence[int], filling: Any = None) -> Any:
         """Columns unchanged, as CSR."""
         if tuple(columns) == tuple(range(self.n_columns)):
             return self.numbers
@@ -78,7 +78,9 @@ class SparseTable(Table):
         """No row: what is not stored is zero, and a stored NaN is an error."""
         return np.zeros(len(self), dtype=bool)
 
-    def floats(self, columns: Sequence[int], rows: Any = slice(None), gaps: str = "") -> Any:
+    def floats(
+        self, columns: Sequence[int], rows: Any = slice(None), gaps: str = "", filling: Any = None
+    ) -> Any:
         """Columns as CSR of finite floats; errors name the columns that are not."""
         values = self.raw(columns)[rows]
         bad = ~np.isfinite(values.data)
@@ -91,7 +93,7 @@ class SparseTable(Table):
             )
         return values
 
-    def constant(self, columns: Sequence[int]) -> bool:
+    def constant(self, columns: Sequence[int], filling: Any = None) -> bool:
         """Whether each of these columns has one value in all rows."""
         values = self.raw(columns)
         return bool((values.max(axis=0) != values.min(axis=0)).nnz == 0)

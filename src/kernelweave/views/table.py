@@ -19,6 +19,10 @@ from kernelweave._core.checks import is_sparse, refuse_masked, shown, some
 Array = NDArray[np.floating[Any]]
 
 _NUMBERS = "biuf"  # NumPy's kinds of real numbers
+_FILL = 'KernelBank(impute="median") fills in single empty cells'
+_NOTHING = (
+    "KernelBank(impute=…) fills in single empty cells, but these rows have nothing in the view"
+)
 _NO_INFINITY = "X.replace([np.inf, -np.inf], np.nan)"
 WHOLE_VIEWS = (
     'If KernelBank has several views and missing="mean", a row may lack one as a whole, all of its '
@@ -134,28 +138,36 @@ class Table:
         values = (value for value in self.objects[:, column] if not _is_missing(value))
         return "string" if all(isinstance(value, str) for value in values) else "object"
 
-    def raw(self, columns: Sequence[int]) -> NDArray[Any]:
-        """Columns unchanged: floats if all of them hold numbers, else objects."""
+    def raw(self, columns: Sequence[int], filling: Array | None = None) -> NDArray[Any]:
+        """Columns unchanged: floats if all of them hold numbers, else objects.
+
+        ``filling``: what empty cells of the floats hold, by column.
+        """
         index = list(columns)
         if self.objects is None or self.numeric[index].all():
-            return self.numbers[:, index]
+            return _filled(self.numbers[:, index], filling)
         return self.objects[:, index]
 
     def floats(
-        self, columns: Sequence[int], rows: Any = slice(None), gaps: str = WHOLE_VIEWS
+        self,
+        columns: Sequence[int],
+        rows: Any = slice(None),
+        gaps: str = WHOLE_VIEWS,
+        filling: Array | None = None,
     ) -> Array:
         """Columns as finite floats; errors name the columns that cannot be converted.
 
-        ``gaps``: what an error about NaN says of rows that lack a view.
+        ``gaps``: what an error about NaN says of rows that lack a view. ``filling``: what an empty
+        cell holds, by column, where its row holds something else; None refuses it.
         """
         for column in columns:
             if not self.numeric[column]:
                 self._refuse(column)
         values = np.take(self.numbers[rows], columns, axis=1)
         if not np.isfinite(values.sum()):  # one cheap pass; a sum of finite numbers may overflow
-            bad = ~np.isfinite(values)
+            bad = ~np.isfinite(_filled(values, filling))
             if bad.any():
-                raise ValueError(self._describe_gaps(columns, values, bad, gaps))
+                raise ValueError(self._describe_gaps(columns, values, gaps, filling is None))
         return values
 
     def lacking(self, columns: Sequence[int]) -> NDArray[np.bool_]:
@@ -178,14 +190,17 @@ class Table:
         told = [f"{label!r} ({count})" for label, count in counts.items() if count]
         if told:
             raise ValueError(
-                f"Input X contains NaN or None in column {some(told)} among {len(self)} rows. Make "
-                'it a level of its own, SimpleImputer(strategy="constant", fill_value="missing") '
-                "in a pipeline, or impute it."
+                f"Input X contains NaN or None in column {some(told)} among {len(self)} rows. "
+                'KernelBank(impute="median") makes it a level of its own where the row has other '
+                'values in the view; X.fillna({column: "missing"}) does so everywhere.'
             )
 
-    def constant(self, columns: Sequence[int]) -> bool:
-        """Whether each of these columns has one value in all rows."""
-        return all(_is_constant(self.raw([column])[:, 0]) for column in columns)
+    def constant(self, columns: Sequence[int], filling: Array | None = None) -> bool:
+        """Whether each of these columns has one value in all rows, its empty cells filled."""
+        return all(
+            _is_constant(self.raw([column])[:, 0], None if filling is None else filling[place])
+            for place, column in enumerate(columns)
+        )
 
     def adopt(self, new: Table) -> Table:
         """New rows for a model fitted on this table; they must have its columns."""
@@ -250,26 +265,20 @@ class Table:
             )
 
     def _describe_gaps(
-        self, columns: Sequence[int], values: Array, bad: NDArray[np.bool_], gaps: str
+        self, columns: Sequence[int], values: Array, gaps: str, unfilled: bool
     ) -> str:
+        """Where NaN and infinity are, and what to do; ``unfilled``: single cells are not filled."""
         told = []
-        for j in map(int, np.flatnonzero(bad.any(axis=0))):
-            missing = int(np.isnan(values[:, j]).sum())
-            infinite = int(bad[:, j].sum()) - missing
+        for j in map(int, np.flatnonzero(~np.isfinite(values).all(axis=0))):
+            missing, infinite = int(np.isnan(values[:, j]).sum()), int(np.isinf(values[:, j]).sum())
             counts = [f"{missing} NaN"] * bool(missing) + [f"{infinite} infinity"] * bool(infinite)
             told.append(f"{self.label(columns[j])!r} ({' and '.join(counts)})")
         cures = []
+        if missing_any := bool(np.isnan(values).any()):
+            cures.append(_FILL if unfilled else _NOTHING)
         if np.isinf(values).any():
             clip = "np.clip(X, low, high)" if self.names is None else _NO_INFINITY
             cures.append(f"replace or clip infinity, {clip}")
-        if missing_any := bool(np.isnan(values).any()):
-            first = self.label(columns[int(np.isnan(values).any(axis=0).argmax())])
-            cures.append(
-                "impute NaN, make_pipeline(SimpleImputer(), model)"
-                if self.numeric.all()
-                else f"impute NaN, X.fillna({{{first!r}: …}}) or a ColumnTransformer with "
-                "SimpleImputer on the columns of numbers"
-            )
         return (
             f"Input X contains NaN or infinity in column {some(told)} among "
             f"{len(self)} rows. Kernels on numbers need finite values: {'; '.join(cures)}; or drop "
@@ -352,8 +361,19 @@ def _is_missing(value: Any) -> bool:
         return type(value).__name__ == "NAType"
 
 
-def _is_constant(column: NDArray[Any]) -> bool:
+def _filled(values: Array, filling: Array | None) -> Array:
+    """``values``, with ``filling`` put into the empty cells of rows that hold something else."""
+    if filling is not None:
+        empty = np.isnan(values)
+        empty &= ~empty.all(axis=1, keepdims=True)
+        np.copyto(values, filling, where=empty)
+    return values
+
+
+def _is_constant(column: NDArray[Any], filling: Any = None) -> bool:
     if column.dtype.kind in _NUMBERS:
+        if filling is not None:
+            column = np.where(np.isnan(column), filling, column)
         return bool(column.min() == column.max())
     return all(_same(value, column[0]) for value in column)
 
