@@ -167,16 +167,17 @@ def test_compare(run):
 def test_two_tables_to_a_report_in_one_command(run, tmp_path):
     """The words of ``kernelweave --help``, and no others."""
     shown = " ".join(run("--help")[1].split())
-    line = re.search(r"kernelweave (fit clinical.csv .*?) --report report.html", shown)[1]
-    path = tmp_path / "report.html"
-    code, out, err = run(line.replace(" \\", "") + " --report", str(path))
+    line = re.search(r"kernelweave (fit clinical.csv .*?) -o model.kweave --report", shown)[1]
+    path, saved = tmp_path / "report.html", tmp_path / "m.kweave"
+    words = [*line.replace(" \\", "").split(), "-o", str(saved), "--report", str(path)]
+    code, out, err = run("", *words)
     assert code == 0
     assert err.endswith(f"kernelweave: report written to {path}\n")
     assert "Weight by view" in out
     text = path.read_text(encoding="utf-8")
     assert "Learned weights are" in text and "beyond chance" in text
     assert "genes" in text and not re.search(r"<td>P\d+</td>", text)
-    assert [*tmp_path.iterdir()] == [path]
+    assert sorted(tmp_path.iterdir()) == [saved, path]
 
 
 def test_reports_of_saved_models(run, model, tmp_path):
@@ -207,10 +208,36 @@ def test_rows_that_a_table_lacks(run, tmp_path):
     words = "clinical.csv --id patient --view genes=some_genes.csv"
     code, _, err = run(f"fit {words} --target status --view a=age -o", path)
     assert code == 0
-    assert "note: Rows lack a view (of 40): 'genes' (5)" in err
-    code, out, _ = run(f"predict {path} {words} --decision")
+    assert err.count("lack a view") == 1
+    assert "of 40 rows, some lack a view: 'genes' (5)" in err and "KernelBank" not in err
+    code, out, err = run(f"predict {path} {words} --decision")
+    assert err == (
+        "kernelweave: of 40 rows, some lack a view: 'genes' (5); they are predicted from what "
+        "they have\n"
+    )
     assert (code, len(out.splitlines())) == (0, N + 1)
     assert out.startswith("patient,prediction,decision\n")
+
+
+def test_a_view_that_no_new_row_has(run, tmp_path):
+    """A header alone says so; leaving the view out is taken for an oversight."""
+    path, none, some = str(tmp_path / "m"), tmp_path / "none.csv", tmp_path / "some.csv"
+    words = "clinical.csv --id patient --view genes="
+    assert run(f"fit {words}some_genes.csv --target status --view a=age,sex -o", path)[0] == 0
+    none.write_text("patient,g1,g2,g3\n")
+    code, out, err = run(f"predict {path} {words}{none} --decision")
+    assert (code, len(out.splitlines())) == (0, N + 1)
+    assert "'genes' (40)" in err
+    some.write_text(none.read_text() + "P39,0.1,0.2,0.3\n")
+    assert (
+        run(f"predict {path} {words}{some} --decision")[1].splitlines()[:-1]
+        == (out.splitlines()[:-1])
+    )
+
+
+def test_help_names_the_learners(run):
+    shown = " ".join(run("fit --help")[1].split())
+    assert "How weights are learned: auto, uniform, simple, silp," in shown
 
 
 def test_archives_and_kernel_matrices(run, tmp_path):
@@ -354,8 +381,17 @@ BAD = {
     "join without id": (FIT + "--view g=genes.csv", "name them with --id"),
     "no common id": (FIT + "--id patient --view g=other.csv", "none of the ids"),
     "duplicate ids": ("fit twice.csv --target y --id id", "id 1 occurs twice"),
-    "one class": ("fit one.csv --target y", "only one class"),
-    "missing targets": ("fit gaps.csv --target y", "2 rows have no 'y'"),
+    "one class": ("fit one.csv --target y", "'y' is u in every row: rows of two classes or more"),
+    "one class of paths": ("path one.csv --target y", "'y' is u in every row"),
+    "missing targets": (
+        "fit gaps.csv --target y",
+        "2 rows have no 'y', the first is line 3 of the file; leave them out",
+    ),
+    "a missing target by id": (
+        "fit known.csv --target y --id who",
+        "1 row has no 'y', it is who B2; leave it out",
+    ),
+    "targets of a report": ("evaluate age.kweave gaps.csv --target y", "lacks columns"),
     "empty column": ("fit hollow.csv --target y", "column 'b' is empty"),
     "NaN": ("fit holes.csv --target y", "contains NaN"),
     "wrong delimiter": ("fit semicolon.csv --target status --delimiter |", "--delimiter ';'"),
@@ -367,7 +403,10 @@ BAD = {
     "bytes": ("fit bytes.csv --target y", "bytes.csv cannot be read"),
     "parquet that is none": ("fit fake.parquet --target y", "fake.parquet cannot be read"),
     "archive that is none": ("fit fake.npz --target y", "fake.npz cannot be read"),
-    "learner": (FIT + "--learner magic", "learner must be one of"),
+    "learner": (FIT + "--learner magic", "known: 'auto', 'uniform', 'simple'"),
+    "nearly a learner": (FIT + "--learner simplmkl", "did you mean 'simple'?"),
+    "view of no rows": (FIT + "--id patient --view g=none.csv", "none.csv has no rows"),
+    "predictions of no rows": ("predict age.kweave header.csv", "header.csv has no rows"),
     "C": (FIT + "-C 0", "Invalid value for '-C'"),
     "C is no number": (FIT + "-C x", "Invalid value for '-C'"),
     "C of matrices": (FIT + "--view k=K.npy -C auto", "-C auto needs columns"),
@@ -400,7 +439,15 @@ BAD = {
     "corrupt model": ("predict corrupt.kweave clinical.csv", "corrupt.kweave cannot be loaded"),
     "foreign model": ("info all.npz", "no model file"),
     "no model": ("info none.kweave", "none.kweave: No such file"),
-    "lacks columns": ("predict model.kweave clinical.csv", "lacks columns of the model"),
+    "lacks columns": (
+        "predict model.kweave clinical.csv",
+        "lacks columns of the model: 'genes__g1', 'genes__g2', 'genes__g3'; "
+        "add --id ID --view genes=FILE.",
+    ),
+    "lacks columns of a report": (
+        "report model.kweave clinical.csv --target status --id patient -o r.html",
+        "add --view genes=FILE.",
+    ),
     "Cs": ("path clinical.csv --target status --Cs a,b", "--Cs must be numbers"),
     "unknown class": ("evaluate age.kweave clinical.csv --target sex", "does not know class"),
 }
@@ -413,6 +460,8 @@ def bad_files(folder, model):
         "twice.csv": "id,a,y\n1,1,u\n1,2,v\n",
         "one.csv": "a,y\n1,u\n2,u\n3,u\n",
         "gaps.csv": "a,y\n1,u\n2,\n3,v\n4,\n",
+        "known.csv": "who,a,y\nB1,1,u\nB2,2,\nB3,3,v\n",
+        "none.csv": "patient,g1\n",
         "hollow.csv": "a,b,y\n1,,u\n2,,v\n",
         "holes.csv": "a,b,y\n1,2,u\n,3,v\n4,5,u\n",
         "ragged.csv": "a,y\n1,u\n2,v,3,4\n",

@@ -11,13 +11,16 @@ from typing import Any
 import click
 
 from kernelweave import __version__
+from kernelweave._core.checks import did_you_mean
+from kernelweave.learners import NAMES
 
+_LEARNERS = tuple(name for name in NAMES if name != "sdp")  # it needs rows known beforehand
 _EPILOG = """
 From two tables with a column of ids in common to a report, in one command:
 
 \b
   kernelweave fit clinical.csv --target status --id patient \\
-      --view genes=genes.csv --report report.html
+      --view genes=genes.csv -o model.kweave --report report.html
 
 Completion: eval "$(_KERNELWEAVE_COMPLETE=bash_source kernelweave)" in bash; the same with
 zsh_source or fish_source in other shells.
@@ -32,6 +35,18 @@ class Cost(click.ParamType):
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """None for "auto"."""
         return None if value == "auto" else click.FloatRange(0.0, min_open=True)(value, param, ctx)
+
+
+class Learner(click.ParamType):
+    """The name of a learner; a wrong one gets the nearest names."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The name itself."""
+        if value not in _LEARNERS:
+            self.fail(f"{value!r} is no learner of this command; {did_you_mean(value, _LEARNERS)}")
+        return value
 
 
 _DATA = (
@@ -66,7 +81,13 @@ _LEARNING = (
         show_default=True,
         help="What the target is.",
     ),
-    click.option("--learner", default="auto", show_default=True, help="How weights are learned."),
+    click.option(
+        "--learner",
+        type=Learner(),
+        default="auto",
+        show_default=True,
+        help=f"How weights are learned: {', '.join(_LEARNERS)}.",
+    ),
     click.option(
         "--norm",
         type=click.FloatRange(1.0),
@@ -323,6 +344,7 @@ def _learning(said: dict[str, Any], C: float | None) -> tuple[Any, str, Any]:
     """Data, task and options of a command that learns; tells what was found."""
     from kernelweave._cli import models
     from kernelweave._cli.data import read_data
+    from kernelweave._cli.lacking import Lacking, parts_of_data
     from kernelweave._cli.output import say
     from kernelweave._core.checks import some
 
@@ -331,6 +353,9 @@ def _learning(said: dict[str, Any], C: float | None) -> tuple[Any, str, Any]:
     say(models.told(data.target, task))
     if data.unused:
         say(f"columns in no view are left out: {some(data.unused)}")
+    rows = Lacking(parts_of_data(data))
+    rows.count(data.frame)
+    rows.tell("there they count as average rows")
     return data, task, models.Options(C, said["learner"], said["norm"], said["seed"], said["jobs"])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._cli.tables import MATRIX, column, is_file, read_matrix, read_table
+from kernelweave._cli.tables import MATRIX, TEXTS, column, is_file, read_matrix, read_table
 from kernelweave._core.checks import some
 from kernelweave._core.warnings import warn
 from kernelweave.views.joining import join_views
@@ -31,7 +31,7 @@ class Source:
         start = f"{view}__" if view else ""
         texts = [name.removeprefix(start) for name in self.words if name.startswith(start)]
         ids = () if self.key is None else (self.key,)
-        return read_table(path, self.delimiter, (*texts, *ids))
+        return read_table(path, self.delimiter, (*texts, *ids), may_be_empty=bool(view))
 
     @property
     def matrices(self) -> dict[str, str]:
@@ -81,9 +81,8 @@ def read_data(source: Source) -> Data:
     if source.table is None:
         raise ValueError("a table is needed, which holds the target")
     frame = source.read(source.table)
-    target = None if source.target is None else column(frame, source.target, source.table)
-    _check_target(target, source)
     ids = None if source.key is None else read_ids(frame, source.key, source.table)
+    target = None if source.target is None else check_target(frame, source)
     if source.matrices:
         return Data(frame, {}, _matrices(source, len(frame)), target, ids)
     views, unused = _views(source, [str(name) for name in _features(frame, source).columns])
@@ -92,6 +91,8 @@ def read_data(source: Source) -> Data:
         views[view] = [name for name in joined.columns if str(name).startswith(f"{view}__")]
         if not views[view]:
             raise ValueError(f"{path} has no columns beside {source.key!r}")
+        if joined[views[view]].isna().all(axis=None):
+            raise ValueError(f"{path} has no rows")
     used = [name for names in views.values() for name in names]
     for name in used:
         if joined[name].isna().all():
@@ -114,24 +115,45 @@ def join(frame: Any, ids: Any, source: Source) -> Any:
             raise ValueError(f"--view {view}={path}: tables are joined on ids; name them with --id")
         other = source.read(path, view)
         keys = read_ids(other, source.key, path)
-        if not keys.isin(ids).any():
+        if len(keys) and not keys.isin(ids).any():
             raise ValueError(f"{path} has none of the ids of {source.table}, such as {ids.iloc[0]}")
         strange = keys[~keys.isin(ids)]
         if len(strange):
             told = f"{len(strange)} rows whose ids {source.table} lacks are left out"
             warn(f"{path}: {told}: {some(strange)}")
         others[view] = _features(other, source).set_index(keys)
-    found = join_views(others).X.reindex(ids)
+    found = _side_by_side(others, ids)
     return pd.concat([frame.reset_index(drop=True), found.reset_index(drop=True)], axis=1)
 
 
-def _check_target(target: Any, source: Source) -> None:
-    if target is not None and target.isna().any():
-        row = int(np.argmax(target.isna().to_numpy()))
+def _side_by_side(others: dict[str, Any], ids: Any) -> Any:
+    """The columns of all views, a row for each id; empty where a view lacks it."""
+    import pandas as pd
+
+    full = {view: other for view, other in others.items() if len(other)}
+    found = join_views(full).X.reindex(ids) if full else pd.DataFrame(index=ids)
+    hollow = [f"{view}__{name}" for view in others if view not in full for name in others[view]]
+    return found.assign(**dict.fromkeys(hollow, np.nan))
+
+
+def check_target(frame: Any, source: Source) -> Any:
+    """The column of the targets; refuses rows without one."""
+    target = column(frame, str(source.target), str(source.table))
+    empty = target.isna().to_numpy()
+    if empty.any():
+        row, count = int(np.argmax(empty)), np.count_nonzero(empty)
+        where = f"line {row + 2} of the file"  # the header is line 1
+        if source.key is not None:
+            where = f"{source.key} {frame[source.key].iloc[row]}"
+        elif not str(source.table).lower().endswith(TEXTS):
+            where = f"row {row + 1}"
+        have = "row has" if count == 1 else "rows have"
+        first = "it is" if count == 1 else "the first is"
         raise ValueError(
-            f"{source.table}: {int(target.isna().sum())} rows have no {source.target!r}, the first "
-            f"is row {row}; leave them out"
+            f"{source.table}: {count} {have} no {source.target!r}, {first} {where}; leave "
+            f"{'it' if count == 1 else 'them'} out"
         )
+    return target
 
 
 def read_ids(frame: Any, key: str, path: str) -> Any:

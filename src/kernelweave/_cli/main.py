@@ -20,6 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     with warnings.catch_warnings():
         warnings.showwarning = _Notes()
+        warnings.filterwarnings("ignore", "Rows lack a view")  # told once, by the command
         try:
             try:
                 return _run(argv)

@@ -66,6 +66,10 @@ def told(target: Any, task: str) -> str:
     if task == "regression":
         return f"{target.name!r} is a number: regression"
     classes = sorted({str(label) for label in target})
+    if len(classes) == 1:
+        raise ValueError(
+            f"{target.name!r} is {classes[0]} in every row: rows of two classes or more are needed"
+        )
     return f"{target.name!r} has {len(classes)} classes ({some(classes)}): classification"
 
 
@@ -178,8 +182,6 @@ def along_path(data: Data, task: str, options: Options, Cs: list[float]) -> dict
         signs = (y - y.mean()) / (y.std() or 1.0)
     else:
         classes, numbers = np.unique(y, return_inverse=True)
-        if len(classes) < 2:
-            raise ValueError(f"the target has one class, {classes[0]!r}; two are needed")
         signs = np.where(numbers[:, None] == np.arange(len(classes)), 1.0, -1.0)
         signs = signs[:, 1] if len(classes) == 2 else signs
     solutions = regularization_path(

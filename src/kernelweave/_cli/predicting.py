@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._cli.data import Source, join, read_ids
+from kernelweave._cli.data import Source, check_target, join, read_ids
+from kernelweave._cli.lacking import Lacking, parts_of_model
 from kernelweave._cli.models import Labelled, labels
 from kernelweave._cli.tables import column, pieces, read_matrix
 from kernelweave._core.atomic import written
@@ -23,10 +24,13 @@ def predict_table(path: str, source: Source, output: str | None, decision: bool)
     model, source = _loaded(path, source)
     if decision and not hasattr(model, "decision_function"):
         raise ValueError("--decision: a regression has no decision values beside its predictions")
+    rows = Lacking(parts_of_model(model))
     with _opened(output) as file:
         for number, (ids, X) in enumerate(_rows(model, source)):
+            rows.count(X)
             frame = _predicted(model, X, ids, decision)
             frame.to_csv(file, index=False, header=number == 0, lineterminator="\n")
+    rows.tell("they are predicted from what they have")
 
 
 def labelled_rows(path: str, source: Source) -> tuple[Any, Labelled]:
@@ -37,10 +41,10 @@ def labelled_rows(path: str, source: Source) -> tuple[Any, Labelled]:
     task = "classification" if hasattr(model, "classes_") else "regression"
     ((ids, X),) = _whole(model, source)
     assert source.table is not None
-    target = column(source.read(source.table), str(source.target), source.table)
-    if target.isna().any():
-        raise ValueError(f"{source.table}: rows lack {source.target!r}; leave them out")
-    y = labels(target, task)
+    y = labels(check_target(source.read(source.table), source), task)
+    rows = Lacking(parts_of_model(model))
+    rows.count(X)
+    rows.tell("there they count as average rows")
     known = {str(label) for label in getattr(model, "classes_", y)}
     strange = sorted({str(label) for label in y} - known)
     if strange:
@@ -68,7 +72,7 @@ def _rows(model: Any, source: Source) -> Iterator[tuple[Any, Any]]:
     names = _names(model)
     texts = source.words if source.key is None else (*source.words, source.key)
     for frame in pieces(source.table, source.delimiter, texts=texts):
-        yield _ids(frame, source), _chosen(frame, names, source.table)
+        yield _ids(frame, source), _chosen(frame, names, model, source)
 
 
 def _whole(model: Any, source: Source) -> Iterator[tuple[Any, Any]]:
@@ -80,7 +84,7 @@ def _whole(model: Any, source: Source) -> Iterator[tuple[Any, Any]]:
         yield ids, {name: read_matrix(path) for name, path in source.matrices.items()}
         return
     joined = join(frame, ids, replace(source, target=None))
-    yield ids, _chosen(joined, _names(model), source.table)
+    yield ids, _chosen(joined, _names(model), model, source)
 
 
 def _names(model: Any) -> list[str]:
@@ -89,11 +93,18 @@ def _names(model: Any) -> list[str]:
     return [str(name) for name in model.feature_names_in_]
 
 
-def _chosen(frame: Any, names: list[str], path: str) -> Any:
+def _chosen(frame: Any, names: list[str], model: Any, source: Source) -> Any:
     lacking = [name for name in names if name not in frame.columns]
-    if lacking:
-        raise ValueError(f"{path} lacks columns of the model: {some(map(repr, lacking))}")
-    return frame[names]
+    if not lacking:
+        return frame[names]
+    told = f"{source.table} lacks columns of the model: {some(map(repr, lacking))}"
+    views = [view for view in dict.fromkeys(model.bank_.views) if view not in source.files]
+    files = [view for view in views if any(name.startswith(f"{view}__") for name in lacking)]
+    if files:
+        add = "".join(f" --view {view}=FILE" for view in files)
+        key = "" if source.key is not None else " --id ID"
+        told += f"; add{key}{add}. Where no row has a view, FILE may be a header alone"
+    raise ValueError(told)
 
 
 def _ids(frame: Any, source: Source) -> Any:

@@ -13,7 +13,8 @@ import numpy as np
 
 from kernelweave._core.checks import did_you_mean, some
 
-TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".parquet", ".npz")
+TEXTS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt")
+TABLES = (*TEXTS, ".parquet", ".npz")
 MATRIX = ".npy"
 _PIECE = 20_000  # rows read at a time
 _SEPARATORS = (",", ";", "\t", "|")
@@ -26,9 +27,15 @@ def is_file(text: str) -> bool:
     return text.lower().endswith((*TABLES, MATRIX))
 
 
-def read_table(path: str, delimiter: str | None = None, texts: tuple[str, ...] = ()) -> Any:
+def read_table(
+    path: str,
+    delimiter: str | None = None,
+    texts: tuple[str, ...] = (),
+    *,
+    may_be_empty: bool = False,
+) -> Any:
     """All rows of a file as a data frame; columns ``texts`` are read as text."""
-    return next(pieces(path, delimiter, texts=texts, whole=True))
+    return next(pieces(path, delimiter, texts=texts, whole=True, may_be_empty=may_be_empty))
 
 
 def pieces(
@@ -37,6 +44,7 @@ def pieces(
     *,
     texts: tuple[str, ...] = (),
     whole: bool = False,
+    may_be_empty: bool = False,
 ) -> Iterator[Any]:
     """The rows of a file, some at a time, as data frames; columns ``texts`` are read as text."""
     name = path.lower()
@@ -50,7 +58,10 @@ def pieces(
         elif name.endswith(".npz"):
             yield _npz(path)
         else:
-            yield from _csv(path, delimiter, texts, whole)
+            for number, frame in enumerate(_csv(path, delimiter, texts, whole)):
+                if number == 0 and len(frame) == 0 and not may_be_empty:
+                    raise ValueError(f"{path} has no rows")
+                yield frame
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} cannot be read: save it as UTF-8 ({error})") from error
     except (zipfile.BadZipFile, gzip.BadGzipFile, EOFError) as error:
@@ -131,8 +142,6 @@ def _check_header(frame: Any, separator: str, path: str) -> None:
                     f"{path} has one column, {names[0]!r}; is it separated by {other!r}? "
                     f"Say so: --delimiter {other!r}"
                 )
-    if len(frame) == 0:
-        raise ValueError(f"{path} has no rows")
     twice = [name for name in names if name.endswith(".1") and name[:-2] in names]
     if twice:
         raise ValueError(f"{path} has two columns named {twice[0][:-2]!r}")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any
 
-import kernelweave
-from kernelweave import learners
 from kernelweave.banks.bank import KernelBank
+from kernelweave.learners import CLASSES
 
 _CALL = re.compile(r"\b([A-Z]\w*)\(")
 _NUMPY = re.compile(r"\bnp\.(?:float|int|bool|str)\w*\(([^()]*)\)")  # a number or word of NumPy's
@@ -51,7 +51,8 @@ def _columns(columns: Any, names: list[str]) -> Any:
 
 def _imports(call: str) -> str:
     used = dict.fromkeys(_CALL.findall(call))
-    homes = {"kernelweave": kernelweave.__all__, "kernelweave.learners": learners.CLASSES}
+    package = __name__.partition(".")[0]
+    homes = {package: sys.modules[package].__all__, f"{package}.learners": CLASSES}
     found = {home: sorted(name for name in used if name in names) for home, names in homes.items()}
     return "\n".join(f"from {home} import {', '.join(ns)}" for home, ns in found.items() if ns)
 
