@@ -62,12 +62,13 @@ class Comparison:
         results: Any,
         wanted: int,
         what: str = "accuracies",
-        likely: str | None = None,
+        guess: str | None = None,
         enough: float = ENOUGH,
     ) -> None:
         """Print all cells, those that disagree first, and the bar; judged if all are there.
 
-        ``likely`` says why cells disagree, where some do; ``enough`` is the bar in per cent.
+        ``guess`` is a cause for cells that disagree, made after seeing them; ``enough`` is the bar
+        in per cent.
         """
         judged = [pair for pair in self.pairs if pair.agrees is not None]
         agree = sum(bool(pair.agrees) for pair in judged)
@@ -84,8 +85,8 @@ class Comparison:
             for pair in sorted(self.pairs, key=lambda pair: bool(pair.agrees))
         ]
         table([*self.columns, "ours", "paper", "difference", "allowed", "agrees"], rows)
-        if likely and agree < len(judged):
-            print(f"likely reason where they do not agree: {likely}\n")
+        if guess and agree < len(judged):
+            print(f"A guess, made after the misses were seen: {guess}\n")
         share = 100.0 * agree / len(judged) if judged else None
         results.bar(
             f"{what}: at least {enough:.0f} % of the cells within 2 √(SE² + SE²) of the paper",

@@ -76,8 +76,13 @@ def follow(
     }
 
 
-def along(stack: kw.KernelStack, y: np.ndarray, Cs: np.ndarray, learner: str) -> dict[str, Any]:
+def along(stack: kw.KernelStack, y: np.ndarray, Cs: np.ndarray, learner: Any) -> dict[str, Any]:
     """The path, from the largest C down."""
     return follow(
-        stack, y, Cs, lambda: kw.regularization_path(stack, y, Cs, learner=learner, tol=PATH_TOL)
+        stack,
+        y,
+        Cs,
+        lambda: kw.regularization_path(
+            stack, y, Cs, learner=learner, tol=PATH_TOL, max_iter=MAX_ITER
+        ),
     )

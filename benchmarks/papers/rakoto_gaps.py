@@ -4,8 +4,8 @@ Random halves of liver, pima, credit, ionosphere and sonar; 10 Gaussians and 3 p
 features and on each; unit trace, as they are and centred; C = 100. Learners simple, silp and newton
 to gap 1e-2 and 1e-4, newton to 1e-6 too, at most 10 minutes per fit.
 
-``simple`` is SimpleMKL whose last steps a bundle method makes, as measured before its line search
-was golden section; SimpleMKL alone is in rakoto_simplemkl.
+Who made the steps: ``simple`` is SimpleMKL whose last steps a bundle method makes, ``newton`` takes
+Newton steps with cuts; SimpleMKL alone is in rakoto_simplemkl, HessianMKL alone in figures.
 """
 
 from benchmarks.harness import common
@@ -14,6 +14,7 @@ from benchmarks.harness.rakoto_sets import SETS, C, measure
 NORMALIZE = ["unit_trace", "center+unit_trace"]
 RUNS = [("simple", 1e-2), ("silp", 1e-2), ("newton", 1e-2)]
 RUNS += [("simple", 1e-4), ("silp", 1e-4), ("newton", 1e-4), ("newton", 1e-6)]
+TRIO = ["simple", "silp", "newton"]
 LIMIT, SPLITS = 600.0, 20
 
 
@@ -57,10 +58,9 @@ def bars(results, names, splits):
         wanted = len(learners) * len(SETS) * len(norms) * SPLITS
         return f"{reached} of {total}", (reached == total if total == wanted else None)
 
-    trio = ["simple", "silp", "newton"]
-    results.bar("gap 1e-2 on every split, unit trace", *share(trio, 1e-2, NORMALIZE[:1]))
-    results.bar("gap 1e-2 on every split, centred", *share(trio, 1e-2, NORMALIZE[1:]))
-    for learner in trio:
+    results.bar("gap 1e-2 on every split, unit trace", *share(TRIO, 1e-2, NORMALIZE[:1]))
+    results.bar("gap 1e-2 on every split, centred", *share(TRIO, 1e-2, NORMALIZE[1:]))
+    for learner in TRIO:
         text = f"{learner}: gap 1e-4 within 10 minutes on every split, unit trace"
         results.bar(text, *share([learner], 1e-4, NORMALIZE[:1]))
     results.bar("newton: gap 1e-6 on every split", *share(["newton"], 1e-6, NORMALIZE))
@@ -86,6 +86,7 @@ def main():
         __doc__,
         splits={"type": int, "default": SPLITS, "help": "random halves of each set"},
         sets={"nargs": "+", "choices": SETS, "default": SETS, "metavar": "SET"},
+        learners={"nargs": "+", "choices": TRIO, "default": TRIO, "metavar": "LEARNER"},
     )
     names, splits, limit = args.sets, args.splits, LIMIT
     if args.quick:
@@ -96,6 +97,7 @@ def main():
         for name in names
         for normalize in NORMALIZE
         for learner, tol in RUNS
+        if learner in args.learners
     ]
     results = common.Results("rakoto_gaps", args)
     results.fill([(key, measure, *key[:3], args.data, *key[3:], limit) for key in plan])
