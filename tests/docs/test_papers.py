@@ -84,6 +84,13 @@ PAPERS = {
         statements={"Theorem": [1], "Proposition": [1, 2, 3, 4]},
     ),
 }
+MEASURED = {  # tables and figures with numbers or curves; the others are drawings
+    "lanckriet2004": "Table 1, Table 2, Table 3, Table 4, Figure 1, Figure 2",
+    "bach2004": "Figure 2",
+    "rakoto2007": "Table 1, Table 2, Figure 1, Figure 2, Figure 3",
+    "chapelle2008": "Figure 1, Figure 2, Figure 3",
+    "gai2010": "Table 1",
+}
 COLUMNS = ["In the paper", "What it is", "In the package", "Example", "Results"]
 ITEM = re.compile(
     r"(?P<section>§[\d.]+)"
@@ -235,6 +242,20 @@ def test_pages_and_figures_of_a_paper_are_in_its_rows(key):
         item = f"Figure {figure.stem.partition('_')[2]}"
         linked = [row for row in rows(key) if item in read(row[0]) and figure.name in row[-1]]
         assert linked, f"docs/papers.md does not link {figure.name} at {item} of {key}"
+
+
+@pytest.mark.parametrize("key", PAPERS)
+def test_every_table_and_figure_that_was_measured_has_a_page_of_its_paper(key):
+    """The page says which paper it is of, and shows the picture where the paper has one."""
+    for item in MEASURED[key].split(", "):
+        (cell,) = [row[-1] for row in rows(key) if item in read(row[0])]
+        pages = [DOCS / link for link in re.findall(r"\((results/\w+\.md)\)", cell)]
+        texts = [page.read_text(encoding="utf-8") for page in pages]
+        shown = [text for text in texts if re.search(rf"^Paper: .*{key}", text, re.MULTILINE)]
+        assert shown, f"{key}, {item}: no page of results names the paper"
+        kind, number = item.split()
+        picture = f"](../figures/{key}_{number}.png)"
+        assert kind == "Table" or any(picture in text for text in shown), f"{item}: not drawn"
 
 
 def test_ranges_are_written_out_and_slips_of_the_pen_found():

@@ -395,6 +395,16 @@ def test_a_learner_that_gives_up_says_so() -> None:
     assert found.status == "stopped" and found.gap > 1e-6
 
 
+def test_history_says_whose_steps_are_whose() -> None:
+    """The reduced gradient begins; where it stalls the bundle goes on, and keeps at it."""
+    problem = coarse(1)
+    found = learn(problem.K, problem.y, C=10.0, learner=Simple(), tol=1e-6)
+    by = list(found.history["by"])
+    first = by.index("bundle")
+    assert found.status == "optimal" and found.history["gap"][first - 1] > 1e-6
+    assert first > 0 and set(by[:first]) == {"simple"} and set(by[first:]) == {"bundle"}
+
+
 @pytest.mark.parametrize("cls", [Simple, Silp])
 def test_small_change_stops_as_in_the_paper(cls: Any) -> None:
     """The rule is met by the last two weights, by no earlier ones, and the last are returned."""
@@ -535,6 +545,14 @@ def test_silp_from_simple() -> None:
     first = by.index("silp")
     assert first > 0 and set(by[first:]) == {"silp"}
     assert found.history["gap"][first - 1] <= 0.1 < found.history["gap"][first - 2]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_starting_silp_from_simple_saves_linear_programs(seed: int) -> None:
+    problem, options = coarse(seed), {"C": 10.0, "tol": 1e-4}
+    cold = learn(problem.K, problem.y, learner=Silp(), **options)
+    warm = learn(problem.K, problem.y, learner=Silp(warm_start=True), **options)
+    assert list(warm.history["by"]).count("silp") < cold.n_iter
 
 
 # --- repeatable ---------------------------------------------------------------------------------
