@@ -364,13 +364,13 @@ def rule_bars(results, panels, quick):
 
 def bars(results, panels, quick):
     rule_bars(results, panels, quick)
-    if not results.get("overhead"):
+    cells = [mine for panel in panels for *_, mine, _ in cells_of(results, panel, quick)]
+    if not results.get("overhead") or not cells:
         return
     slopes = growth(results, panels, quick)
     for axis, paper in (("m", 1.1), ("n", 1.4)):
         print(f"- reported: skm grows as {axis}^{common.short(slopes.get(axis))} (paper: {paper})")
     whole = all(results.get(*key_of(p, *s, "ours")) for p in PAPER for s in PAPER[p])
-    cells = [mine for panel in panels for *_, mine, _ in cells_of(results, panel, quick)]
     apart = max(abs(c["skm"]["value"] / c["newton"]["value"] - 1.0) for c in cells)
     reached = all(c[who]["reached"] for c in cells for who in ("skm", "newton"))
     results.bar(
