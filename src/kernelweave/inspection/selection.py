@@ -137,8 +137,9 @@ def select_views(
 
     Notes
     -----
-    Two views that tell the same are both selected if either helps where the other is shuffled, and
-    none of them if the other replaces it fully: ``single_view`` tells what each can do alone.
+    If two views tell exactly the same, neither is selected: the one makes up for the other when
+    that is shuffled. Each is selected if it tells something that the other does not.
+    ``single_view`` tells what each can do alone.
     """
     level = check_level(level)
     refits = Refits.of(model, X, y, n_jobs)
