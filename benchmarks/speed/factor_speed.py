@@ -2,13 +2,12 @@
 
     floor     newton on a bank kept as storage="auto" chooses, to gap 1e-2 at C = 100, against one
               SVC(kernel="precomputed") on the learnt kernel and one NumPy pass over the matrices;
-              halves of the sets of rakoto2007 with its kernels
+              halves of the sets of rakoto2007, and of two more, with its kernels
     bank      bank and fit end to end, one Gaussian, polynomial and linear kernel per column,
               "dense" against "auto": bytes, processor time, and the gap of the factor solution
               under the matrices beyond its own
     large     ijcnn1 (a Gaussian per column and three on all) and a9a (five kernels) beside one
               SVC(kernel="rbf") of the same C on the same rows; exact kernels on demand
-    memory    the peak that plan(X) tells beside the one that is measured, each in a process
 
 Processor seconds, one thread; times that are compared are taken in turns. Linux only.
 """
@@ -23,18 +22,10 @@ import kernelweave as kw
 from benchmarks.harness import common
 from benchmarks.harness.child_process import in_process
 from benchmarks.harness.paper_data import rakoto_kernels
-from benchmarks.harness.resident_memory import MIB, resident
+from benchmarks.harness.resident_memory import resident
 
-PARTS = ["floor", "bank", "large", "memory"]
-SETS = ["ionosphere", "sonar", "pima", "liver", "credit"]
-SETTINGS = [  # rows, kernels, how they are kept
-    (6000, 3, {"storage": "dense"}),
-    (8000, 2, {"storage": "dense", "dtype": "float32"}),
-    (8000, 4, {"storage": "dense", "dtype": "float32"}),
-    (20000, 3, {"approximation": kw.Nystroem(500)}),
-    (30000, 4, {"approximation": kw.Nystroem(300)}),
-    (20000, 2, {"storage": "lazy", "cache_size": 1000.0}),
-]
+PARTS = ["floor", "bank", "large"]
+SETS = ["ionosphere", "sonar", "pima", "liver", "credit", "heart", "wdbc"]
 
 
 def processor(*works, turns=3):
@@ -155,29 +146,6 @@ def large(data, name, n):
     }
 
 
-# ---- memory ------------------------------------------------------------------------------------
-
-
-def memory(number, scale):
-    n, m, kept = SETTINGS[number]
-    n = int(n * scale)
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, 10))
-    y = np.where(np.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2] > 0.3 * rng.normal(size=n), 1.0, -1.0)
-    kernels = [kw.Gaussian(w) for w in np.geomspace(1.0, 6.0, m)]
-    bank = kw.KernelBank(kernels, **kept)
-    kw.MKLClassifier(bank).fit(X[:200], y[:200])  # compiles
-    gc.collect()
-    told = bank.plan(X).peak / MIB
-    before = resident("VmRSS")
-    with open("/proc/self/clear_refs", "w", encoding="ascii") as reset:
-        reset.write("5")
-    kw.MKLClassifier(bank, tol=1e-2).fit(X, y)
-    peak = max(resident("VmHWM") - before, 1.0)
-    how = ", ".join(f"{key} {value}" for key, value in kept.items())
-    return {"n": n, "m": m, "kept": how, "told": told, "peak": peak, "ratio": told / peak}
-
-
 # ---- all of it ---------------------------------------------------------------------------------
 
 
@@ -192,18 +160,14 @@ def main():
     sets = SETS[2:3] if quick else SETS
     sizes = (120,) if quick else (500, 1000, 2000)
     most = 300 if quick else args.rows
-    turns = 1 if quick else 3
+    turns = 1 if quick else 5
     plan = [(("floor", s, k), floor, args.data, s, k, turns) for k in splits for s in sets]
     plan += [(("bank", n), bank, n, 6 if quick else 20, turns) for n in sizes]
     plan += [(("large", s, most), in_process, large, args.data, s, most) for s in LARGE]
-    plan += [
-        (("memory", k, quick), in_process, memory, k, 0.02 if quick else 1.0)
-        for k in range(len(SETTINGS))
-    ]
     results = common.Results("factor_speed", args)
     results.fill([job for job in plan if job[0][0] in args.parts])
     report_small(results, sets, splits, sizes)
-    report_large(results, most, quick)
+    report_large(results, most)
 
 
 def shown(results, title, columns, keys):
@@ -244,7 +208,7 @@ def report_small(results, sets, splits, sizes):
         results.bar("the gap under the matrices is larger by at most 1e-9", gap, gap <= 1e-9)
 
 
-def report_large(results, most, quick):
+def report_large(results, most):
     columns = ["n", "gap", "exact gap", "peak MiB", "s", "SVC s", "ratio"]
     columns += ["accuracy", "SVC accuracy"]
     cells = shown(results, "large sets, on demand", columns, [("large", s, most) for s in LARGE])
@@ -257,14 +221,6 @@ def report_large(results, most, quick):
         less = cell["SVC accuracy"] - cell["accuracy"]
         text = f"{name}: at most 0.2 points below SVC"
         results.bar(text, less, less <= 0.2 if whole else None)
-    keys = [("memory", k, quick) for k in range(len(SETTINGS))]
-    columns = ["n", "m", "kept", "told", "peak", "ratio"]
-    cells = shown(results, "peak memory, told and measured, MiB", columns, keys)
-    if len(cells) < len(keys):
-        print(f"{len(keys) - len(cells)} of {len(keys)} settings: not run\n")
-    if cells and not quick:
-        off = max(abs(1.0 - cell["ratio"]) for cell in cells)
-        results.bar("told within 20 % of the measured peak", off, off <= 0.2)
 
 
 if __name__ == "__main__":
