@@ -19,9 +19,9 @@ Dividing the weights moves f by a share of 1e-16, which C times the diagonal of 
 With C="learn" the identity is one more kernel, and its weight is 1/``learned``. Other criteria:
 
 - "given": weights as they are, σ(q) = d·q;
-- "radius": P = ½R² coefᵀK(d)coef + Σ ℓ. R² is the largest squared distance from a center that is
-  solved for in long doubles: P may be too large by the error of that center (about 1e-18), never
-  too small. D = Σ yv − ½ρ‖v‖² − ½ max_m q_m/c_m(β), and β is the reported ``center``. Kernels under
+- "radius": P = ½R² coefᵀK(d)coef + Σ ℓ. R² is what a center proves that is solved for in long
+  doubles, β·diag K − βᵀKβ ≤ R²: P may be too small by the error of that center, never too large.
+  It is about 1e-18; up to 1e-10 where most points are as far from the center. D = Σ yv − ½ρ‖v‖² − ½ max_m q_m/c_m(β), and β is the reported ``center``. Kernels under
   which all points coincide, up to rounding, do not count;
 - "radius_bound": R² times P and D at the same weights. R² cancels, and the gap is that of "given".
 
@@ -229,7 +229,7 @@ def slopes_of(matrices: Any, center: Any) -> Any:
 
 
 def radius2(G: Any) -> Fraction:
-    """The largest squared distance of a point from the center of their ball, in units of G."""
+    """The squared radius of the ball around all points, in units of G, as its center proves it."""
     A = G - G[:1] - G[:, :1] + G[0, 0]  # as seen from the first point
     squares, largest = np.diagonal(A), max(np.diagonal(A))
     if largest <= 0:
@@ -259,7 +259,7 @@ def radius2(G: Any) -> Fraction:
             slope = np.diagonal(rough) - 2 * rough @ beta
     b = np.array([int(x * 2**80) for x in beta], dtype=object)
     total, near = b.sum(), A @ b
-    return Fraction(max(squares * total**2 - 2 * total * near) + b @ near, total**2)
+    return Fraction(total * (squares @ b) - b @ near, total**2)
 
 
 def of_solution(K: Any, y: Any, solution: Any, C: Any = 1.0, **problem: Any) -> Exact:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._core.tolerances import ENTER, TINY
+from kernelweave._core.tolerances import ENTER, EPS, TINY
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.interior_point import NarrowSystem, Program, WideSystem, follow
 
@@ -28,7 +28,7 @@ def solve_master(
 
     ``delta`` is one number, or one for each kernel.
     """
-    unit = max(float(np.abs((a - g @ center).max())), TINY)
+    unit = max(float(np.abs((a - g @ center).max())), EPS * float(np.abs(g).max()), TINY)
     damping = np.broadcast_to(np.asarray(delta, dtype=float), center.shape)
     B = np.empty((0, center.size)) if factor is None else factor
     pull = -damping * center - (B @ center) @ B  # linear part of the quadratic term
