@@ -95,6 +95,13 @@ _LEARNING = (
         show_default=True,
         help="Norm of the weights: 1 makes most zero, more makes them even.",
     ),
+    click.option(
+        "--impute",
+        type=click.Choice(["median", "mean", "none"]),
+        default="median",
+        show_default=True,
+        help="What empty cells of numbers hold, learned on the training rows; none refuses them.",
+    ),
     _SEED,
     _JOBS,
 )
@@ -356,7 +363,12 @@ def _learning(said: dict[str, Any], C: float | None) -> tuple[Any, str, Any]:
     rows = Lacking(parts_of_data(data))
     rows.count(data.frame)
     rows.tell("there they count as average rows")
-    return data, task, models.Options(C, said["learner"], said["norm"], said["seed"], said["jobs"])
+    impute = None if said["impute"] == "none" else said["impute"]
+    asked = C, said["learner"], said["norm"], said["seed"], said["jobs"], impute
+    options = models.Options(*asked)
+    for line in models.told_filled(data, options):
+        say(line)
+    return data, task, options
 
 
 def _report(said: dict[str, Any], option: str, path: str | None, *inputs: str) -> Any:

@@ -28,6 +28,7 @@ class Options:
     norm: float = 1.0
     seed: int = 0
     jobs: int | None = None
+    impute: str | None = "median"
 
 
 @dataclass(frozen=True)
@@ -81,11 +82,25 @@ def labels(target: Any, task: str) -> NDArray[Any]:
     return values.astype(str) if values.dtype.kind not in "biuf" else values
 
 
-def bank_of(data: Data) -> KernelBank:
+def bank_of(data: Data, options: Options) -> KernelBank:
     """The default kernels on each view, or the matrices."""
     if data.matrices:
         return KernelBank([(name, Precomputed(K)) for name, K in data.matrices.items()])
-    return KernelBank(views=data.views)
+    return KernelBank(views=data.views, impute=options.impute)
+
+
+def told_filled(data: Data, options: Options) -> list[str]:
+    """What is put into empty cells, in words: a line for numbers, and one for categories."""
+    if options.impute is None or data.matrices or not data.frame.isna().to_numpy().any():
+        return []
+    counts = bank_of(data, options).filled_cells(rows_of(data))
+    found: dict[str, list[str]] = {}
+    for name, count in counts.items():
+        number = data.frame[name].dtype.kind in "biuf"
+        how = f"filled with the {options.impute} of the training rows"
+        cells = found.setdefault(how if number else "a level of their own", [])
+        cells.append(f"{count} in {name!r}" if cells else f"{count} empty cells in {name!r}")
+    return [f"{some(cells)}: {how}" for how, cells in found.items()]
 
 
 def rows_of(data: Data) -> Any:
@@ -112,7 +127,7 @@ def fitted(data: Data, task: str, options: Options) -> Any:
     if data.matrices and options.C is None:
         raise ValueError("-C auto needs columns: it cannot split the rows of kernel matrices")
     rows = Labelled.of(data, task)
-    kernels = "precomputed" if data.matrices else bank_of(data)
+    kernels = "precomputed" if data.matrices else bank_of(data, options)
     return estimator(kernels, task, options).fit(rows.X, rows.y)
 
 
@@ -126,7 +141,7 @@ def held_out(data: Data, task: str, options: Options, folds: int) -> dict[str, A
         raise ValueError(f"--cv must lie between 2 and {smallest} on these rows, found {folds}")
     kind = KFold if task == "regression" else StratifiedKFold
     splits = kind(folds, shuffle=True, random_state=options.seed)
-    model = estimator(bank_of(data), task, options)
+    model = estimator(bank_of(data, options), task, options)
     scores = cross_val_score(model, rows_of(data), y, cv=splits, error_score="raise")
     return {
         "metric": "R²" if task == "regression" else "accuracy",
@@ -140,7 +155,7 @@ def compared(data: Data, task: str, options: Options, folds: int, repeats: int) 
     from kernelweave.inspection import compare
 
     return compare(
-        estimator(bank_of(data), task, options),
+        estimator(bank_of(data, options), task, options),
         rows_of(data),
         labels(data.target, task),
         cv=folds,
@@ -176,7 +191,7 @@ def along_path(data: Data, task: str, options: Options, Cs: list[float]) -> dict
     """Weights by view for each C, and how certain each solution is."""
     from kernelweave.path import regularization_path
 
-    bank = bank_of(data).fit(rows_of(data), n_jobs=options.jobs)
+    bank = bank_of(data, options).fit(rows_of(data), n_jobs=options.jobs)
     y = labels(data.target, task)
     if task == "regression":
         signs = (y - y.mean()) / (y.std() or 1.0)

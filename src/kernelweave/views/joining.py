@@ -34,7 +34,10 @@ def join_views(frames: Any) -> JoinedViews:
         ones have. A row that a table does not have lacks that view: its columns are NaN, and a
         warning counts and names such rows. ``y.loc[X.index]`` puts labels in the same order.
     views : {name: slice}
-        For ``KernelBank(views=…)``. Positions still work where another step strips names.
+        For ``KernelBank(views=…)``, by position, which still works where another step strips
+        names. The columns of X must keep their order: a step that moves them, such as a
+        ``ColumnTransformer``, mixes up the views. ``KernelBank(impute="median")`` fills empty cells
+        without one.
 
     Examples
     --------

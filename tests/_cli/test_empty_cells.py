@@ -1,0 +1,95 @@
+"""Clinical tables as they are: empty cells in numbers and words, patients without genes."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import kernelweave
+from kernelweave._cli.main import main
+
+rng = np.random.default_rng(6)
+N = 60
+ILL = rng.random(N) < 0.5
+TABLES = "clinical.csv --target status --id patient --view genes=genes.csv"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Nine empty cells in bmi, nine in crp, two in sex; four patients have no genes."""
+    folder = tmp_path_factory.mktemp("files")
+    clinical = pd.DataFrame(
+        {
+            "patient": [f"P{i}" for i in range(N)],
+            "age": rng.integers(30, 80, size=N),
+            "bmi": rng.normal(25, 4, size=N) + 3 * ILL,
+            "crp": np.exp(rng.normal(size=N) + ILL),
+            "sex": rng.choice(["f", "m"], size=N).astype(object),
+            "ward": rng.choice(["north", "south"], size=N),
+            "status": np.where(ILL, "ill", "well"),
+        }
+    )
+    for column, count in (("bmi", 9), ("crp", 9), ("sex", 2)):
+        clinical.loc[rng.choice(N, count, replace=False), column] = np.nan
+    genes = pd.DataFrame(rng.normal(size=(N, 3)) + ILL[:, None], columns=["g1", "g2", "g3"])
+    genes.insert(0, "patient", clinical.patient)
+    clinical.to_csv(folder / "clinical.csv", index=False)
+    genes.iloc[4:][::-1].to_csv(folder / "genes.csv", index=False)
+    return folder
+
+
+@pytest.fixture
+def run(folder, monkeypatch, capsys):
+    """Runs a command in the folder: exit code, output, messages."""
+    monkeypatch.chdir(folder)
+
+    def run(line):
+        code = main(line.split())
+        found = capsys.readouterr()
+        return code, found.out, found.err
+
+    return run
+
+
+def test_from_two_files_to_predictions(run, folder):
+    code, _, told = run(f"fit {TABLES} -o m.kweave --cv 2")
+    assert code == 0
+    numbers = "9 empty cells in 'bmi', 9 in 'crp': filled with the median of the training rows\n"
+    assert numbers in told
+    assert "2 empty cells in 'sex': a level of their own\n" in told
+    assert "'g1'" not in told  # who lacks the view has no cells to fill
+    model = kernelweave.load(folder / "m.kweave")
+    clinical = pd.read_csv(folder / "clinical.csv")
+    filled = {
+        name: value
+        for member in model.bank_.members
+        for name, value in zip(
+            model.feature_names_in_[list(member.view.columns)], member.view.filling, strict=True
+        )
+    }
+    assert filled["bmi"] == clinical.bmi.median()
+    assert filled["age"] == clinical.age.median()
+    code, out, _ = run("predict m.kweave clinical.csv --id patient --view genes=genes.csv")
+    assert code == 0
+    right = pd.read_csv(io.StringIO(out)).prediction == clinical.status
+    assert right.mean() > 0.8
+    code, out, _ = run(f"evaluate m.kweave {TABLES}")
+    assert code == 0
+    assert float(out.splitlines()[1].split()[-1]) == pytest.approx(right.mean(), abs=1e-3)
+
+
+@pytest.mark.parametrize("command", ["path --Cs 1", "compare --repeats 1 --cv 2", "fit -C auto"])
+def test_other_commands_fill_cells_too(run, command):
+    name, *options = command.split()
+    code, _, told = run(f"{name} {TABLES} {' '.join(options)} --impute mean")
+    assert code == 0
+    assert "9 in 'crp': filled with the mean of the training rows" in told
+
+
+def test_who_wants_no_filling_is_told_what_is_empty(run):
+    code, out, told = run(f"fit {TABLES} --impute none")
+    assert (code, out) == (2, "")
+    assert "'bmi' (9 NaN), 'crp' (9 NaN)" in told
