@@ -21,8 +21,9 @@ With C="learn" the identity is one more kernel, and its weight is 1/``learned``.
 - "given": weights as they are, σ(q) = d·q;
 - "radius": P = ½R² coefᵀK(d)coef + Σ ℓ. R² is what a center proves that is solved for in long
   doubles, β·diag K − βᵀKβ ≤ R²: P may be too small by the error of that center, never too large.
-  It is about 1e-18; up to 1e-10 where most points are as far from the center. D = Σ yv − ½ρ‖v‖² − ½ max_m q_m/c_m(β), and β is the reported ``center``. Kernels under
-  which all points coincide, up to rounding, do not count;
+  It is about 1e-18; up to 1e-10 where most points are as far from the center.
+  D = Σ yv − ½ρ‖v‖² − ½ max_m q_m/c_m(β), and β is the reported ``center``. Kernels under which all
+  points coincide, up to rounding, do not count;
 - "radius_bound": R² times P and D at the same weights. R² cancels, and the gap is that of "given".
 
 Left out: ``sdp``, because its σ is the value of a semidefinite program and the multiplier that

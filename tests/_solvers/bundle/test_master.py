@@ -299,9 +299,11 @@ def test_same_bits_wherever_the_arrays_lie() -> None:
     assert done.stdout.split() == ["1"] * 5
 
 
-def test_cuts_that_are_rounding_alone():
+@pytest.mark.parametrize("left", [2.0**-53, 1e-16, 1e-10])
+def test_cuts_that_are_rounding_alone(left):
     """Where J is 0, its cuts are what rounding left: the answer is a point all the same."""
-    g = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [1e-16, 0.0, 0.0]])
+    g = np.zeros((3, 3))
+    g[2, 0] = left
     e, multipliers = solve_master(np.zeros(3), g, np.full(3, 1 / 3), 0.0)
     assert e.min() >= 0.0 and e.sum() == pytest.approx(1.0)
     assert multipliers.sum() == pytest.approx(1.0)
