@@ -22,6 +22,8 @@ SETTINGS = {  # rows, kernels, views, classes or None for numbers, how kernels a
     "matrices": (6000, 3, "all", 2, {"storage": "dense"}),
     "float32 matrices": (8000, 2, "all", 2, {"storage": "dense", "dtype": "float32"}),
     "more float32 matrices": (8000, 4, "all", 2, {"storage": "dense", "dtype": "float32"}),
+    "one matrix": (12_000, 1, "all", 2, {"storage": "dense"}),
+    "float32, numbers": (8000, 3, "all", None, {"storage": "dense", "dtype": "float32"}),
     "many matrices": (1800, 40, "all", 2, {"storage": "dense"}),
     "three classes": (6000, 3, "all", 3, {"storage": "dense"}),
     "numbers": (6000, 3, "all", None, {"storage": "dense"}),
@@ -98,6 +100,8 @@ def report(results):
     columns = ["n", "m", "told", "taken", "ratio", "seconds"]
     header = ["kept as", "n", "m", "told MiB", "taken MiB", "ratio", "seconds"]
     common.table(header, [[s, *(cell[c] for c in columns)] for s, cell in cells.items()])
+    if missing := [name for name in SETTINGS if name not in cells]:
+        print(f"not run: {', '.join(missing)}\n")
     large = [cell for cell in cells.values() if cell["taken"] >= 1024.0]
     if cells:
         off = max(abs(1.0 - cell["ratio"]) for cell in large or cells.values())
