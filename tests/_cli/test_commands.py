@@ -227,7 +227,7 @@ def test_a_view_that_no_new_row_has(run, tmp_path):
     none.write_text("patient,g1,g2,g3\n")
     code, out, err = run(f"predict {path} {words}{none} --decision")
     assert (code, len(out.splitlines())) == (0, N + 1)
-    assert "'genes' (40)" in err
+    assert "some lack a view, or all its numbers or all its words: 'genes' (40);" in err
     some.write_text(none.read_text() + "P39,0.1,0.2,0.3\n")
     assert (
         run(f"predict {path} {words}{some} --decision")[1].splitlines()[:-1]

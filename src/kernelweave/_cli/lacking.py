@@ -50,5 +50,7 @@ class Lacking:
     def tell(self, then: str) -> None:
         """Say how many rows lack which view, and what becomes of them."""
         told = [f"{view!r} ({count})" for view, count in self._counts.items() if count]
+        mixed = len(self._parts) > len({view for view, _ in self._parts})
+        part = ", or all its numbers or all its words" if mixed else ""
         if told:
-            say(f"of {self._rows} rows, some lack a view: {', '.join(told)}; {then}")
+            say(f"of {self._rows} rows, some lack a view{part}: {', '.join(told)}; {then}")
