@@ -5,8 +5,8 @@ five topics with most stories, each against the rest; all 3,299 test stories. K1
 counts without stop words, K2 linear on concept memberships by probabilistic latent semantic
 analysis on the training stories, test stories folded in; the paper has 37,926 word types, ours are
 counted below. Both are centred and brought to a diagonal of 1, by means that the training stories
-of the draw give. 1-norm soft margin, C = 1. The combination has μ ≥ 0 and μ1 + μ2 = 2, as c = tr K1
-+ tr K2 says (the caption makes that 4000, which is twice what 1,000 stories have), so that it is
+of the draw give. 1-norm soft margin, C = 1. The combination has μ ≥ 0 and μ1 + μ2 = 2, as c = tr
+K1 + tr K2 says (the caption makes that 4000, which is twice what 1,000 stories have), so that it is
 twice as large as a kernel alone: 2·K1, 2·K2 and K1 + K2 (equal weights) stand beside, which the
 paper does not have.
 

@@ -1,14 +1,14 @@
 """Tables 1–4 of lanckriet2004: signed and nonnegative weights, one kernel, and a tuned Gaussian.
 
-Thirty random splits of five sets, 80 % to learn on; all kernels have a diagonal of 1. K1 is (1 +
-xᵀz)², K2 exp(-|x - z|²/(2σ)), K3 linear. Hard margin (HM), 1-norm (SM1) and 2-norm soft margin
-(SM2) with C = 1, and the 2-norm with C learnt (SM2,C), under tr K = Σ tr K_i, for SM2,C under tr(K
-+ I/C) = Σ tr K_i + n; a kernel alone has the same trace. Signed weights are learnt over training
-and test rows by `sdp`, nonnegative ones by `newton`, whose optimum is that of `qcqp`. Table 4 has
-five Gaussians, σ from 0.01 to 100, and SM2,C; its caption has c = Σ tr K_i + n, so that weights and
-1/C would add up to 6, but what it prints adds up to 5, and ours does, too. C is ∞ where no ridge
-helps; the paper's solver stops at large numbers there. "in 4" after a margin: so many splits have
-one.
+Thirty random splits of five sets, 80 % to learn on; all kernels have a diagonal of 1. K1 is
+(1 + xᵀz)², K2 exp(-|x - z|²/(2σ)), K3 linear. Hard margin (HM), 1-norm (SM1) and 2-norm soft margin
+(SM2) with C = 1, and the 2-norm with C learnt (SM2,C), under tr K = Σ tr K_i, for SM2,C under
+tr(K + I/C) = Σ tr K_i + n; a kernel alone has the same trace. Signed weights are learnt over
+training and test rows by `sdp`, nonnegative ones by `newton`, whose optimum is that of `qcqp`.
+Table 4 has five Gaussians, σ from 0.01 to 100, and SM2,C; its caption has c = Σ tr K_i + n, so that
+weights and 1/C would add up to 6, but what it prints adds up to 5, and ours does, too. C is ∞ where
+no ridge helps; the paper's solver stops at large numbers there. "in 4" after a margin: so many
+splits have one.
 
 What the paper leaves open: heart is standardised, the other sets are as they come. 2-norm is drawn
 anew for every split, 183 and 147 rows: K2 is the identity there, and its ω* and accuracy in table 3

@@ -1,7 +1,7 @@
 """SimpleMKL as published, with nothing to help it: does it reach gap 1e-2, in how many iterations?
 
-Random halves of the five sets of rakoto2007, its kernels of unit trace, as they are and centred, C
-= 100. The paper does not say its ten widths, ours are those of gai2010. ``published`` is
+Random halves of the five sets of rakoto2007, its kernels of unit trace, as they are and centred,
+C = 100. The paper does not say its ten widths, ours are those of gai2010. ``published`` is
 ``Simple(finish=False)``, and all its steps are SimpleMKL's: reduced gradient, golden section,
 weights below 1e-8 dropped, no bundle. ``journal`` adds the maximal step and the dropping of the
 later journal version (``drop=True``). ``reference`` and ``reference, journal`` are the same two
