@@ -206,7 +206,7 @@ def test_reports_of_matrices_of_chosen_costs_and_of_numbers(run, tmp_path, words
 def test_rows_that_a_table_lacks(run, tmp_path):
     path = str(tmp_path / "m")
     words = "clinical.csv --id patient --view genes=some_genes.csv"
-    code, _, err = run(f"fit {words} --target status --view a=age -o", path)
+    code, _, err = run(f"fit {words} --target status --view a=age --cv 2 -o", path)
     assert code == 0
     assert err.count("lack a view") == 1
     assert "of 40 rows, some lack a view: 'genes' (5)" in err and "KernelBank" not in err
