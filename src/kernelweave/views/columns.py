@@ -55,7 +55,8 @@ class View:
             if not known.any():
                 raise ValueError(
                     f"Column {table.label(column)!r} of X is empty in all {len(table)} training "
-                    f"rows: impute={how!r} finds no value to fill in. Leave the column out."
+                    f"rows: impute={how!r} finds no value to fill in. Leave the column out; of "
+                    "few values, a fold may have none."
                 )
             counts = None if weights is None else weights[known]
             with np.errstate(over="ignore", invalid="ignore"):  # who reads infinity refuses it
