@@ -137,7 +137,7 @@ def select_views(
 
     Notes
     -----
-    If two views tell exactly the same, neither is selected: the one makes up for the other when
+    If two views tell nearly the same, neither is selected: the one makes up for the other when
     that is shuffled. Each is selected if it tells something that the other does not.
     ``single_view`` tells what each can do alone.
     """
