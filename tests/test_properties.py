@@ -381,3 +381,16 @@ def test_more_kernels_are_never_worse(problem, data, learner, tol):
     count = data.draw(st.integers(1, len(K)))
     part, whole = (fit(bank, y, C, learner, tol=tol) for bank in (K[:count], K))
     assert whole.dual <= part.primal
+
+
+@pytest.mark.parametrize(
+    ("seed", "number"),
+    [(4242, 325), (4242, 2981), (4242, 6532), (777, 2078), (777, 6172), (777, 7561)],
+)
+def test_what_random_fits_found(seed, number):
+    """Each of them raised an error once, or was judged wrongly."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert [
+            found for found in fuzz.judge(fuzz.make(seed, number))[1] if found[0] != "late"
+        ] == []

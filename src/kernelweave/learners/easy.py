@@ -72,7 +72,8 @@ class EasyMKL(Learner):
         K = stack.combined((1.0 - lam) / unit * scale)
         close = max((0.1 * tol) ** 2, SQUARED_TOL)  # weights err by the root of the gap
         weights = problem.formulation.row_weights
-        ridge: float | Array = max(lam / unit, COINCIDE) if lam > 0.0 else 0.0  # if kernels are 1
+        floor = max(COINCIDE, stack.n * float(np.finfo(stack.precision).eps))  # if kernels are 1
+        ridge: float | Array = max(lam / unit, floor) if lam > 0.0 else 0.0
         if weights is not None:
             ridge = ridge / weights[problem.rows]
         found = [
@@ -104,6 +105,8 @@ def nearest(
             "lam > 0"
         )
     half = 0.5 * float(np.abs(answer.v).sum())
+    if not half**2 > 0.0:  # rounding alone is larger than the machine: all weights are as good
+        return np.zeros_like(answer.v), 0.0, np.inf
     least = (answer.quad + machine.qp.bend(answer.v)) / half**2
     return answer.v / half, least, max(0.5 * answer.primal * least - 1.0, 0.0)
 

@@ -152,6 +152,8 @@ class _Path(Machines):
         self.track = [*self.track[-1:], (kappa, inner.v)]
         e = np.zeros(self.ones.size)
         e[kernels] = inner.parts.eta_tilde
+        if not e.any():  # no kernel tells points apart: all weights are as good
+            e[kernels] = 1.0
         self.used = [*self.used[-1:], np.flatnonzero(e)]
         e /= e.sum()  # which is 1 up to how well the machine is solved
         self.evaluator.solve(e, close, start=inner.v)

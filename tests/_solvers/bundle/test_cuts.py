@@ -109,6 +109,14 @@ def test_a_bound_found_while_kernels_are_left_aside_holds_for_all() -> None:
     assert bound.value == pytest.approx(by_hand(problem, bound.v), rel=1e-12)
 
 
+def test_solutions_beyond_all_numbers_are_not_kept() -> None:
+    cuts = bundle(coarse(0))
+    count, v = len(cuts.linear), cuts.v[-1]
+    cuts.keep(np.full_like(v, np.nan), 1.0, cuts.q[-1])
+    cuts.keep(v, np.inf, cuts.q[-1])
+    assert len(cuts.linear) == len(cuts.q) == len(cuts.v) == count
+
+
 def test_thinning_keeps_the_useful_half() -> None:
     cuts = bundle(rank_one(0))
     qp = cuts.evaluator.problem.qp

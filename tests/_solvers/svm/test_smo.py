@@ -411,3 +411,15 @@ def test_step_limit() -> None:
     assert 500 <= inner.steps <= 2000
     primal, dual = bounds(K, qp, inner)
     assert primal >= dual
+
+
+@pytest.mark.parametrize("scale", [1e-27, 1e-3, 1e3, 1e27])
+def test_a_start_from_a_kernel_of_another_size(scale):
+    """It may be 1e27 times as long as the solution, or as short."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 3))
+    K, qp = np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2)), hinge(labels(rng, 20), np.inf)
+    start = smo.solve(K * scale, qp, tol=1e-3).v
+    cold, warm = smo.solve(K, qp, tol=1e-6), smo.solve(K, qp, start, tol=1e-6)
+    assert warm.bounded
+    assert warm.v @ qp.linear == pytest.approx(cold.v @ qp.linear, rel=1e-5)

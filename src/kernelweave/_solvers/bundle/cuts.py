@@ -42,7 +42,12 @@ class Bundle:
         self.v: list[Array] = []
 
     def keep(self, v: Array, linear: float, q: Array) -> None:
-        """Keep one more solution, as the newest: any feasible v, with cᵀv − ½ρ‖v‖² and q."""
+        """Keep one more solution, as the newest: any feasible v, with cᵀv − ½ρ‖v‖² and q.
+
+        One that rounding has let grow beyond all numbers says nothing.
+        """
+        if self.linear and not (np.isfinite(linear) and np.isfinite(v).all()):
+            return
         self.linear.append(linear)
         self.q.append(q)
         self.v.append(v)

@@ -69,6 +69,8 @@ def solve(
     ascent = Ascent(qp, tol, tick, max_steps, scale)
     v, bounded = qp.feasible(start), True
     f = product(K, qp.fold(v))
+    if (t := _best_length(qp, v, f)) < 1.0:
+        v, f = t * v, t * f
     for _ in range(5):  # rounding in Σv and in the gradient adds up: repair, and look again
         before = ascent.steps
         bounded = ascent.ascend(K, state_at(qp, v, f))
@@ -86,6 +88,14 @@ def solve(
             if not more:
                 break
     return Inner(v, f, ascent.steps, bounded)
+
+
+def _best_length(qp: DualQP, v: Array, f: Array) -> float:
+    """The best multiple of a start that is worse than 0: it was the machine of a smaller kernel."""
+    rise, bend = float(qp.linear @ v), float(qp.fold(v) @ f) + qp.bend(v)
+    if qp.total != 0.0 or not bend > 2.0 * rise:
+        return 1.0
+    return max(rise, 0.0) / bend
 
 
 def _on_rows(K: Array, qp: DualQP, rows: Places, start: Array | None, *limits: Any) -> Inner:
