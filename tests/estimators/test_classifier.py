@@ -255,7 +255,7 @@ def test_attributes():
     assert model.intercept_.shape == (1,)
     assert model.bank_.n_rows == n_support < len(X)
     assert model.bank_.views == ("front",) * 5 + ("back",) * 5
-    assert 1 <= model.n_iter_ <= model.n_svm_solves_
+    assert model.n_iter_ >= 1 and model.n_svm_solves_ >= 1  # some steps need no machine
     assert model.history_["weights"].shape == (model.n_iter_, m)
     assert model.history_["gap"].shape == (model.n_iter_,)
     signs = np.where(Y == 1, 1, -1)[model.support_]

@@ -226,7 +226,7 @@ def test_widths_are_drawn_and_told(model, tmp_path):
     assert {label.get_text() for label in ax.get_yticklabels()[:2]} == {"column 0", "column 1"}
     plt.close("all")
     model.report(tmp_path / "report.html")
-    assert "Learnt widths" in (tmp_path / "report.html").read_text()
+    assert "Learned widths" in (tmp_path / "report.html").read_text()
     with pytest.raises(ValueError, match="no kernel whose widths"):
         plot_widths(MKLClassifier().fit(*ring(40, 2)))
 
