@@ -385,7 +385,7 @@ def test_more_kernels_are_never_worse(problem, data, learner, tol):
 
 @pytest.mark.parametrize(
     ("seed", "number"),
-    [(4242, 325), (4242, 2981), (4242, 6532), (777, 2078), (777, 6172), (777, 7561)],
+    [(4242, 325), (4242, 2981), (4242, 6532), (777, 2078), (777, 6172), (777, 7561), (31415, 547)],
 )
 def test_what_random_fits_found(seed, number):
     """Each of them raised an error once, or was judged wrongly."""

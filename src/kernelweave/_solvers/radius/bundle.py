@@ -126,9 +126,12 @@ def _linear_program(
         np.full((size + 1, 2), (0.0, np.inf)) if limits is None else np.vstack([limits, [0, 0]])
     )
     bounds[-1] = -np.inf, np.inf
+    anywhere = np.full(size, 1.0 / size), np.full(count, 1.0 / count), np.zeros(len(balls))
+    if not (np.isfinite(rows).all() and np.isfinite(sides).all()):  # nothing was proved so far
+        return anywhere
     found = linprog(np.append(np.zeros(size), 1.0), rows, sides, bounds=bounds, method="highs")
     if found.x is None:  # the best x so far lies within every limit: only rounding says otherwise
-        return np.full(size, 1.0 / size), np.full(count, 1.0 / count), np.zeros(len(balls))
+        return anywhere
     prices = -found.ineqlin.marginals
     multipliers = np.maximum(prices[:count], 0.0)
     x = np.maximum(found.x[:-1], 0.0)
