@@ -25,7 +25,7 @@ from kernelweave._core.jit import jit
 from kernelweave._solvers.svm import pairs as smo_pairs
 from kernelweave._solvers.svm import smo
 from kernelweave.problems.dual_qp import DualQP, relative_gap
-from kernelweave.problems.losses import hinge, squared_hinge
+from kernelweave.problems.losses import epsilon_insensitive, hinge, squared_hinge
 from kernelweave.stacks.dense import KernelStack
 
 
@@ -423,3 +423,14 @@ def test_a_start_from_a_kernel_of_another_size(scale):
     cold, warm = smo.solve(K, qp, tol=1e-6), smo.solve(K, qp, start, tol=1e-6)
     assert warm.bounded
     assert warm.v @ qp.linear == pytest.approx(cold.v @ qp.linear, rel=1e-5)
+
+
+def test_a_start_that_the_kernel_does_not_see():
+    """Variables that share a row may cancel, and cost what the loss charges for them."""
+    qp = epsilon_insensitive(np.array([1.0, -1.0, 0.5, 0.2]), 10.0)
+    start = np.concatenate([np.full(4, 3.0), np.full(4, -3.0)])
+    found = smo.solve(np.eye(4), qp, start, tol=1e-8)
+    cold = smo.solve(np.eye(4), qp, tol=1e-8)
+    assert qp.dual_value(found.v, found.v @ qp.tile(found.f)) == pytest.approx(
+        qp.dual_value(cold.v, cold.v @ qp.tile(cold.f))
+    )

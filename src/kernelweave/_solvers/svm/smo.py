@@ -95,7 +95,7 @@ def _best_length(qp: DualQP, v: Array, f: Array) -> float:
     rise, bend = float(qp.linear @ v), float(qp.fold(v) @ f) + qp.bend(v)
     if qp.total != 0.0 or not bend > 2.0 * rise:
         return 1.0
-    return max(rise, 0.0) / bend
+    return max(rise, 0.0) / bend if bend > 0.0 else 0.0
 
 
 def _on_rows(K: Array, qp: DualQP, rows: Places, start: Array | None, *limits: Any) -> Inner:
