@@ -393,7 +393,7 @@ BAD = {
     ),
     "targets of a report": ("evaluate age.kweave gaps.csv --target y", "lacks columns"),
     "empty column": ("fit hollow.csv --target y", "column 'b' is empty"),
-    "NaN": ("fit holes.csv --target y --impute none", "contains NaN"),
+    "NaN": ("fit holes.csv --target y --impute none", "--impute none refuses them: leave it out"),
     "wrong delimiter": ("fit semicolon.csv --target status --delimiter |", "--delimiter ';'"),
     "not UTF-8": ("fit latin.csv --target y", "latin.csv cannot be read: save it as UTF-8"),
     "squeezed file that is none": ("fit fake.csv.gz --target y", "fake.csv.gz cannot be read"),

@@ -92,4 +92,4 @@ def test_other_commands_fill_cells_too(run, command):
 def test_who_wants_no_filling_is_told_what_is_empty(run):
     code, out, told = run(f"fit {TABLES} --impute none")
     assert (code, out) == (2, "")
-    assert "'bmi' (9 NaN), 'crp' (9 NaN)" in told
+    assert "empty cells: 9 in 'bmi', 9 in 'crp', 2 in 'sex'; --impute none refuses them" in told

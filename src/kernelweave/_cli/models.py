@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -90,10 +90,20 @@ def bank_of(data: Data, options: Options) -> KernelBank:
 
 
 def told_filled(data: Data, options: Options) -> list[str]:
-    """What is put into empty cells, in words: a line for numbers, and one for categories."""
-    if options.impute is None or data.matrices or not data.frame.isna().to_numpy().any():
+    """What is put into empty cells, in words: a line for numbers, and one for categories.
+
+    Raises ValueError if there are some and the user wants none filled.
+    """
+    if data.matrices or not data.frame.isna().to_numpy().any():
         return []
-    counts = bank_of(data, options).filled_cells(rows_of(data))
+    filling = replace(options, impute=options.impute or "median")
+    counts = bank_of(data, filling).filled_cells(rows_of(data))
+    if counts and options.impute is None:
+        cells = some([f"{count} in {name!r}" for name, count in counts.items()])
+        raise ValueError(
+            f"empty cells: {cells}; --impute none refuses them: leave it out, and the median of "
+            "the training rows is filled in"
+        )
     found: dict[str, list[str]] = {}
     for name, count in counts.items():
         number = data.frame[name].dtype.kind in "biuf"
