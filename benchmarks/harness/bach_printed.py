@@ -58,12 +58,15 @@ def growth_in_n(points: Sequence[tuple[int, float, int]]) -> str:
     )
     one = [p for p in points if p[2] == 1]
     more = [p for p in points if p[2] > 1 and p[0] >= 1605]
-    slopes = [exponent([p[0] for p in ps], [p[1] for p in ps], 0.02)[0] for ps in (one, more)]
+    every = [p for p in points if p[2] > 1]
+    groups = (one, more, every)
+    slopes = [exponent([p[0] for p in ps], [p[1] for p in ps], 0.02)[0] for ps in groups]
     if None in slopes:
         return words
-    told = [", ".join(f"{p[0]:,}" for p in ps) for ps in (one, more)]
+    told = [", ".join(f"{p[0]:,}" for p in ps) for ps in groups]
     return words + (
         " Our exponent over all n mixes two kinds of problems, seen after the fact: where one "
         f"kernel is left at the optimum (n = {told[0]}), published grows as n^{short(slopes[0])}; "
-        f"where more are, from n = 1,605 up ({told[1]}), as n^{short(slopes[1])}."
+        f"where more are, from n = 1,605 up ({told[1]}), as n^{short(slopes[1])}; with all such n "
+        f"({told[2]}), as n^{short(slopes[2])}."
     )

@@ -12,8 +12,9 @@ values are, once centred.
 
 Then the paper's own end, at unit trace: weights below 0.001 set to zero while SimpleMKL runs, and
 an end where no weight changes by 0.01, or at 500 iterations; no gap is asked for. The number of
-kernels, ± its standard deviation, stands beside table 1 of the paper. The paper names no line
-search, and that moves the count; C is 100 here, the paper's the best of four.
+kernels, ± its standard deviation, stands beside table 1 of the paper. The paper has a line search
+such as Armijo's rule, without settings; ours is golden section. Whether that moves the count was
+not measured here. C is 100, the paper's the best of four.
 """
 
 import numpy as np
