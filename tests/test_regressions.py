@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelweave import KernelBank, Linear, MKLClassifier, duality_gap, learn
+from kernelweave import KernelBank, Linear, MKLClassifier, duality_gap, learn, solving
 from kernelweave.learners.newton import Newton
 from kernelweave.progress import Ended
 
@@ -150,3 +150,66 @@ def test_one_class_is_never_called_inseparable():
             K * 2.0**78, None, 0.09, "skm_published", loss="one_class", trace=2.0**99, max_time=5.0
         )
     assert np.isfinite(found.primal)
+
+
+ZERO = {  # problems whose optimum is 0, where rounding leaves a primal value above it
+    "squared": ("squared", {}),
+    "quantile": ("quantile", {}),
+    "tube": ("epsilon_insensitive", {"epsilon": 0.5, "ridge": 0.01}),
+}
+
+
+@pytest.mark.parametrize("learner", ["newton", "simple", "silp", "skm", "uniform"])
+@pytest.mark.parametrize("name", ZERO)
+def test_an_optimum_of_zero_ends_the_fit_and_is_told(name, learner):
+    """No relative gap can be told of it, and no further step helps."""
+    loss, options = ZERO[name]
+    kernels = np.array([np.eye(5), np.eye(5) + 1.0])
+    targets = np.full(5, 0.3) + (0.1 * np.arange(5) if name == "tube" else 0.0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = learn(kernels, targets, loss=loss, learner=learner, tol=1e-9, **options)
+    assert abs(found.primal) < 1e-14 and found.n_iter <= 3
+    assert found.status == "optimal" or "the optimum is 0" in str(caught[0].message)
+
+
+@pytest.mark.parametrize("learner", ["newton", "simple", "silp", "skm"])
+def test_rows_on_all_sides_of_the_origin_end_the_fit(learner):
+    """Kernels of rank one, five of them: −½αᵀKα = 0 is in reach for every weight."""
+    U = np.random.default_rng(0).normal(size=(5, 60))
+    kernels = np.einsum("mi,mj->mij", U, U)
+    with pytest.warns(ConvergenceWarning, match="the optimum is 0.*use Gaussian kernels"):
+        found = learn(kernels, None, 1 / 18, learner, loss="one_class")
+    assert found.n_iter <= 2
+
+
+def test_a_gap_that_extended_precision_brings_below_tol_is_optimal():
+    """By plain numbers the gap stays a little above tol; what is proved counts."""
+    for seed in (87, *range(30)):
+        draw = np.random.default_rng(seed)
+        X = draw.normal(size=(20, 3))
+        labels = np.where(X[:, 0] + 0.3 * draw.normal(size=20) > 0, 1.0, -1.0)
+        labels[:2] = 1, -1
+        sizes = (1e5, 1e3, 1.0)
+        squares = (X[:, None] - X) ** 2
+        kernels = np.array([s * np.exp(-squares[:, :, j]) for j, s in enumerate(sizes)])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = learn(kernels, labels, tol=1e-11)
+        assert (found.status == "optimal") == (found.gap <= 1e-11), seed
+
+
+def test_a_fit_that_ends_early_is_not_judged_in_extended_precision(monkeypatch):
+    """Where a gap is far above tol, the last digits of it are not worth a pass over kernels."""
+    asked = []
+    plain = solving.certified_point
+
+    def watched(evaluator, point, fine):
+        asked.append(fine)
+        return plain(evaluator, point, fine)
+
+    monkeypatch.setattr(solving, "certified_point", watched)
+    with pytest.warns(ConvergenceWarning):
+        found = learn(K, y, C=100.0, tol=1e-4, max_iter=1)
+    assert found.gap > 1e-4
+    assert asked and not any(asked)

@@ -37,9 +37,9 @@ GUESS = "the paper gives neither its widths nor its splits, and other ones move 
 PATH_WORDS = (
     "The paper's SimpleMKL is 5 to 66 times as fast as SILP on a path, more so with more kernels. "
     "Ours tends to gain with the kernels, too, but less, and not evenly; with the fewest it is "
-    "slower. The ratio is over the runs that both made, and runs differ much: over three of each, on "
-    "ionosphere, the figures page has both at about the same time. A guess at why ours gains less: "
-    "the linear programs of SILP are kept alive here, in HiGHS; the paper's used LPSOLVE."
+    "slower. The ratio is over the runs that both made, and runs differ much: over three of each, "
+    "on ionosphere, the figures page has both at about the same time. A guess at why ours gains "
+    "less: the linear programs of SILP are kept alive here, in HiGHS; the paper's used LPSOLVE."
 )
 TABLE_1 = {  # kernels, accuracy and seconds, a standard deviation after each
     "liver": {"silp": (8.3, 1.8, 65.4, 2.7, 7.7, 2.7), "simple": (10.2, 2.0, 65.0, 2.3, 3.2, 0.9)},

@@ -21,6 +21,7 @@ from kernelweave.machines.certified import certified_bound, certified_given, cer
 from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Bound, Incumbent
 from kernelweave.problems.dual_qp import relative_gap
+from kernelweave.problems.losses import LOSSES
 from kernelweave.problems.problem import Problem
 from kernelweave.progress import Ended, Progress
 from kernelweave.solution import Solution
@@ -39,8 +40,10 @@ _ADVICE = {
     "max_iter": "raise max_iter, or {}",
     "stopped": "the learner could do no more: raise {}, or try another learner or kernels "
     "checked to be positive semidefinite",
-    "zero": "the optimum is 0, of which no relative gap can be told: the rows lie on all sides of "
-    "the origin, and no machine tells them from it; use Gaussian kernels",
+    "origin": "the optimum is 0, of which no relative gap can be told: the rows lie on all sides "
+    "of the origin, and no machine tells them from it; use Gaussian kernels",
+    "zero": "the optimum is 0 up to rounding, of which no relative gap can be told: the targets "
+    "are the same number up to rounding or up to epsilon, and nothing is left to learn",
 }
 
 
@@ -137,6 +140,7 @@ class _Run:
         self.own = not margin or self.learner.signed
         self.evaluator, self.incumbent = _open(inner, progress, self.own)
         self.tol, self.last = tol, Step("start")
+        self._target = LOSSES[problem.formulation.loss].target
 
     def resume(self, start: Solution, e: Array) -> None:
         """Take up an earlier solution: its machine, and where J is minimized its dual point too."""
@@ -175,9 +179,26 @@ class _Run:
             gap = incumbent.gap
             least, since = (gap, 0) if gap < 0.99 * least else (least, since + 1)
             last = max(gap, step.stationarity) <= _LAST_DIGITS
-            if since >= (_LAST_PATIENCE if last else learner.patience):
+            if since >= (_LAST_PATIENCE if last else learner.patience) or self._is_zero():
                 return "stopped"
         return "stopped"
+
+    def _is_zero(self) -> bool:
+        """Whether nothing is known of the optimum but that it is 0 up to rounding.
+
+        That of one class is −½αᵀKα with Σα = 1, and 0 where rows lie on all sides of the origin.
+        That of a regression is 0 where a constant fits the targets: then only slacks of the size of
+        rounding have a loss.
+        """
+        incumbent, problem = self.incumbent, self.evaluator.problem
+        if incumbent.gap < 0.5 or self._target == "labels":
+            return False
+        assert incumbent.best is not None
+        sizes = problem.weight_set.scale * problem.stack.traces() / problem.stack.n
+        nothing = COINCIDE * float(sizes.max())
+        if self._target == "values":
+            nothing = sum(qp.loss_of_rounding() for qp in problem.qps)
+        return max(abs(incumbent.best.primal), abs(incumbent.bound.value)) <= nothing
 
     def _near(self) -> bool:
         """Whether gap and stationarity are at most the tolerance, by plain numbers."""
@@ -190,20 +211,22 @@ class _Run:
         """Whether they are in exact arithmetic; the incumbent then holds bounds that are."""
         if not self._near():
             return False
-        point, bound = self._proved()
-        if relative_gap(point.primal, bound.value) > self.tol:
+        proved = self._proved()
+        if _gap_of(proved) > self.tol:
             return False
-        self.incumbent.settle(point, bound)
+        self.incumbent.settle(*proved)
         return True
 
     def _proved(self) -> tuple[Point, Bound]:
         """Point and bound as they hold, in extended precision where rounding takes much of tol.
 
-        Its error bounds are mostly the better ones, but need not be.
+        Or where it alone keeps the gap above tol. The error bounds of extended precision are mostly
+        the better ones, but need not be.
         """
         plain = self._certified(fine=False)
-        gap = _gap_of(plain)
-        if gap <= self.tol and gap - self.incumbent.gap <= _NOTICED * self.tol:
+        gap, before = _gap_of(plain), self.incumbent.gap
+        decides = before <= self.tol < gap
+        if not decides and gap <= before + _NOTICED * self.tol:
             return plain
         return min(plain, self._certified(fine=True), key=_gap_of)
 
@@ -235,9 +258,11 @@ class _Run:
             assert best is not None
             improved = replace(best, answer=self.evaluator.machine.improved(best.answer))
             incumbent.settle(improved, incumbent.bound)
-        if self._reached():
-            return status if status == "rule_met" else "optimal"
         incumbent.settle(*self._proved())
+        if self._near():  # by numbers that hold
+            return status if status == "rule_met" else "optimal"
+        if status in ("stopped", "max_iter", "max_time", "rounding") and self._is_zero():
+            return "zero" if self._target == "values" else "origin"
         return status
 
 
@@ -271,7 +296,7 @@ def _solution(problem: Problem, run: _Run, status: str, progress: Progress) -> S
         dual=bound.value / unit,
         gap=incumbent.gap,
         C=float(costs) if costs.ndim == 0 else costs,
-        status="stopped" if status == "rounding" else status,
+        status="stopped" if status in ("rounding", "origin", "zero") else status,
         n_iter=len(progress.gaps),
         n_svm_solves=run.evaluator.n_solves,
         history=progress.history(),
@@ -295,7 +320,6 @@ def _warn_unless_optimal(
             missed, knob = f"and the stopping rule of {learner!r} is not met", "its tolerances"
         elif reached <= tol:
             what, reached = "stationarity", last.stationarity
-        why = "zero" if _is_zero(solution, problem) else why
         warn_unconverged(
             f"the {what} reached is {reached:.2g}, {missed} (status "
             f"{solution.status!r} after {solution.n_iter} iterations, {solution.n_svm_solves} SVM "
@@ -308,13 +332,6 @@ def _warn_unless_optimal(
             + ", or float64"
             * (precision == np.float32)
         )
-
-
-def _is_zero(solution: Solution, problem: Problem) -> bool:
-    """Whether the optimum of one class, −½αᵀKα with Σα = 1, is 0 up to rounding."""
-    size = float(problem.stack.traces().max()) / problem.stack.n
-    found = max(abs(solution.primal), abs(solution.dual))
-    return solution.loss == "one_class" and found <= COINCIDE * size
 
 
 def _starting_weights(

@@ -57,9 +57,9 @@ def run(folder, monkeypatch, capsys):
 def test_from_two_files_to_predictions(run, folder):
     code, _, told = run(f"fit {TABLES} -o m.kweave --cv 2")
     assert code == 0
-    numbers = "9 empty cells in 'bmi', 9 in 'crp': filled with the median of the training rows\n"
+    numbers = "empty cells: 9 in 'bmi', 9 in 'crp'; filled with the median of the training rows\n"
     assert numbers in told
-    assert "2 empty cells in 'sex': a level of their own\n" in told
+    assert "empty cells: 2 in 'sex'; a level of their own\n" in told
     assert "'g1'" not in told  # who lacks the view has no cells to fill
     model = kernelweave.load(folder / "m.kweave")
     clinical = pd.read_csv(folder / "clinical.csv")
@@ -86,7 +86,7 @@ def test_other_commands_fill_cells_too(run, command):
     name, *options = command.split()
     code, _, told = run(f"{name} {TABLES} {' '.join(options)} --impute mean")
     assert code == 0
-    assert "9 in 'crp': filled with the mean of the training rows" in told
+    assert "9 in 'crp'; filled with the mean of the training rows" in told
 
 
 def test_who_wants_no_filling_is_told_what_is_empty(run):

@@ -278,7 +278,7 @@ views={'genes': 'genes__*', 'other': ['age', 'sex']}),
     made = dict[str, object]()
     exec(code, made)
     assert made["model"].fit(frame, Y).objective_ == pytest.approx(model.objective_, rel=1e-9)
-    assert as_code(MKLClassifier([len])).splitlines()[1].startswith("# Put in the functions")
+    assert as_code(MKLClassifier([len])).splitlines()[1].startswith("# Import or put in")
 
 
 def test_two_ways_to_judge_a_view_are_told_apart(written):

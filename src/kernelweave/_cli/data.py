@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from kernelweave._cli.tables import MATRIX, TEXTS, column, is_file, read_matrix,
 from kernelweave._core.checks import some
 from kernelweave._core.warnings import warn
 from kernelweave.views.joining import join_views
+from kernelweave.views.table import Table
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,13 @@ class Data:
     def __len__(self) -> int:
         return len(self.frame)
 
+    @cached_property
+    def numbers(self) -> frozenset[str]:
+        """The columns that kernels on numbers read: also true, false and empty cells."""
+        table = Table.read(self.frame)
+        places = range(table.n_columns)
+        return frozenset(table.label(c) for c in places if table.kind(c) == "number")
+
 
 def parse_view(text: str) -> tuple[str, str]:
     """``name=columns`` or ``name=file``."""
@@ -93,11 +102,25 @@ def read_data(source: Source) -> Data:
             raise ValueError(f"{path} has no columns beside {source.key!r}")
         if joined[views[view]].isna().all(axis=None):
             raise ValueError(f"{path} has no rows")
-    used = [name for names in views.values() for name in names]
+    used = list(dict.fromkeys(name for names in views.values() for name in names))
+    _check_cells(joined, used, source)
+    return Data(joined[used], views, {}, target, ids, unused)
+
+
+def _check_cells(frame: Any, used: list[str], source: Source) -> None:
+    """Raise ValueError for columns and rows without a value, and for infinity."""
     for name in used:
-        if joined[name].isna().all():
+        cells = frame[name]
+        if cells.isna().all():
             raise ValueError(f"column {name!r} is empty: leave it out with --view")
-    return Data(joined[list(dict.fromkeys(used))], views, {}, target, ids, unused)
+        infinite = np.isinf(cells.to_numpy()) if cells.dtype.kind == "f" else np.zeros(1)
+        if infinite.any():
+            where = _where(frame, int(infinite.argmax()), source)
+            raise ValueError(f"column {name!r} holds infinity, first in {where}: empty the cell")
+    nothing = frame[used].isna().all(axis=1).to_numpy()
+    if nothing.any():
+        where = _where(frame, int(nothing.argmax()), source)
+        raise ValueError(f"{source.table}: no view has a value in {where}; leave it out")
 
 
 def join(frame: Any, ids: Any, source: Source) -> Any:
@@ -141,12 +164,7 @@ def check_target(frame: Any, source: Source) -> Any:
     target = column(frame, str(source.target), str(source.table))
     empty = target.isna().to_numpy()
     if empty.any():
-        row, count = int(np.argmax(empty)), np.count_nonzero(empty)
-        where = f"line {row + 2} of the file"  # the header is line 1
-        if source.key is not None:
-            where = f"{source.key} {frame[source.key].iloc[row]}"
-        elif not str(source.table).lower().endswith(TEXTS):
-            where = f"row {row + 1}"
+        where, count = _where(frame, int(np.argmax(empty)), source), np.count_nonzero(empty)
         have = "row has" if count == 1 else "rows have"
         first = "it is" if count == 1 else "the first is"
         raise ValueError(
@@ -154,6 +172,15 @@ def check_target(frame: Any, source: Source) -> Any:
             f"{'it' if count == 1 else 'them'} out"
         )
     return target
+
+
+def _where(frame: Any, row: int, source: Source) -> str:
+    """A row as its user finds it: by id, or by its place in the file."""
+    if source.key is not None:
+        return f"{source.key} {frame[source.key].iloc[row]}"
+    if str(source.table).lower().endswith(TEXTS):
+        return f"line {row + 2} of the file"  # the header is line 1
+    return f"row {row + 1}"
 
 
 def read_ids(frame: Any, key: str, path: str) -> Any:

@@ -16,7 +16,7 @@ def parts_of_data(data: Data) -> list[Part]:
     """The numbers and the words of each view: kernels read them apart."""
     found = []
     for view, names in data.views.items():
-        numbers = tuple(name for name in names if data.frame[name].dtype.kind in "biuf")
+        numbers = tuple(name for name in names if name in data.numbers)
         words = tuple(name for name in names if name not in numbers)
         found += [(view, part) for part in (numbers, words) if part]
     return found
@@ -50,7 +50,8 @@ class Lacking:
     def tell(self, then: str) -> None:
         """Say how many rows lack which view, and what becomes of them."""
         told = [f"{view!r} ({count})" for view, count in self._counts.items() if count]
-        mixed = len(self._parts) > len({view for view, _ in self._parts})
+        parts = Counter(view for view, _ in self._parts)
+        mixed = any(parts[view] > 1 for view, count in self._counts.items() if count)
         part = ", or all its numbers or all its words" if mixed else ""
         if told:
             say(f"of {self._rows} rows, some lack a view{part}: {', '.join(told)}; {then}")

@@ -99,18 +99,17 @@ def told_filled(data: Data, options: Options) -> list[str]:
     filling = replace(options, impute=options.impute or "median")
     counts = bank_of(data, filling).filled_cells(rows_of(data))
     if counts and options.impute is None:
-        cells = some([f"{count} in {name!r}" for name, count in counts.items()])
+        empty = some([f"{count} in {name!r}" for name, count in counts.items()])
         raise ValueError(
-            f"empty cells: {cells}; --impute none refuses them: leave it out, and the median of "
-            "the training rows is filled in"
+            f"empty cells: {empty}; --impute none refuses them. Without that option numbers are "
+            "filled with the median of the training rows"
         )
     found: dict[str, list[str]] = {}
     for name, count in counts.items():
-        number = data.frame[name].dtype.kind in "biuf"
         how = f"filled with the {options.impute} of the training rows"
-        cells = found.setdefault(how if number else "a level of their own", [])
-        cells.append(f"{count} in {name!r}" if cells else f"{count} empty cells in {name!r}")
-    return [f"{some(cells)}: {how}" for how, cells in found.items()]
+        cells = found.setdefault(how if name in data.numbers else "a level of their own", [])
+        cells.append(f"{count} in {name!r}")
+    return [f"empty cells: {some(cells)}; {how}" for how, cells in found.items()]
 
 
 def rows_of(data: Data) -> Any:

@@ -54,14 +54,16 @@ def pieces(
         raise FileNotFoundError(2, "No such file", path)
     try:
         if name.endswith(".parquet"):
-            yield from _parquet(path, whole)
+            found = _parquet(path, whole)
         elif name.endswith(".npz"):
-            yield _npz(path)
+            found = iter([_npz(path)])
         else:
-            for number, frame in enumerate(_csv(path, delimiter, texts, whole)):
-                if number == 0 and len(frame) == 0 and not may_be_empty:
-                    raise ValueError(f"{path} has no rows")
-                yield frame
+            found = _csv(path, delimiter, texts, whole)
+        first = next(found, ())  # Parquet has no piece where there is no row
+        if not len(first) and not may_be_empty:
+            raise ValueError(f"{path} has no rows")
+        yield first
+        yield from found
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} cannot be read: save it as UTF-8 ({error})") from error
     except (zipfile.BadZipFile, gzip.BadGzipFile, EOFError) as error:

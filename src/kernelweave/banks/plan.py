@@ -20,7 +20,7 @@ from kernelweave.kernels.adapters import as_kernel
 from kernelweave.kernels.base import Kernel
 from kernelweave.views.columns import SCALES, View
 from kernelweave.views.selectors import find_columns, make_views
-from kernelweave.views.table import WHOLE_VIEWS, Table
+from kernelweave.views.table import WHOLE_VIEWS, Table, reads_as_number
 
 Request = tuple[str, str, Kernel]  # name of the kernel, name of its view, the kernel
 
@@ -174,23 +174,21 @@ def _refuse_ids(columns: list[int], table: Table) -> None:
         values = table.raw([column])[~table.lacking([column]), 0].tolist()
         count = len(set(values))
         if 2 * count > len(values) > 1:
-            if all(map(_is_numeral, values)):
+            strange = [value for value in values if not reads_as_number(value)]
+            if not strange:
                 table.floats([column])  # raises: it should be converted
             name = table.label(column)
+            if 2 * len(strange) < len(values):
+                raise ValueError(
+                    f"Column {name!r} of X holds numbers, but also {shown(strange[0])}: correct "
+                    "it, or leave the column out of X."
+                )
             raise ValueError(
                 f"Column {name!r} of X has {count} different strings in {len(values)} rows, as "
                 "identifiers or texts have: leave it out of X, or give texts a kernel of their "
                 f"own, (name, BagOfWords(), {name!r}). If it holds categories, say so: "
                 f"X[{name!r}].astype('category')."
             )
-
-
-def _is_numeral(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def as_list(kernels: Any) -> list[Any]:

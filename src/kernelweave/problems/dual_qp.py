@@ -181,6 +181,11 @@ class DualQP:
         worst = np.maximum(self._losses(slack - e), self._losses(slack + e))
         return float(0.5 * quad + worst.sum() + self.total * bias)
 
+    def loss_of_rounding(self) -> float:
+        """The loss of slacks that are nothing but the rounding of c − f − b."""
+        slack = 8.0 * EPS * np.abs(self.linear)
+        return float(np.maximum(self._losses(-slack), self._losses(slack)).sum())
+
     def primal_size(self, primal: float, bias: float) -> float:
         """The size of the terms of a primal value: all but r·b are positive."""
         return abs(primal) + 2.0 * abs(self.total * bias)

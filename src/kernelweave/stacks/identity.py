@@ -15,6 +15,7 @@ from kernelweave._core.types import Array, Index, Mask, Places
 from kernelweave.stacks.combined import Changed
 from kernelweave.stacks.defaults import Part
 from kernelweave.stacks.protocol import Stack
+from kernelweave.stacks.rounding import fine_product
 
 
 class WithIdentity:
@@ -52,6 +53,12 @@ class WithIdentity:
             return self.stack.block(kernel, rows, columns)
         every = np.arange(self.n)
         return np.equal.outer(every[rows], every[columns]).astype(float)
+
+    def fine_product(self, kernel: int, rows: Places, support: Places, w: np.ndarray) -> np.ndarray:
+        """K_k[rows, support]·w in the precision of ``w``, as the stack does it."""
+        if kernel < self.stack.m:
+            return fine_product(self.stack, kernel, rows, support, w)
+        return self.block(kernel, rows, support).astype(w.dtype) @ w
 
     def combined(self, weights: ArrayLike) -> Changed:
         """Σ_k weights_k K_k + τI."""

@@ -256,11 +256,12 @@ class Table:
         for column in columns:
             if self.numeric[column]:
                 continue
-            values = self.raw([column])[:, 0].reshape(-1, 1)
-            row = next(i for i, value in enumerate(values) if _as_numbers(value) is None)
+            values = self.raw([column])[:, 0]
+            bad = [i for i in range(len(values)) if _as_numbers(values[i : i + 1]) is None]
+            row = next((i for i in bad if not reads_as_number(values[i])), bad[0])
             raise ValueError(
                 f"Column {self.label(column)!r} of X held numbers in fit, but holds "
-                f"{shown(values[row, 0])} in row {row}: correct it, or convert the column as for "
+                f"{shown(values[row])} in row {row}: correct it, or convert the column as for "
                 "fit, such as with pd.to_numeric."
             )
 
@@ -342,6 +343,15 @@ def _as_numbers(column: NDArray[Any]) -> Array | None:
         return column.astype(np.float64)
     except (TypeError, ValueError):
         return None
+
+
+def reads_as_number(value: Any) -> bool:
+    """Whether a cell is a number, or text that spells one."""
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _token(value: Any) -> Any:

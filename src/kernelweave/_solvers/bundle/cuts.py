@@ -121,7 +121,8 @@ class Cuts(Bundle):
     """The bundle of J: every cut is offered to the incumbent as a dual point.
 
     ``among`` are the kernels looked at. Others have an unknown q (NaN) in newer cuts until
-    ``complete`` looks at them again; no dual point is offered before that.
+    ``complete`` looks at them again; before that, a dual point is offered only after a pass over
+    all kernels.
     """
 
     def __init__(self, evaluator: Evaluator, incumbent: Incumbent, tol: float) -> None:

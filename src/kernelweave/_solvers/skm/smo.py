@@ -27,7 +27,7 @@ from kernelweave.problems.dual_qp import DualQP
 from kernelweave.stacks.protocol import Stack
 
 _FEW = 64  # rows fetched at a time: whole ones stay in cache until their columns are taken
-_ROUNDS = 200  # of pair and Newton steps: ten mostly do, sixty from a cold start with small a
+_ROUNDS = 50  # of pair and Newton steps; more than ten are rare, and more than these do not help
 _PAIR, _NEWTON, _FLOP = 1.5e-9, 1e-4, 5e-11  # rough seconds: pair step by number, overhead, flop
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kernelweave.banks.bank import KernelBank
@@ -14,7 +15,7 @@ from kernelweave.learners import CLASSES
 
 _CALL = re.compile(r"\b([A-Z]\w*)\(")
 _NUMPY = re.compile(r"\bnp\.(?:float|int|bool|str)\w*\(([^()]*)\)")  # a number or word of NumPy's
-_FOREIGN = "# Put in the functions and arrays that stand here by name only.\n"
+_FOREIGN = "# Import or put in what stands here by name only.\n"
 
 
 def as_code(model: Any) -> str:
@@ -27,8 +28,11 @@ def as_code(model: Any) -> str:
             lines.append(f"    {name}={text},\n")
     kind = type(model).__name__
     call = f"{kind}(\n{''.join(lines)})" if lines else f"{kind}()"
-    foreign = _FOREIGN if _is_foreign(call) else ""
-    return f"{_imports(call)}\n{foreign}model = {call}"
+    used = _used(call)
+    homes = _homes()
+    known = {name for names in homes.values() for name in names} | set(dir(builtins))
+    foreign = _FOREIGN if used is None or used - known else ""
+    return f"{_imports(used or set(_CALL.findall(call)), homes)}\n{foreign}model = {call}"
 
 
 def _written(value: Any, model: Any) -> str:
@@ -49,18 +53,22 @@ def _columns(columns: Any, names: list[str]) -> Any:
     return f"{view}__*" if joined and view.isidentifier() and found == alike else found
 
 
-def _imports(call: str) -> str:
-    used = dict.fromkeys(_CALL.findall(call))
+def _homes() -> dict[str, Iterable[str]]:
+    """Where the names of a call may be imported from."""
     package = __name__.partition(".")[0]
-    homes = {package: sys.modules[package].__all__, f"{package}.learners": CLASSES}
-    found = {home: sorted(name for name in used if name in names) for home, names in homes.items()}
+    names = sys.modules[package].__all__
+    return {package: names, f"{package}.learners": CLASSES, "math": ("inf", "nan")}
+
+
+def _imports(used: set[str], homes: dict[str, Iterable[str]]) -> str:
+    found = {home: sorted(used.intersection(names)) for home, names in homes.items()}
     return "\n".join(f"from {home} import {', '.join(ns)}" for home, ns in found.items() if ns)
 
 
-def _is_foreign(call: str) -> bool:
-    """Whether something has no text that makes it: a function, an array."""
+def _used(call: str) -> set[str] | None:
+    """The names that the code reads; None where something has no text that makes it."""
     try:
-        ast.parse(call)
+        tree = ast.parse(call)
     except SyntaxError:
-        return True
-    return "array(" in call
+        return None
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
