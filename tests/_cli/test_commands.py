@@ -391,7 +391,20 @@ BAD = {
         "fit known.csv --target y --id who",
         "1 row has no 'y', it is who B2; leave it out",
     ),
-    "targets of a report": ("evaluate age.kweave gaps.csv --target y", "lacks columns"),
+    "columns of a report": ("evaluate age.kweave gaps.csv --target y", "lacks columns"),
+    "targets of a report": (
+        "evaluate age.kweave untold.csv --target y",
+        "1 row has no 'y', it is line 3",
+    ),
+    "infinity": (
+        "fit endless.csv --target y",
+        "column 'b' holds infinity, first in line 3 of the file: empty the cell",
+    ),
+    "an empty row": ("fit lost.csv --target y", "no view has a value in line 4 of the file"),
+    "a word among numbers": ("fit typed.csv --target y", "'a' of X holds numbers, but also 'old'"),
+    "a new word": ("predict age.kweave aged.csv", "but holds 'old' in row 2: correct it"),
+    "Parquet without rows": ("fit header.parquet --target y", "header.parquet has no rows"),
+    "nothing to predict": ("predict age.kweave header.parquet", "header.parquet has no rows"),
     "empty column": ("fit hollow.csv --target y", "column 'b' is empty"),
     "NaN": (
         "fit holes.csv --target y --impute none",
@@ -473,10 +486,16 @@ def bad_files(folder, model):
         "fake.parquet": "no",
         "fake.npz": "PK no",
         "few.csv": "a,y\n1,u\n2,v\n3,u\n5,v\n",
+        "untold.csv": "age,y\n1,u\n2,\n",
+        "endless.csv": "a,b,y\n1,2,u\n2,inf,v\n",
+        "lost.csv": "a,b,y\n1,2,u\n2,3,v\n,,u\n",
+        "typed.csv": "a,y\n" + "".join(f"{i}.5,u\n{i}.25,v\n" for i in range(9)) + "old,u\n",
+        "aged.csv": "age\n0.5\n1.5\nold\n",
     }
     for name, text in files.items():
         (folder / name).write_text(text)
     (folder / "folder.html").mkdir()
+    pd.DataFrame({"age": [], "y": []}).to_parquet(folder / "header.parquet")
     (folder / "latin.csv").write_bytes("größe,y\n1,u\n2,v\n".encode("latin-1"))
     (folder / "fake.csv.gz").write_text("a,y\n1,u\n")
     (folder / "bytes.csv").write_bytes(b"a,y\n\xff\xfe\x00,1\n")

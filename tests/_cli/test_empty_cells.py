@@ -93,3 +93,21 @@ def test_who_wants_no_filling_is_told_what_is_empty(run):
     code, out, told = run(f"fit {TABLES} --impute none")
     assert (code, out) == (2, "")
     assert "empty cells: 9 in 'bmi', 9 in 'crp', 2 in 'sex'; --impute none refuses them" in told
+
+
+def test_true_and_false_with_empty_cells_are_numbers(run, folder):
+    flags = np.where(np.arange(40) % 9 == 0, "", np.where(rng.random(40) < 0.5, "True", "False"))
+    table = pd.DataFrame({"y": ["p", "q"] * 20, "a": rng.normal(size=40), "f": flags})
+    table.to_csv(folder / "flags.csv", index=False)
+    code, _, told = run("fit flags.csv --target y -o flags.kweave")
+    assert code == 0
+    assert "empty cells: 5 in 'f'; filled with the median of the training rows\n" in told
+    assert "lack" not in told and "level" not in told
+    (folder / "flags.csv").unlink()
+    (folder / "flags.kweave").unlink()
+
+
+def test_only_views_that_some_rows_lack_are_called_mixed(run):
+    """clinical has numbers and words, and every row has both; four lack genes."""
+    _, _, told = run(f"fit {TABLES} --impute none --view clinical=age,ward")
+    assert "some lack a view: 'genes' (4)" in told

@@ -221,7 +221,44 @@ def test_what_will_be_filled_can_be_asked():
     assert KernelBank(views=VIEWS).filled_cells(FULL) == {}
 
 
+@pytest.mark.parametrize("names", [["x", "z"], ["z", "x"]])
+def test_a_cell_that_two_views_fill_counts_once(names):
+    rows = np.array([[np.nan, np.nan, 1.0], [1, 2, 3], [2, np.nan, 5], [0, 1, 7]])
+    views = {"x": [0, 1], "z": [0, 1, 2]}
+    bank = KernelBank(views={name: views[name] for name in names}, impute="median")
+    assert bank.filled_cells(rows) == {"x0": 1, "x1": 2}
+
+
+def test_columns_of_one_name_are_added_up():
+    rows = pd.DataFrame(FULL[:, :3], columns=["a", "a", "b"])
+    rows.iloc[3:9, 0] = rows.iloc[10:12, 1] = np.nan
+    assert KernelBank(impute="median").filled_cells(rows) == {"a": 8}
+
+
 # ---- refusals, tags, files ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["impute", "missing", "scale"])
+def test_arrays_are_refused_like_strange_words(name):
+    bank = KernelBank(**{name: np.array(["median", "mean"])})
+    with pytest.raises(ValueError, match=rf"{name} must be one of .*ndarray of shape \(2,\)"):
+        MKLClassifier(bank).fit(FULL, Y)
+
+
+def test_infinity_is_counted_as_it_is_given():
+    rows = FULL.copy()
+    rows[2:8, 0], rows[0, 0], rows[1, 0] = np.nan, np.inf, -np.inf
+    with pytest.raises(ValueError, match=r"'x0' \(2 infinity\).*replace or clip"):
+        KernelBank(impute="mean").fit(rows)
+    rows[:, 0] = np.where(np.isnan(rows[:, 0]), np.nan, 1.7e308)
+    with pytest.raises(ValueError, match="'x0' of X: values too large for their mean"):
+        KernelBank(impute="mean").fit(rows)
+
+
+def test_who_has_no_category_is_told_so():
+    frame = FRAME[["a", "sex"]].fillna({"a": 0.0})
+    with pytest.raises(ValueError, match=r"'sex' .*no category at all in the view.*fillna"):
+        KernelBank(impute="median", missing="error").fit(frame)
 
 
 def test_columns_without_any_value_and_strange_words_are_refused():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.model_selection import KFold, PredefinedSplit
@@ -86,3 +88,22 @@ def test_scores_that_are_not_finite():
 def test_verbose_is_a_number(kind):
     with pytest.raises(TypeError, match="verbose must be an integer"):
         kind(verbose="a").fit(X, Y)
+
+
+@pytest.mark.parametrize("n", [4, 5, 9])
+def test_few_rows_of_numbers_get_folds_that_can_be_scored(n):
+    """R² of one row is undefined; folds of two rows are the smallest."""
+    rows = np.random.default_rng(0).normal(size=(n, 3))
+    model = MKLRegressorCV().fit(rows, rows[:, 0])
+    assert model.n_splits_ == n // 2
+    with (
+        warnings.catch_warnings(),
+        pytest.raises(ValueError, match=r"R² needs two rows in each fold.*fewer folds \(cv\)"),
+    ):
+        warnings.simplefilter("ignore")
+        MKLRegressorCV(cv=n - 1).fit(rows, rows[:, 0])
+
+
+def test_labels_with_fractions_show_one_that_has_some():
+    with pytest.raises(ValueError, match=r"such as 1\.5: to predict numbers"):
+        MKLClassifierCV().fit(np.eye(10), np.array([0.0, 1.5] * 5))

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from inspection.several_views import HOSTILE, VIEWS, bank, rows
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import StratifiedKFold
 
 from kernelweave import (
     Gaussian,
@@ -278,7 +279,12 @@ views={'genes': 'genes__*', 'other': ['age', 'sex']}),
     made = dict[str, object]()
     exec(code, made)
     assert made["model"].fit(frame, Y).objective_ == pytest.approx(model.objective_, rel=1e-9)
-    assert as_code(MKLClassifier([len])).splitlines()[1].startswith("# Import or put in")
+    comment = "# Import or put in"
+    assert as_code(MKLClassifier(lambda A, B: A @ B.T)).splitlines()[1].startswith(comment)
+    folds = as_code(MKLClassifierCV(cv=StratifiedKFold(5)))
+    assert folds.splitlines()[1].startswith(comment)
+    exec(as_code(MKLClassifier(weight_norm=np.inf)), made)
+    assert made["model"].weight_norm == np.inf
 
 
 def test_two_ways_to_judge_a_view_are_told_apart(written):

@@ -137,6 +137,11 @@ def did_you_mean(name: object, known: Iterable[object]) -> str:
     return f"known: {some(map(repr, names), 40)}."
 
 
+def is_one_of(value: Any, names: Iterable[str | None]) -> bool:
+    """Whether ``value`` is one of these names; arrays, which compare by entry, are none."""
+    return isinstance(value, str | None) and value in names
+
+
 def shown(value: Any, most: int = 60) -> str:
     """``value`` in an error message: short, and never all numbers of an array."""
     if getattr(value, "shape", ()) and not isinstance(value, type):

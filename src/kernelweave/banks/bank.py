@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from kernelweave._core.checks import check_number, shown
+from kernelweave._core.checks import check_number, is_one_of, shown
 from kernelweave._core.html import html_table
 from kernelweave._core.params import Params
 from kernelweave._core.status import tell
@@ -90,8 +90,9 @@ class KernelBank(Params):
         Single empty cells (NaN, None or NA) of a row that has the view. None: they are refused.
         The others fill in the median or the mean of the column over the training rows that have a
         value, before anything else is learned; new rows get the same values. In columns of
-        categories, an empty cell is a level of its own. Functions see filled cells where all
-        columns of their view hold numbers. NaN in a sparse X is always refused.
+        categories, an empty cell is a level of its own; a row that has no category at all lacks
+        that part of the view. Functions see filled cells where all columns of their view hold
+        numbers. NaN in a sparse X is always refused.
     """
 
     def __init__(
@@ -240,7 +241,7 @@ class KernelBank(Params):
         """Whether X may hold NaN: cells are filled in, or rows may lack a view of several."""
         if self.impute is not None:
             return True
-        return self.missing != "error" and several_views(self.kernels, self.views)
+        return not is_one_of(self.missing, ["error"]) and several_views(self.kernels, self.views)
 
     def _fitted_views(
         self, X: Any, sample_weight: ArrayLike | None

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from kernelweave._core.checks import shown, some
-from kernelweave._core.types import Array
+from kernelweave._core.checks import is_one_of, shown, some
+from kernelweave._core.types import Array, Mask
 from kernelweave._core.warnings import warn
 from kernelweave.banks.fitting import fit_view
 from kernelweave.banks.member import Group
+from kernelweave.banks.normalize import RULES
 from kernelweave.banks.plan import Planned
 from kernelweave.kernels.categorical import Hamming
 from kernelweave.views.columns import FILLINGS
@@ -22,29 +24,34 @@ MISSING = ("mean", "indicator", "error")
 
 def check_missing(missing: Any) -> bool:
     """Whether rows may lack a view; raises ValueError unless ``missing`` is one of the three."""
-    if missing not in MISSING:
+    if not is_one_of(missing, MISSING):
         raise ValueError(f"missing must be one of {MISSING}; found {shown(missing)}.")
     return missing != "error"
 
 
 def check_impute(impute: Any) -> str | None:
     """``impute``; raises ValueError unless it names a way to fill empty cells, or is None."""
-    if impute not in (None, *FILLINGS):
+    if not is_one_of(impute, (None, *FILLINGS)):
         raise ValueError(f"impute must be one of {[None, *FILLINGS]}; found {shown(impute)}.")
-    return impute
+    return None if impute is None else str(impute)
 
 
 def count_filled(plan: list[Planned], table: Table) -> dict[str, int]:
-    """How many cells are filled in, by the name of their column; columns without any left out."""
-    counts: dict[str, int] = {}
+    """How many cells are filled in, by the name of their column; columns without any left out.
+
+    A cell that several views fill counts once.
+    """
+    filled: dict[int, Mask] = {}
     for view in (planned.view for planned in plan):
         if view.filling is None:
             continue
         has = ~table.lacking(view.columns)
         for column in view.columns:
-            if count := int((table.lacking([column]) & has).sum()):
-                counts[table.label(column)] = count
-    return counts
+            filled[column] = filled.get(column, False) | (table.lacking([column]) & has)
+    counts: Counter[str] = Counter()
+    for column, cells in filled.items():
+        counts[table.label(column)] += int(cells.sum())
+    return dict(+counts)
 
 
 def tell_missing(
@@ -63,10 +70,12 @@ def tell_missing(
             f"{group.rows.view.name!r} ({len(table) - len(group.rows)})"
             for group in incomplete.values()
         ]
+        sphere = all(RULES[group.rule][1] == "sphere" for group in incomplete.values())
+        rule = "center+sphere" if sphere else "center+trace"
         warn(
             f"Rows lack a view (of {len(table)}): {some(told)}. Kernels on such a view are "
             "centered over the rows that have it, and the others stand at its mean. "
-            'KernelBank(normalize="center+trace") centers all kernels, without this warning.'
+            f'KernelBank(normalize="{rule}") centers all kernels, without this warning.'
         )
     if missing != "indicator":
         return []

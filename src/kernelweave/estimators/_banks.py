@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from kernelweave._core.checks import is_one_of
 from kernelweave.banks.bank import KernelBank
 from kernelweave.kernels.adapters import as_kernel
 from kernelweave.kernels.base import Kernel
@@ -27,7 +28,7 @@ def takes_strings(kernels: Any) -> bool:
 
 def takes_sparse(kernels: Any) -> bool:
     """Whether a sparse X will do for all kernels, and for the scaling of their columns."""
-    return as_bank(kernels).scale in ("auto", None) and all(
+    return is_one_of(as_bank(kernels).scale, ("auto", None)) and all(
         kernel.takes_sparse for kernel in _kernels(kernels)
     )
 

@@ -165,15 +165,18 @@ def run_all(
     return trials
 
 
-def number_of_folds(cv: int | None, smallest: int, what: str) -> int:
-    """``cv``, or five where there are as many rows to share out; raises ValueError if too many."""
+def number_of_folds(cv: int | None, smallest: int, what: str, each: int = 1) -> int:
+    """``cv``, or five where there are as many rows to share out; raises ValueError if too many.
+
+    ``each``: how many of them a fold needs to be scored.
+    """
     if smallest < 2:
         raise ValueError(
             f"Cross-validation needs at least 2 {what}, found {smallest} sample; add rows, or use "
             "an estimator without CV in its name."
         )
     if cv is None:
-        return min(_FOLDS, smallest)
+        return min(_FOLDS, max(smallest // each, 2))
     if not 2 <= cv <= smallest:
         raise ValueError(
             f"cv must be between 2 and {smallest}, the least number of {what}; found {cv}."

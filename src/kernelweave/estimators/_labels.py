@@ -30,9 +30,11 @@ def check_classes(y: Any) -> NDArray[Any]:
         found = sorted({type(label).__name__ for label in y})
         raise TypeError(f"y must hold labels of one type, found {', '.join(found)}.") from None
     if type_of_target(y, input_name="y", raise_unknown=True) == "continuous":
+        fraction = next(label for label in y if label % 1)
         raise ValueError(
-            f"Unknown label type: continuous. y holds numbers with fractions, such as {y[0]:g}: to "
-            "predict numbers, use MKLRegressor; for classes, give whole numbers or names."
+            "Unknown label type: continuous. y holds numbers with fractions, such as "
+            f"{fraction:g}: to predict numbers, use MKLRegressor; for classes, give whole numbers "
+            "or names."
         )
     check_classification_targets(y)
     return y

@@ -11,7 +11,7 @@ from copy import copy
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_regressor
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import PredefinedSplit, check_cv
 from sklearn.utils import check_random_state
@@ -236,7 +236,7 @@ class CrossValidated(Called, Inspected, Saved, BaseEstimator):
         return {**common, "sample_weight": weights, **more}
 
     def _choose(self, params: list[dict[str, Any]], scores: Array) -> None:
-        check_scores(scores)
+        check_scores(scores, is_regressor(self))
         self.n_splits_ = scores.shape[1]
         self.cv_results_ = results(params, scores)
         self.best_index_ = choose(self.selection, params, scores)

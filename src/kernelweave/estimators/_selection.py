@@ -12,6 +12,11 @@ from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 
 SELECTIONS = ("best", "one_se")
+_NEEDS = {  # by whether targets are numbers
+    True: "R² needs two rows in each fold, with different targets: use fewer folds (cv)",
+    False: "Some scores need rows of every class in each fold: use stratified folds (an integer "
+    "cv)",
+}
 
 
 def check_selection(selection: Any) -> str:
@@ -21,10 +26,10 @@ def check_selection(selection: Any) -> str:
     return selection
 
 
-def check_scores(scores: Array) -> None:
+def check_scores(scores: Array, values: bool) -> None:
     """Warn if some scores (n_candidates, n_folds) are not finite; raise ValueError if none will do.
 
-    A candidate needs a score on every fold.
+    A candidate needs a score on every fold. ``values``: of numbers, not of classes.
     """
     bad = ~np.isfinite(scores)
     if not bad.any():
@@ -32,8 +37,8 @@ def check_scores(scores: Array) -> None:
     candidate, fold = (int(place) for place in np.argwhere(bad)[0])
     told = (
         f"{np.count_nonzero(bad)} of {bad.size} scores are not finite, the first "
-        f"{scores[candidate, fold]} for candidate {candidate} on fold {fold}. Some scores need "
-        "rows of every class in each fold: use stratified folds (an integer cv), or other scoring."
+        f"{scores[candidate, fold]} for candidate {candidate} on fold {fold}. {_NEEDS[values]}, or "
+        "use other scoring."
     )
     if bad.any(axis=1).all():
         raise ValueError(f"No candidate can be chosen: {told}")

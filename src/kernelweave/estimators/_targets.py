@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import assert_all_finite
 
 from kernelweave._core.checks import check_floats
 from kernelweave._core.types import Array
@@ -30,7 +29,11 @@ def check_targets(y: Any) -> Array:
             f"Input y contains NaN, in {np.count_nonzero(missing)} rows, the first in row "
             f"{np.argmax(missing)}; leave these rows out of X and y."
         )
-    assert_all_finite(values, input_name="y")
+    if (infinite := np.isinf(values).reshape(len(values), -1).any(axis=1)).any():
+        raise ValueError(
+            f"Input y contains infinity, the first in row {np.argmax(infinite)}; clip it, or leave "
+            "these rows out of X and y."
+        )
     return values
 
 
@@ -49,8 +52,11 @@ class Units:
             scale = np.asarray(weighted.deviation(values, weights))
         if not (np.isfinite(mean).all() and np.isfinite(scale).all()):
             raise ValueError("y: values too large to standardize (overflow); use other units.")
-        varies = (values.max(axis=0) > values.min(axis=0)) & (scale > 0.0)
-        return cls(np.where(varies, mean, values[0]), np.where(varies, scale, 1.0))
+        counted = values if weights is None else values[weights > 0.0]
+        varies = counted.max(axis=0) > counted.min(axis=0)
+        if (varies & (scale == 0.0)).any():
+            raise ValueError("y: values too small to standardize (underflow); use other units.")
+        return cls(np.where(varies, mean, counted[0]), np.where(varies, scale, 1.0))
 
     def standardized(self, values: Array) -> Array:
         """Values at mean 0 and variance 1."""

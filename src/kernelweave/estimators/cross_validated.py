@@ -389,6 +389,6 @@ class MKLRegressorCV(RegressorMixin, MultiOutputMixin, CrossValidated):
         return RecalledRegressor(values)
 
     def _splitter(self, y: Any, grouped: bool) -> Any:
-        count = number_of_folds(self.cv, len(y), "rows")
+        count = number_of_folds(self.cv, len(y), "rows", each=1 if self.scoring else 2)  # R²
         shuffled = {"shuffle": self.random_state is not None, "random_state": self.random_state}
         return GroupKFold(count) if grouped else KFold(count, **shuffled)

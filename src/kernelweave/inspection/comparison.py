@@ -149,9 +149,12 @@ def _concatenated(refits: Refits) -> tuple[Refits | None, dict[str, str]]:
         return None, {JOINT: made}
     try:
         made.check(table)
-        fitted = made.fit(table)
     except (TypeError, ValueError) as error:
         return None, {JOINT: _incomplete(refits) or f"{error}"}
+    try:
+        fitted = made.fit(table)
+    except (TypeError, ValueError) as error:
+        return None, {JOINT: f"{error}"}
     model = refits.model.__class__(**{**refits.model.get_params(deep=False), "kernels": made})
     if not isinstance(refits.model.weight_norm, int | float | None):
         model.set_params(weight_norm=1)  # groups of kernels are those of the views

@@ -55,12 +55,20 @@ class View:
             if not known.any():
                 raise ValueError(
                     f"Column {table.label(column)!r} of X is empty in all {len(table)} training "
-                    f"rows: impute={how!r} finds no value to fill in. Leave the column out; of "
-                    "few values, a fold may have none."
+                    f"rows: impute={how!r} finds no value to fill in. Leave the column out: in a "
+                    "cross-validation, the training rows of every fold need one."
                 )
+            if np.isinf(values[known]).any():
+                filling[place] = 0.0  # who reads infinity refuses it
+                continue
             counts = None if weights is None else weights[known]
-            with np.errstate(over="ignore", invalid="ignore"):  # who reads infinity refuses it
+            with np.errstate(over="ignore"):
                 filling[place] = FILLINGS[how](values[known], counts)
+            if not np.isfinite(filling[place]):
+                raise ValueError(
+                    f"Column {table.label(column)!r} of X: values too large for their {how} "
+                    "(overflow); use other units."
+                )
         return replace(self, filling=filling)
 
     def scaled(self, scale: str, table: Table, weights: Array | None = None) -> View:

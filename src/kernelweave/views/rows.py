@@ -57,7 +57,7 @@ class Rows:
         if self.view.presence:
             return found
         if self.view.filling is None or self.table.lacking(columns).any():
-            self.table.check_filled(columns)
+            self.table.check_filled(columns, self.view.filling is not None)
             return found
         for column, cells in zip(columns, found, strict=True):
             for row in np.flatnonzero(self.table.lacking([column])):

@@ -23,6 +23,11 @@ _FILL = 'KernelBank(impute="median") fills in single empty cells'
 _NOTHING = (
     "KernelBank(impute=…) fills in single empty cells, but these rows have nothing in the view"
 )
+_NEW_LEVEL = (
+    'KernelBank(impute="median") makes an empty cell a level of its own where the row has another '
+    "category in the view."
+)
+_NO_CATEGORY = "Some rows have no category at all in the view, which KernelBank(impute=…) leaves."
 _NO_INFINITY = "X.replace([np.inf, -np.inf], np.nan)"
 WHOLE_VIEWS = (
     'If KernelBank has several views and missing="mean", a row may lack one as a whole, all of its '
@@ -184,15 +189,18 @@ class Table:
             return np.isnan(self.numbers[rows, column])
         return np.array([_is_missing(value) for value in self.objects[rows, column]], dtype=bool)
 
-    def check_filled(self, columns: Sequence[int]) -> None:
-        """Raise ValueError if a value is missing in some of these columns."""
+    def check_filled(self, columns: Sequence[int], filling: bool) -> None:
+        """Raise ValueError if a value is missing in some of these columns.
+
+        ``filling``: single empty cells are filled in, so that a row has none of these columns.
+        """
         counts = {self.label(j): int(self.lacking([j]).sum()) for j in columns}
         told = [f"{label!r} ({count})" for label, count in counts.items() if count]
         if told:
             raise ValueError(
                 f"Input X contains NaN or None in column {some(told)} among {len(self)} rows. "
-                'KernelBank(impute="median") makes it a level of its own where the row has other '
-                'values in the view; X.fillna({column: "missing"}) does so everywhere.'
+                f"{_NO_CATEGORY if filling else _NEW_LEVEL} "
+                'X.fillna({column: "missing"}) makes it a level of its own everywhere.'
             )
 
     def constant(self, columns: Sequence[int], filling: Array | None = None) -> bool:
