@@ -89,7 +89,7 @@ def duality_gap(
     weights, coef, bias
         The model, judged exactly as given; with k columns of y, ``coef`` (k, n) and ``bias`` (k,).
     C, loss, weight_norm, trace, recenter, ridge, sample_weight, epsilon, quantile
-        The problem, as for ``learn``. With C="learn", ``ridge`` is the learnt 1/C; without it the
+        The problem, as for ``learn``. With C="learn", ``ridge`` is the learned 1/C; without it the
         model has to have a hard margin.
     dual_alpha : array (n,), optional
         A point 0 ≤ α ≤ C, yᵀα = 0 that proves the lower bound; it is repaired where it
@@ -99,7 +99,7 @@ def duality_gap(
         and Σ_m weights_m K_m ⪰ 0 on all rows, within the limit that ``sdp`` has where kernels
         differ by very little. The bound then takes a small semidefinite programme.
     """
-    learnt = ridge if isinstance(C, str) else 0.0
+    learned = ridge if isinstance(C, str) else 0.0
     given = 0.0 if isinstance(C, str) else ridge
     if weight_norm is None:
         raise ValueError(
@@ -110,7 +110,7 @@ def duality_gap(
         K, y, C, loss, weight_norm=weight_norm, trace=trace, recenter=recenter, ridge=given,
         signed=signed, sample_weight=sample_weight, epsilon=epsilon, quantile=quantile,
     )  # fmt: skip
-    return certify(problem, weights, coef, bias, dual_alpha, learnt)
+    return certify(problem, weights, coef, bias, dual_alpha, learned)
 
 
 def certify(
@@ -283,7 +283,7 @@ def check_weights(d: Array, weight_set: WeightSet) -> None:
         size = weight_set.size(d / weight_set.scale)
         raise ValueError(
             f"weights must lie in their set (norm at most 1), found norm {size:g}; pass "
-            "weight_norm, trace and signed as the weights were learnt with, or rescale them"
+            "weight_norm, trace and signed as the weights were learned with, or rescale them"
         )
 
 

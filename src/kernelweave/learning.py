@@ -61,8 +61,8 @@ def learn(
         with label 0 in a column takes no part in that machine.
     C : float, array (n,) or "learn"
         Cost of a slack, one for all or one per row; ``inf`` is the hard margin of the hinges.
-        "learn", with the squared hinge: 1/C is learnt as the weight of the identity, under a
-        trace constraint that counts it in; ``Solution.C`` is what was learnt, infinite where no
+        "learn", with the squared hinge: 1/C is learned as the weight of the identity, under a
+        trace constraint that counts it in; ``Solution.C`` is what was learned, infinite where no
         ridge helps.
     learner : str or learner object
         "auto" (Newton), "newton", "simple", "skm", "silp", "alternate", "qcqp", "uniform", "sdp",

@@ -20,7 +20,7 @@ from kernelweave.problems.problem import Problem
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Solution:
-    """A learnt kernel and its machine: f = Σ_m weights_m K_m coef + bias.
+    """A learned kernel and its machine: f = Σ_m weights_m K_m coef + bias.
 
     Where y has k columns, ``coef``, ``alpha`` and ``dual_alpha`` have shape (k, n), ``bias`` (k,).
 
@@ -63,8 +63,8 @@ class Solution:
         "eps1" (per sample) and "eps2" to which the pair is optimal.
     criterion : str
         What was minimized: "margin", "radius", "radius_bound", or "given" where the weights were
-        not learnt with the machine (``uniform``, ``alignment``, ``alignf``, ``easy``): the bound is
-        then for machines on ``weights``.
+        not learned with the machine (``uniform``, ``alignment``, ``alignf``, ``easy``): the bound
+        is then for machines on ``weights``.
     loss : str
         The loss that was asked for.
     problem : Problem or None
@@ -109,8 +109,8 @@ class Solution:
             name: getattr(self, name) for name in ("weights", "coef", "bias", "dual_alpha")
         }
         if self.criterion == "margin":
-            learnt = float(1.0 / self.C) if self.problem.learns_C else 0.0
-            return certify(self.problem, **model, learnt_ridge=learnt)
+            learned = float(1.0 / self.C) if self.problem.learns_C else 0.0
+            return certify(self.problem, **model, learnt_ridge=learned)
         if self.criterion == "given":
             return certify_given(self.problem, **model)
         if self.criterion == "radius":

@@ -134,7 +134,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         The kernels with a weight, against the support rows; ``bank_.dropped`` says which kernels
         were dropped and why, ``bank_.views`` names the view of every kernel.
     learned_kernels_ : dict of str to kernel
-        Kernels with learnt parameters by name, such as ``GaussianWidths`` with its ``width``, in
+        Kernels with learned parameters by name, such as ``GaussianWidths`` with its ``width``, in
         the units in which kernels see the columns; empty where no kernel has parameters.
     support_ : ndarray (n_SV,)
         Numbers of the support rows in X, of any machine, in ascending order.

@@ -4,7 +4,7 @@
 
 K(d) is over all rows, labelled or not; J, half of the paper's ω_{C,τ}, is over the labelled ones.
 The criteria are losses: hard margin (31), 1-norm (36: hinge), 2-norm (41: squared hinge). With C
-learnt (45) the identity is one kernel more; K(d) does not contain it, its weight τ = 1/C ≥ 0 is
+learned (45) the identity is one kernel more; K(d) does not contain it, its weight τ = 1/C ≥ 0 is
 a constraint of its own, and the trace is that of K(d) + τI.
 
 The paper's programme has n² variables; here it is solved in the m weights. J is smooth inside the

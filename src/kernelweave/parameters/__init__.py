@@ -1,4 +1,4 @@
-"""Weights and parameters of kernels, learnt together.
+"""Weights and parameters of kernels, learned together.
 
     min_{t}  F(t),    F(t) = min_{d ∈ D}  J(K(d, t))          margin criterion, D the weight set
                       F(t) = min_{d ∈ D}  J(K̃(d, t))          trace criterion [chapelle2008, eq. 1]
@@ -85,7 +85,7 @@ class ParametricSolution:
         Z = _check_rows(X)
         if Z.shape[1] != self.X.shape[1]:
             raise ValueError(
-                f"X has {Z.shape[1]} features, but the kernels were learnt on {self.X.shape[1]}"
+                f"X has {Z.shape[1]} features, but the kernels were learned on {self.X.shape[1]}"
             )
         every = np.arange(len(self.X))
         crosses = [

@@ -1,4 +1,4 @@
-"""Parameters of the kernels of a fitted bank, learnt together with the weights.
+"""Parameters of the kernels of a fitted bank, learned together with the weights.
 
     min_t F(t),    F(t) = min_{d ∈ D} J(Σ_m d_m K̃_m(t_m))     or, for ``radius``, J of K/R²
 
@@ -52,24 +52,24 @@ def refuse_parameters(bank: KernelBank, who: str) -> None:
 def check_learnable(
     bank: KernelBank, learner: Learner, formulations: Sequence[Formulation]
 ) -> None:
-    """Raise ValueError, before any kernel is computed, if parameters cannot be learnt here."""
+    """Raise ValueError, before any kernel is computed, if parameters cannot be learned here."""
     found = with_parameters(bank)
     if not found:
         return
     if any(one.loss == "one_class" or not one.labelled.all() for one in formulations):
         raise ValueError(
-            f"Parameters of {some(found)} are learnt from the targets of all rows; without them "
+            f"Parameters of {some(found)} are learned from the targets of all rows; without them "
             "give kernels of fixed widths, such as Gaussian"
         )
     if learner.signed or learner.objective not in ("margin", "radius"):
         raise ValueError(
             f"{learner!r} does not say how good kernels are, so that parameters of {some(found)} "
-            "cannot be learnt with it: use learner='newton' or 'radius'"
+            "cannot be learned with it: use learner='newton' or 'radius'"
         )
     if bank.approximation is not None:
         raise ValueError(
             f"approximation={bank.approximation!r} puts other kernels in the place of "
-            f"{some(found)}, whose parameters are to be learnt: leave approximation=None"
+            f"{some(found)}, whose parameters are to be learned: leave approximation=None"
         )
 
 
@@ -81,7 +81,7 @@ def learn_bank(
     tol: float,
     until: float = np.inf,
 ) -> FittedBank:
-    """The bank with learnt parameters, and its stack; the bank itself where there are none."""
+    """The bank with learned parameters, and its stack; the bank itself where there are none."""
     numbers = [
         number
         for number in bank.kept
@@ -115,7 +115,7 @@ def learn_bank(
 def _part(bank: FittedBank, member: Member, normalize: str | None) -> Part:
     if member.view.rows_of(bank.table) is not None:
         raise ValueError(
-            f"Kernel {member.name!r}: rows lack its view, and its parameters cannot be learnt "
+            f"Kernel {member.name!r}: rows lack its view, and its parameters cannot be learned "
             "from the others alone. Leave these rows out, or give a kernel of fixed widths."
         )
     kernel = member.kernel

@@ -161,7 +161,7 @@ class Solved:
 
     @cached_property
     def ridge(self) -> float:
-        """1/C where C was learnt: the weight of the identity, which no parameter changes."""
+        """1/C where C was learned: the weight of the identity, which no parameter changes."""
         return 1.0 / float(self.solution.C) if self.formulation.learns_C else 0.0
 
     @cached_property

@@ -17,7 +17,7 @@ from kernelweave.parameters.criterion import State, Task
 _LONGEST = 1.0  # no parameter changes by more in one step; for a log width, by a factor e
 _FLAT = (
     "the criterion is flat: the kernels hardly change with their parameters, and nothing "
-    "was learnt of these. Standardize the columns of X, begin at parameters that suit the "
+    "was learned of these. Standardize the columns of X, begin at parameters that suit the "
     "distances between rows, or raise n_starts"
 )
 
