@@ -191,9 +191,8 @@ class _Run:
         rounding have a loss.
         """
         incumbent, problem = self.incumbent, self.evaluator.problem
-        if incumbent.gap < 0.5 or self._target == "labels":
+        if incumbent.best is None or incumbent.gap < 0.5 or self._target == "labels":
             return False
-        assert incumbent.best is not None
         sizes = problem.weight_set.scale * problem.stack.traces() / problem.stack.n
         nothing = COINCIDE * float(sizes.max())
         if self._target == "values":
