@@ -235,14 +235,14 @@ def test_rows_that_lack_a_view_are_told_once(tmp_path):
     with pytest.warns(UserWarning, match="Rows lack a view") as told:
         model = MKLClassifier(bank()).fit(gaps, Y)
         model.report(tmp_path / "r.html", gaps, Y, cv=2, n_resamples=1)
-    assert len(told) == 1
+    assert sum("Rows lack a view" in str(one.message) for one in told) == 1
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "Of 40 rows, some lack a view, or all its numbers or categories: a (6)." in text
     assert "Not compared with all views as one: 6 rows lack a view." in text
     assert "contains NaN" not in text
     with pytest.warns(UserWarning, match="Rows lack a view") as told:
         compare(MKLClassifier(bank()), gaps, Y, cv=2, n_repeats=1)
-    assert len(told) == 1
+    assert sum("Rows lack a view" in str(one.message) for one in told) == 1
 
 
 def test_a_view_in_part_lacking_bears_the_name_of_the_user():

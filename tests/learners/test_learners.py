@@ -547,12 +547,15 @@ def test_silp_from_simple() -> None:
     assert found.history["gap"][first - 1] <= 0.1 < found.history["gap"][first - 2]
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_starting_silp_from_simple_saves_linear_programs(seed: int) -> None:
-    problem, options = coarse(seed), {"C": 10.0, "tol": 1e-4}
-    cold = learn(problem.K, problem.y, learner=Silp(), **options)
-    warm = learn(problem.K, problem.y, learner=Silp(warm_start=True), **options)
-    assert list(warm.history["by"]).count("silp") < cold.n_iter
+def test_starting_silp_from_simple_saves_linear_programs() -> None:
+    """A tenth and more, over eight problems; of one, the vertices that HiGHS picks may decide."""
+    cold = warm = 0
+    for problem in map(coarse, range(8)):
+        options = {"C": 10.0, "tol": 1e-4}
+        cold += learn(problem.K, problem.y, learner=Silp(), **options).n_iter
+        found = learn(problem.K, problem.y, learner=Silp(warm_start=True), **options)
+        warm += list(found.history["by"]).count("silp")
+    assert warm < 0.9 * cold
 
 
 # --- repeatable ---------------------------------------------------------------------------------
