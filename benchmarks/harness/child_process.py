@@ -50,7 +50,10 @@ def allow(seconds: float) -> None:
 def _child(pipe: Connection, work: Callable[..., dict[str, Any]], args: tuple[Any, ...]) -> None:
     with open("/proc/meminfo", encoding="ascii") as lines:
         free = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-    resource.setrlimit(resource.RLIMIT_AS, (int(0.9 * 1024 * free), resource.RLIM_INFINITY))
+    most = resource.getrlimit(resource.RLIMIT_AS)[1]  # may be lowered, not raised
+    asked = int(0.9 * 1024 * free)
+    asked = asked if most == resource.RLIM_INFINITY else min(asked, most)
+    resource.setrlimit(resource.RLIMIT_AS, (asked, most))
     try:
         pipe.send(work(*args))
     except MemoryError:
