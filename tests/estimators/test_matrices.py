@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
@@ -142,3 +143,33 @@ def test_a_dict_goes_by_names():
         model.predict({**new, "hill": CROSS[0]})
     with pytest.raises(ValueError, match=r"names of matrices must differ as text.*\[1, '1'\]"):
         MKLClassifier("precomputed").fit({1: TRAIN[0], "1": TRAIN[1]}, Y)
+
+
+def labelled(K, rows="p"):
+    columns = [f"p{i}" for i in range(K.shape[1])]
+    return pd.DataFrame(K, index=[f"{rows}{i}" for i in range(len(K))], columns=columns)
+
+
+def test_labels_of_data_frames_are_those_of_the_training_rows():
+    frames, new = [labelled(K) for K in TRAIN], [labelled(K, "q") for K in CROSS]
+    y = pd.Series(Y, index=frames[0].index)
+    turn = np.random.default_rng(0).permutation(50)
+    model = MKLClassifier("precomputed").fit(frames, y)
+    assert model.feature_names_in_.tolist() == frames[0].columns.tolist()
+    plain = MKLClassifier("precomputed").fit(TRAIN, Y)
+    assert np.array_equal(model.decision_function(new), plain.decision_function(CROSS))
+    with pytest.raises(ValueError, match=r"y has the row labels of X in another order"):
+        MKLClassifier("precomputed").fit(frames, y.iloc[turn])
+    with pytest.raises(ValueError, match=r"'kernel 0' and 'kernel 1' read the same rows, but row"):
+        MKLClassifier("precomputed").fit([frames[0], frames[1].iloc[turn, turn]], y)
+    with pytest.raises(ValueError, match=r"X: kernel 0: rows and columns of the data frame must"):
+        MKLClassifier("precomputed").fit([frames[0].iloc[turn]], y)
+    turned = [K.iloc[:, turn] for K in new]
+    with pytest.raises(ValueError, match=r"X: column 0 of kernel 0 is 'p\d+', but row 0 of fit"):
+        model.predict(turned)
+    ordered = [K[model.feature_names_in_] for K in turned]
+    assert np.array_equal(model.decision_function(ordered), plain.decision_function(CROSS))
+    with pytest.raises(ValueError, match=r"'kernel 0' and 'kernel 1' read the same new rows"):
+        model.predict([new[0], new[1].iloc[::-1], new[2]])
+    assert not hasattr(model.fit(TRAIN, Y), "feature_names_in_")
+    assert np.array_equal(model.decision_function(new), plain.decision_function(CROSS))

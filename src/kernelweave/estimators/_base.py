@@ -33,6 +33,7 @@ from kernelweave.estimators._matrices import (
     ROW_NUMBERS,
     matrix_bank,
     takes_matrices,
+    training_labels,
     with_matrices,
     without_matrices,
 )
@@ -312,7 +313,8 @@ class MKLEstimator(Called, Inspected, Saved, BaseEstimator):
     def _read(self, X: Any, bank: FittedBank) -> tuple[FittedBank, Table]:
         """New rows and the kernels for them; the bank checks them."""
         if self._given_matrices:
-            return with_matrices(bank, X, self.n_features_in_)
+            labels = getattr(self, "feature_names_in_", None)
+            return with_matrices(bank, X, self.n_features_in_, labels)
         self._check_columns(X)
         return bank, bank.read(X)
 
@@ -321,12 +323,20 @@ class MKLEstimator(Called, Inspected, Saved, BaseEstimator):
         if self._given_matrices:
             if y and y[0] is None and get_tags(self).target_tags.required:
                 validate_data(self, y=None, skip_check_array=True)  # which tells the user
+            if y:
+                self._name_rows(training_labels(X, y[0]))
             return
         refuse_several(X)
         if y:
             refuse_another_order(X, y[0])
         if getattr(X, "ndim", 2) == 2:
             validate_data(self, X, *y, reset=bool(y), skip_check_array=True)
+
+    def _name_rows(self, labels: Array | None) -> None:
+        """Keep the names of the training rows, which are the columns of matrices to predict."""
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        if labels is not None:
+            self.feature_names_in_ = labels
 
     # ---- scikit-learn --------------------------------------------------------------------------
 

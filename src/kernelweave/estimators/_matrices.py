@@ -17,8 +17,15 @@ from kernelweave._core.checks import check_floats, shown, some
 from kernelweave._core.types import Array
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
+from kernelweave.estimators._training import refuse_another_order
 from kernelweave.kernels.base import Kernel
-from kernelweave.kernels.precomputed import Precomputed
+from kernelweave.kernels.precomputed import (
+    Precomputed,
+    check_same_labels,
+    frame_labels,
+    is_frame,
+    told_labels,
+)
 from kernelweave.views.rows import Pair
 from kernelweave.views.table import Table
 
@@ -60,9 +67,15 @@ def matrix_bank(bank: KernelBank, X: Any) -> tuple[KernelBank, Table]:
     return made, _numbers(len(kernels[0][1].K))
 
 
-def with_matrices(bank: FittedBank, X: Any, n: int) -> tuple[FittedBank, Table]:
-    """A fitted bank whose kernels are the matrices in X: new rows against all ``n`` of ``fit``."""
+def with_matrices(
+    bank: FittedBank, X: Any, n: int, labels: Array | None
+) -> tuple[FittedBank, Table]:
+    """A fitted bank whose kernels are the matrices in X: new rows against all ``n`` of ``fit``.
+
+    ``labels``: names of the rows of ``fit``, which data frames must have as columns.
+    """
     found = _matrices(X)
+    _check_labels(X, labels)
     if isinstance(X, Mapping):
         _check_names(bank.names, tuple(found))
         found = {name: found[name] for name in bank.names}
@@ -81,6 +94,41 @@ def with_matrices(bank: FittedBank, X: Any, n: int) -> tuple[FittedBank, Table]:
         for member, K in zip(bank.members, matrices, strict=True)
     )
     return replace(bank, members=members), _numbers(len(matrices[0]))
+
+
+def training_labels(X: Any, y: Any) -> Array | None:
+    """Names of the rows of ``fit``, where matrices are data frames; y must be in their order."""
+    frames = _frames(X)
+    found = [(name, frame_labels(K, f"X: {name}")) for name, K in frames]
+    check_same_labels(found, "rows")
+    for _, K in frames:
+        refuse_another_order(K, y)
+    told = [labels for _, labels in found if labels is not None]
+    return np.array(told[0], dtype=object) if told else None
+
+
+def _check_labels(X: Any, known: Array | None) -> None:
+    """Raise ValueError if data frames name other rows of ``fit``, or their new rows differ."""
+    frames = _frames(X)
+    check_same_labels(((name, told_labels(K.index)) for name, K in frames), "new rows")
+    if known is None:
+        return
+    for name, K in frames:
+        columns = told_labels(K.columns)
+        if columns is None or len(columns) != len(known) or columns == tuple(known):
+            continue
+        place = next(i for i, label in enumerate(columns) if label != known[i])
+        raise ValueError(
+            f"X: column {place} of {name} is {columns[place]!r}, but row {place} of fit was "
+            f"{known[place]!r}; columns must be the rows of fit in the same order. Give "
+            "K[model.feature_names_in_], or K.to_numpy() if the order is right."
+        )
+
+
+def _frames(X: Any) -> list[tuple[str, Any]]:
+    """The matrices in X that are data frames, by name."""
+    several = isinstance(X, Mapping | list | tuple)
+    return [(str(name), K) for name, K in _named(X) if is_frame(K)] if several else []
 
 
 def _check_names(known: tuple[str, ...], found: tuple[str, ...]) -> None:
@@ -125,8 +173,7 @@ def _matrices(X: Any) -> dict[str, Array]:
             f"kernels='precomputed' takes a list of matrices or an array (m, n, n) as X; found "
             f"{shown(X)}. One matrix is [K]. {ROW_NUMBERS}"
         )
-    named = isinstance(X, Mapping)
-    given = [*X.items()] if named else [(f"kernel {k}", K) for k, K in enumerate(X)]
+    given = _named(X)
     found = {str(name): check_floats(f"X: {name}", K) for name, K in given}
     if len(found) < len(given):
         raise ValueError(
@@ -144,6 +191,13 @@ def _matrices(X: Any) -> dict[str, Array]:
         if not np.isfinite(K).all():
             raise ValueError(f"X: {name} holds NaN or infinity; matrices must be finite.")
     return found
+
+
+def _named(X: Any) -> list[tuple[Any, Any]]:
+    """Matrices and what they are called."""
+    if isinstance(X, Mapping):
+        return [*X.items()]
+    return [(f"kernel {k}", K) for k, K in enumerate(X)]
 
 
 def _numbers(n: int) -> Table:

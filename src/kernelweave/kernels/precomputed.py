@@ -147,13 +147,18 @@ def check_same_rows(kernels: Iterable[tuple[str, Kernel]]) -> None:
                 f"Kernels {first!r} and {name!r} read the same row numbers, but have "
                 f"{len(other.K)} and {len(kernel.K)} rows."
             )
-    labelled = [(name, kernel.labels) for name, kernel in matrices if kernel.labels is not None]
+    check_same_labels(((name, kernel.labels) for name, kernel in matrices), "row numbers")
+
+
+def check_same_labels(named: Iterable[tuple[str, tuple[str, ...] | None]], read: str) -> None:
+    """Raise ValueError if labelled matrices that ``read`` the same rows name them differently."""
+    labelled = [(name, labels) for name, labels in named if labels is not None]
     for name, labels in labelled[1:]:
         first, others = labelled[0]
         if labels != others:
             row = next(i for i, label in enumerate(labels) if label != others[i])
             raise ValueError(
-                f"Kernels {first!r} and {name!r} read the same row numbers, but row {row} is "
+                f"Kernels {first!r} and {name!r} read the same {read}, but row {row} is "
                 f"{others[row]!r} in one and {labels[row]!r} in the other; put both matrices in "
                 "the same order with K.loc[labels, labels]."
             )
@@ -161,7 +166,7 @@ def check_same_rows(kernels: Iterable[tuple[str, Kernel]]) -> None:
 
 def frame_labels(K: Any, who: str) -> tuple[str, ...] | None:
     """Row and column labels of a data frame, as text because files turn numbers into text."""
-    if not (hasattr(K, "index") and hasattr(K, "columns")):
+    if not is_frame(K):
         return None
     rows, columns = tuple(map(str, K.index)), tuple(map(str, K.columns))
     if rows != columns:
@@ -171,4 +176,15 @@ def frame_labels(K: Any, who: str) -> tuple[str, ...] | None:
             f"order; found rows {found[0]} and columns {found[1]}. After read_csv(…, index_col=0), "
             "K.loc[K.columns] puts them in order; K.to_numpy() drops the labels."
         )
-    return None if rows == tuple(map(str, range(len(rows)))) else rows
+    return told_labels(rows)
+
+
+def is_frame(K: Any) -> bool:
+    """Whether rows and columns of a matrix have labels."""
+    return hasattr(K, "index") and hasattr(K, "columns")
+
+
+def told_labels(labels: Iterable[Any]) -> tuple[str, ...] | None:
+    """Labels as text, None where they are the row numbers."""
+    found = tuple(map(str, labels))
+    return None if found == tuple(map(str, range(len(found)))) else found
