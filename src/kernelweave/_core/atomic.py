@@ -13,7 +13,8 @@ def check_place(path: str | os.PathLike[str]) -> None:
     """Raise OSError if no file can stand there: complain before the work that will fill it."""
     goal = Path(path)
     if not goal.parent.is_dir():
-        raise FileNotFoundError(2, "No such directory", str(goal.parent))
+        told = "No such directory: make the folder first"
+        raise FileNotFoundError(2, told, str(goal.parent))
     if goal.is_dir():
         raise IsADirectoryError(21, "Is a directory", str(goal))
 
@@ -25,9 +26,8 @@ def written(path: str | os.PathLike[str], mode: str = "wb", **options: Any) -> I
     ``mode`` is "wb" or "w"; ``options`` are those of ``open``. What is no regular file, such as a
     pipe, is written directly.
     """
+    check_place(path)
     goal = Path(path)
-    if goal.is_dir():
-        raise IsADirectoryError(21, "Is a directory", str(goal))
     if goal.exists() and not goal.is_file():
         with open(goal, mode, **options) as file:
             yield file
@@ -40,9 +40,9 @@ def written(path: str | os.PathLike[str], mode: str = "wb", **options: Any) -> I
             os.fsync(file.fileno())
         os.replace(draft, goal)
     except OSError as error:
-        if error.filename in (None, str(draft)):  # as on a full disk
-            error.filename, error.filename2 = str(goal), None
-        raise
+        if error.errno is None or error.filename not in (None, str(draft)):
+            raise
+        raise OSError(error.errno, error.strerror, str(goal)) from None  # as on a full disk
     finally:
         with suppress(OSError):
             draft.unlink()
