@@ -112,7 +112,7 @@ def test_what_a_report_lacks_is_named(monkeypatch, capsys, tmp_path):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     report = tmp_path / "r.html"
     assert cli.main(["fit", str(table), "--target", "y", "--report", str(report)]) == 2
-    assert capsys.readouterr().err.endswith("pip install kernelweave[report]\n")
+    assert capsys.readouterr().err.endswith('pip install "kernelweave[report]"\n')
     assert [*tmp_path.iterdir()] == [table]
 
 

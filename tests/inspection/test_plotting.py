@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import re
 import sys
 from types import SimpleNamespace
 
@@ -306,7 +307,8 @@ def test_import_error_names_the_extra(monkeypatch, fits):
     for name in [name for name in sys.modules if name.startswith("matplotlib")]:
         monkeypatch.setitem(sys.modules, name, None)
     for plot in EVERY:
-        with pytest.raises(ImportError, match=r"the extra 'plot': pip install matplotlib"):
+        told = re.escape("the extra 'plot': pip install \"kernelweave[plot]\"")
+        with pytest.raises(ImportError, match=told):
             plot(fits["simple"])
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import sys
+
 import numpy as np
 import pytest
 
@@ -68,3 +71,9 @@ def test_what_cannot_be_exported_is_told(tmp_path):
         kernelweave.to_onnx(MKLClassifier(few).fit(X, Y))
     with pytest.raises(TypeError, match="fitted estimator"):
         kernelweave.to_onnx(MKLClassifier())
+
+
+def test_without_the_extra_it_is_told_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ImportError, match=re.escape('pip install "kernelweave[onnx]"')):
+        kernelweave.to_onnx(MKLClassifier().fit(X, Y))

@@ -14,6 +14,6 @@ def frame(columns: Mapping[str, Any]) -> DataFrame:
     try:
         from pandas import DataFrame
     except ImportError:
-        told = "data frames need pandas, the extra 'pandas': pip install kernelweave[pandas]"
+        told = "data frames need pandas, the extra 'pandas': pip install \"kernelweave[pandas]\""
         raise ImportError(told) from None
     return DataFrame(dict(columns))

@@ -282,7 +282,7 @@ def _axes(ax: Axes | None) -> Axes:
     try:
         from matplotlib import pyplot
     except ImportError:
-        told = "plotting needs matplotlib, the extra 'plot': pip install matplotlib"
+        told = "plotting needs matplotlib, the extra 'plot': pip install \"kernelweave[plot]\""
         raise ImportError(told) from None
     return pyplot.subplots(layout="constrained")[1]
 

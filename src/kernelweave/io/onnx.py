@@ -48,8 +48,11 @@ def to_onnx(model: Any, path: str | os.PathLike[str] | None = None, *, double: b
     -------
     onnx.ModelProto
     """
-    from onnx import TensorProto, checker, helper
-
+    try:
+        from onnx import TensorProto, checker, helper
+    except ImportError:
+        told = "to_onnx needs onnx, the extra 'onnx': pip install \"kernelweave[onnx]\""
+        raise ImportError(told) from None
     graph = _Graph()
     total = graph.values(model)
     kind = TensorProto.DOUBLE if double else TensorProto.FLOAT

@@ -45,7 +45,7 @@ def chart(
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        told = "charts need matplotlib, the extra 'report': pip install kernelweave[report]"
+        told = "charts need matplotlib, the extra 'report': pip install \"kernelweave[report]\""
         raise ImportError(told) from None
     buffer = BytesIO()
     with style.context("default"):

@@ -134,7 +134,7 @@ def _environment() -> Any:
     try:
         from jinja2 import Environment, StrictUndefined
     except ImportError:
-        told = "reports need jinja2, the extra 'report': pip install kernelweave[report]"
+        told = "reports need jinja2, the extra 'report': pip install \"kernelweave[report]\""
         raise ImportError(told) from None
     made = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
