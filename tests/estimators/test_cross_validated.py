@@ -314,6 +314,26 @@ def test_banks_that_cannot_read_rows_without_a_view_are_skipped(data, Chooser):
         Chooser(Cs=[1.0], weight_norms=[1], cv=2).fit(frame, data[1])
 
 
+@pytest.mark.parametrize("Chooser", [MKLClassifierCV, MKLRegressorCV])
+def test_empty_cells_are_filled_in_by_what_training_rows_of_a_fold_have(data, Chooser):
+    X, y = data[0][:, :4].copy(), data[1]
+    X[2, 0] = X[40, 3] = np.nan
+    views = {"ab": [0, 1], "cd": [2, 3]}
+    chooser = Chooser(
+        Cs=[1.0], weight_norms=[1], views=views, cv=KFold(2), cv_tol=1e-6, impute="median"
+    )
+    model = chooser.fit(X, y)
+    assert {"all", "each", "views"} <= set(model.banks_)
+    assert not model.skipped_
+    assert np.isfinite(model.predict(X)).all()
+    single = {MKLClassifierCV: MKLClassifier, MKLRegressorCV: MKLRegressor}[Chooser]
+    cold = single(KernelBank(views=views, impute="median"), loss=model.loss, tol=1e-6)
+    search = GridSearchCV(cold, {"C": [1.0]}, cv=KFold(2)).fit(X, y)
+    number = [params["bank"] for params in model.cv_results_["params"]].index("views")
+    for fold in ("split0_test_score", "split1_test_score"):
+        assert model.cv_results_[fold][number] == pytest.approx(search.cv_results_[fold][0])
+
+
 def test_one_standard_error_takes_the_smallest_C():
     params = [{"C": C} for C in (10.0, 1.0, 0.1, 0.01)]
     scores = np.array([[0.9, 0.8, 1.0], [0.88, 0.8, 0.99], [0.8, 0.9, 0.9], [0.5, 0.5, 0.5]])
@@ -348,6 +368,7 @@ BAD = [
     ({"weight_norms": [2, 2]}, "weight_norms names a norm twice"),
     ({"banks": {}}, "banks is empty"),
     ({"banks": [Linear()], "views": {"v": [0]}}, "views goes with banks=None"),
+    ({"banks": [Linear()], "impute": "mean"}, "impute goes with banks=None"),
     ({"views": ["x0"]}, r"views must be \{name: columns\}"),
     ({"selection": "worst"}, "selection must be 'best' or 'one_se'"),
     ({"refit": "accuracy"}, "refit must be True or False"),

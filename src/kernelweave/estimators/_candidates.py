@@ -97,31 +97,38 @@ def read_Cs(Cs: Any) -> Array:
 
 
 def read_choices(
-    banks: Any, views: Any, ways: list[Way], lone: Sequence[Kernel], table: Table
+    banks: Any,
+    views: Any,
+    impute: str | None,
+    ways: list[Way],
+    lone: Sequence[Kernel],
+    table: Table,
 ) -> tuple[list[Choice], dict[str, str]]:
     """Every bank with every way, and why other banks were skipped.
 
     ``banks=None``: those that suit the columns of X and whose kernels fit into memory, and before
-    them each of the ``lone`` kernels by itself, which needs one way only.
+    them each of the ``lone`` kernels by itself, which needs one way only; all of them fill in
+    empty cells by ``impute``.
     """
     if banks is None:
-        several, skipped = _automatic(views, table)
-        single = _alone(lone, table) if "all" in several and table.numeric.all() else {}
+        several, skipped = _automatic(views, impute, table)
+        single = _alone(lone, impute, table) if "all" in several and table.numeric.all() else {}
     else:
-        several, single, skipped = _given(banks, views), {}, {}
+        several, single, skipped = _given(banks, views, impute), {}, {}
     for bank in several.values():
         bank.check(table)  # a fold may lack the very row that shows what is wrong
     choices = [Choice(name, bank, ways[:1]) for name, bank in single.items()]
     return choices + [Choice(name, bank, ways) for name, bank in several.items()], skipped
 
 
-def _given(banks: Any, views: Any) -> dict[str, KernelBank]:
+def _given(banks: Any, views: Any, impute: str | None) -> dict[str, KernelBank]:
     """Banks by name, as the user gives them."""
-    if views is not None:
-        raise ValueError(
-            "views goes with banks=None only; name the views in the banks themselves, "
-            "KernelBank(kernels, views=…)."
-        )
+    for name, value in (("views", views), ("impute", impute)):
+        if value is not None:
+            raise ValueError(
+                f"{name} goes with banks=None only; give it to the banks themselves, "
+                f"KernelBank(kernels, {name}=…)."
+            )
     if not isinstance(banks, Mapping):
         return {"bank": as_bank(banks)}
     if not banks:
@@ -129,22 +136,24 @@ def _given(banks: Any, views: Any) -> dict[str, KernelBank]:
     return {str(name): as_bank(bank) for name, bank in banks.items()}
 
 
-def _automatic(views: Any, table: Table) -> tuple[dict[str, KernelBank], dict[str, str]]:
+def _automatic(
+    views: Any, impute: str | None, table: Table
+) -> tuple[dict[str, KernelBank], dict[str, str]]:
     skipped: dict[str, str] = {}
     plain = bool(table.numeric.all()) and not table.sparse
     kernels, scale = (_on_all(), "standard") if plain else (None, "auto")
-    found = {"all": KernelBank(kernels, normalize=_rule(table), scale=scale)}
+    found = {"all": KernelBank(kernels, normalize=_rule(table), scale=scale, impute=impute)}
     if not plain:
         skipped["each"] = "X is sparse" if table.sparse else "some columns do not hold numbers"
     elif table.n_columns == 1:
         skipped["each"] = "X has one column"
     else:
-        found["each"] = KernelBank(_on_each(table), scale="standard")
+        found["each"] = KernelBank(_on_each(table), scale="standard", impute=impute)
     if views is not None:
         if not isinstance(views, Mapping):
             raise TypeError(f"views must be {{name: columns}}, found {shown(views)}.")
         _leave_out_unsuited(found, skipped, table)
-        found["views"] = KernelBank(views=views)
+        found["views"] = KernelBank(views=views, impute=impute)
     for name in [name for name in found if name != "all"]:
         if why := _too_large(found[name], table):
             del found[name]
@@ -164,10 +173,10 @@ def _leave_out_unsuited(
             skipped[name] = f"it cannot read X: {str(error).partition('. ')[0]}"
 
 
-def _alone(kernels: Sequence[Kernel], table: Table) -> dict[str, KernelBank]:
+def _alone(kernels: Sequence[Kernel], impute: str | None, table: Table) -> dict[str, KernelBank]:
     """Single kernels, for data that need no more: of equal scores the first is taken."""
     scale, rule = "auto" if table.sparse else "standard", _rule(table)
-    return {k.label(): KernelBank([k], normalize=rule, scale=scale) for k in kernels}
+    return {k.label(): KernelBank([k], normalize=rule, scale=scale, impute=impute) for k in kernels}
 
 
 def _rule(table: Table) -> str:

@@ -64,6 +64,7 @@ class CrossValidated(Called, Inspected, Saved, BaseEstimator):
         n_jobs: int | None,
         random_state: Any,
         verbose: int,
+        impute: str | None,
     ) -> None:
         self.banks = banks
         self.Cs = Cs
@@ -81,6 +82,7 @@ class CrossValidated(Called, Inspected, Saved, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.impute = impute
 
     # ---- what a subclass says ------------------------------------------------------------------
 
@@ -133,7 +135,9 @@ class CrossValidated(Called, Inspected, Saved, BaseEstimator):
         used, weights = used_rows(sample_weight, n)
         table, targets = table.take(used) if len(used) < n else table, targets[used]
         self._know(targets)
-        choices, self.skipped_ = read_choices(self.banks, self.views, ways, self._lone, table)
+        choices, self.skipped_ = read_choices(
+            self.banks, self.views, self.impute, ways, self._lone, table
+        )
         self.banks_ = {choice.name: choice.bank for choice in choices}
         folds = self._folds(targets, groups, used, n)
 

@@ -74,6 +74,9 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         1 prints to standard error: a line per fold and bank.
     multi_class, class_weight
         As in ``MKLClassifier``. Classes share their kernel weights.
+    impute : {"median", "mean"} or None, default=None
+        What fills in single empty cells, as in ``KernelBank``, for ``banks=None``; learned on the
+        training rows of each fold.
 
     Attributes
     ----------
@@ -140,6 +143,7 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         verbose: int = 0,
         multi_class: str = "ovr",
         class_weight: Any = None,
+        impute: str | None = None,
     ) -> None:
         super().__init__(
             banks,
@@ -158,6 +162,7 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
             n_jobs,
             random_state,
             verbose,
+            impute,
         )
         self.multi_class = multi_class
         self.class_weight = class_weight
@@ -259,7 +264,7 @@ class MKLRegressorCV(RegressorMixin, MultiOutputMixin, CrossValidated):
 
     Parameters
     ----------
-    banks, Cs, weight_norms, selection, refit, views, tol, cv_tol, max_iter, n_jobs, verbose
+    banks, Cs, weight_norms, selection, refit, views, tol, cv_tol, max_iter, n_jobs, verbose, impute
         As in ``MKLClassifierCV``. ``banks=None`` also tries Gaussians of four widths alone.
     cv : int, splitter or iterable, default=None
         As in ``GridSearchCV``. An integer: so many folds, of whole groups if ``groups`` are given
@@ -315,6 +320,7 @@ class MKLRegressorCV(RegressorMixin, MultiOutputMixin, CrossValidated):
         verbose: int = 0,
         epsilon: float = 0.1,
         quantile: float = 0.5,
+        impute: str | None = None,
     ) -> None:
         super().__init__(
             banks,
@@ -333,6 +339,7 @@ class MKLRegressorCV(RegressorMixin, MultiOutputMixin, CrossValidated):
             n_jobs,
             random_state,
             verbose,
+            impute,
         )
         self.epsilon = epsilon
         self.quantile = quantile
