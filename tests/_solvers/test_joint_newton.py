@@ -88,3 +88,16 @@ def test_ten_digits_can_be_had(loss, y, C):
     found = learn(STACK, y, C, loss=loss, tol=1e-10, **asked)
     assert found.status == "optimal"
     assert found.certificate().gap <= 1e-10
+
+
+@pytest.mark.parametrize("seed", [136, 350, 351, 453, 454])
+def test_one_kernel_in_use_stays_in_use(seed):
+    """Then H may be rounding alone, and no step of the weights follows from it."""
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(int(rng.integers(6, 20)), 3))
+    D = ((points[:, None] - points) ** 2).sum(axis=2)
+    K, y = np.array([np.exp(-D / 2), np.exp(-D / 50)]), rng.normal(size=len(points))
+    with np.errstate(all="raise"):
+        solution = learn(K, y, 0.1, loss="quantile", tol=1e-6)
+    assert solution.gap <= 1e-6
+    assert abs(solution.weights.sum() - 1.0) <= 1e-12

@@ -58,6 +58,7 @@ class _Step:
         if self.found:
             try:
                 self._solve(pairs, look.q[self.active])
+                self.found = bool(np.isfinite(self.de).all() and np.isfinite(self.dv).all())
             except LinAlgError:
                 self.found = False
 
@@ -112,14 +113,19 @@ def _response(answer: QPAnswer, seen: QPLook, active: Places) -> Array:
 
 
 def _moved(H: Array, q: Array) -> Array:
-    """δe with q − H δe the same for all kernels, and Σδe = 0; the shortest of several."""
+    """δe with q − H δe the same for all kernels, and Σδe = 0; the shortest of several.
+
+    What all q have in common changes nothing, and is left out: where H is rounding alone it would
+    be all that is left of Σδe = 0.
+    """
     size = float(np.abs(H).max(initial=0.0))
     if not size > 0.0:
         return np.zeros(q.size)
     A = np.ones((q.size + 1, q.size + 1))
     A[:-1, :-1] = H / size
     A[-1, -1] = 0.0
-    return np.asarray(lstsq(A, np.append(q / size, 0.0), cond=NOTHING, check_finite=False)[0][:-1])
+    wanted = np.append((q - q.mean()) / size, 0.0)
+    return np.asarray(lstsq(A, wanted, cond=NOTHING, check_finite=False)[0][:-1])
 
 
 def _spread(values: Array, places: Places, size: int) -> Array:

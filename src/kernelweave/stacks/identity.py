@@ -58,7 +58,9 @@ class WithIdentity:
         """K_k[rows, support]·w in the precision of ``w``, as the stack does it."""
         if kernel < self.stack.m:
             return fine_product(self.stack, kernel, rows, support, w)
-        return self.block(kernel, rows, support).astype(w.dtype) @ w
+        full = np.zeros(self.n, w.dtype)
+        full[support] = w
+        return full[rows]
 
     def combined(self, weights: ArrayLike) -> Changed:
         """Σ_k weights_k K_k + τI."""
