@@ -238,11 +238,19 @@ def test_columns_of_one_name_are_added_up():
 # ---- refusals, tags, files ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["impute", "missing", "scale"])
+@pytest.mark.parametrize("name", ["impute", "missing", "scale", "storage", "normalize"])
 def test_arrays_are_refused_like_strange_words(name):
     bank = KernelBank(**{name: np.array(["median", "mean"])})
     with pytest.raises(ValueError, match=rf"{name} must be one of .*ndarray of shape \(2,\)"):
         MKLClassifier(bank).fit(FULL, Y)
+
+
+def test_to_categories_an_empty_cell_is_a_level_and_no_constant():
+    rows = np.ones((len(FULL), 3))
+    rows[::2, 0] = rows[1::2, 1] = np.nan
+    rows[:, 2] = FULL[:, 0]
+    kernels = [("levels", Hamming(), [0, 1]), ("line", Linear(), [2])]
+    assert not KernelBank(kernels, impute="median").fit(rows).dropped
 
 
 def test_infinity_is_counted_as_it_is_given():

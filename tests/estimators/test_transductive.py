@@ -290,7 +290,7 @@ def test_bad_labels_and_parameters(cancer):
         (
             {"induction": "guess"},
             y,
-            r"induction must be one of \['weights', 'per_point'\], found 'guess'",
+            r"induction must be one of \['weights', 'per_point'\]; found 'guess'",
         ),
     ):
         with pytest.raises(ValueError, match=message):

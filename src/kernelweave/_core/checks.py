@@ -142,6 +142,12 @@ def is_one_of(value: Any, names: Iterable[str | None]) -> bool:
     return isinstance(value, str | None) and value in names
 
 
+def check_choice(name: str, value: Any, known: Iterable[str | None]) -> None:
+    """Raise ValueError unless the argument ``name`` is one of the ``known`` words."""
+    if not is_one_of(value, words := [*known]):
+        raise ValueError(f"{name} must be one of {words}; found {shown(value)}.")
+
+
 def shown(value: Any, most: int = 60) -> str:
     """``value`` in an error message: short, and never all numbers of an array."""
     if getattr(value, "shape", ()) and not isinstance(value, type):

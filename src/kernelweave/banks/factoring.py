@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelweave._core.checks import shown
+from kernelweave._core.checks import check_choice
 from kernelweave._core.tolerances import DUPLICATE, NOTHING
 from kernelweave._core.types import Array
 from kernelweave.banks.approximation import Approximation, check_approximable
@@ -44,8 +44,7 @@ class Recipe(NamedTuple):
 
 def check_storage(storage: Any) -> str:
     """``storage``, if it is a way to keep kernels."""
-    if storage not in STORAGES:
-        raise ValueError(f"storage must be one of {STORAGES}; found {shown(storage)}.")
+    check_choice("storage", storage, STORAGES)
     return str(storage)
 
 

@@ -24,7 +24,7 @@ def fit_view(planned: Planned, table: Table, weights: Array | None) -> Group:
     if numeric and planned.scale is not None and len(table):
         view = view.scaled(planned.scale, table, weights)
     rows = Rows(table, view, weights)
-    if why := _nothing_to_learn(view, table):
+    if why := _nothing_to_learn(view, table, numeric):
         members = [Member(name, label, view, numeric, dropped=why) for name, label, _ in requests]
         return Group(rows, members, planned.rule, places)
     members = [
@@ -63,10 +63,12 @@ def _check_sparse(table: Table, requests: list[Request]) -> None:
         )
 
 
-def _nothing_to_learn(view: View, table: Table) -> str | None:
+def _nothing_to_learn(view: View, table: Table, numeric: bool) -> str | None:
+    """Why no kernel learns from the view; to kernels on categories an empty cell is a level."""
     if not len(table):
         return "no training row has its view"
-    if len(table) > 1 and not view.presence and table.constant(view.columns, view.filling):
+    filling = view.filling if numeric else None
+    if len(table) > 1 and not view.presence and table.constant(view.columns, filling):
         return "its columns are constant on the training rows"
     return None
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._core.checks import is_one_of, shown, some
+from kernelweave._core.checks import check_choice, some
 from kernelweave._core.types import Array, Mask
 from kernelweave._core.warnings import warn
 from kernelweave.banks.fitting import fit_view
@@ -24,16 +24,14 @@ MISSING = ("mean", "indicator", "error")
 
 def check_missing(missing: Any) -> bool:
     """Whether rows may lack a view; raises ValueError unless ``missing`` is one of the three."""
-    if not is_one_of(missing, MISSING):
-        raise ValueError(f"missing must be one of {MISSING}; found {shown(missing)}.")
-    return missing != "error"
+    check_choice("missing", missing, MISSING)
+    return bool(missing != "error")
 
 
 def check_impute(impute: Any) -> str | None:
     """``impute``; raises ValueError unless it names a way to fill empty cells, or is None."""
-    if not is_one_of(impute, (None, *FILLINGS)):
-        raise ValueError(f"impute must be one of {[None, *FILLINGS]}; found {shown(impute)}.")
-    return None if impute is None else str(impute)
+    check_choice("impute", impute, (None, *FILLINGS))
+    return impute
 
 
 def count_filled(plan: list[Planned], table: Table) -> dict[str, int]:

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._core.checks import check_choice
 from kernelweave._core.types import Array
 from kernelweave.views import triangle, weighted
 
@@ -49,8 +50,7 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 def check_rule(normalize: Any) -> str | None:
     """``normalize``, if it is a valid name; raises ValueError otherwise."""
-    if not isinstance(normalize, str | None) or normalize not in ASKED:
-        raise ValueError(f"normalize must be one of {[*ASKED]}; found {normalize!r}.")
+    check_choice("normalize", normalize, ASKED)
     return normalize
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._core.checks import is_one_of, shown
+from kernelweave._core.checks import check_choice, shown
 from kernelweave._core.types import Array
 from kernelweave.banks.default import (
     default_category_kernels,
@@ -59,8 +59,7 @@ def make_plan(
     ``optional``: rows may lack a view, if there are others. ``impute``: what single empty cells of
     a row that has the view hold; see ``FILLINGS``.
     """
-    if not is_one_of(scale, ("auto", *SCALES, None)):
-        raise ValueError(f"scale must be one of {['auto', *SCALES, None]}; found {shown(scale)}.")
+    check_choice("scale", scale, ("auto", *SCALES, None))
     if table.sparse and scale in SCALES:
         raise ValueError(
             f"scale={scale!r} would fill in the zeros of a sparse X: use scale='auto' or None, "

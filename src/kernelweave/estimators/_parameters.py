@@ -6,22 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._core.checks import check_number, shown
+from kernelweave._core.checks import check_choice, check_number, shown
 from kernelweave._core.warnings import warn
 from kernelweave.learners import make_learner
 from kernelweave.problems.losses import LOSSES
 from kernelweave.solution import Solution
 
 
-def check_choice(name: str, value: Any, known: tuple[str, ...]) -> None:
-    """Raise ValueError unless ``value`` is one of the ``known`` words."""
-    if not isinstance(value, str) or value not in known:
-        raise ValueError(f"{name} must be one of {list(known)}, found {shown(value)}")
-
-
 def check_loss_for(target: str, loss: Any) -> None:
     """Raise ValueError unless the loss is for such targets: "labels" or "values"."""
-    check_choice("loss", loss, tuple(name for name in LOSSES if LOSSES[name].target == target))
+    check_choice("loss", loss, [name for name in LOSSES if LOSSES[name].target == target])
 
 
 def check_verbose(verbose: Any) -> None:

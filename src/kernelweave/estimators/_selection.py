@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from kernelweave._core.checks import shown
+from kernelweave._core.checks import check_choice
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 
@@ -21,9 +21,8 @@ _NEEDS = {  # by whether targets are numbers
 
 def check_selection(selection: Any) -> str:
     """``selection``, if it is a valid name; raises ValueError otherwise."""
-    if not isinstance(selection, str) or selection not in SELECTIONS:
-        raise ValueError(f"selection must be 'best' or 'one_se', found {shown(selection)}")
-    return selection
+    check_choice("selection", selection, SELECTIONS)
+    return str(selection)
 
 
 def check_scores(scores: Array, values: bool) -> None:

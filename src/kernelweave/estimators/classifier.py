@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 
+from kernelweave._core.checks import check_choice
 from kernelweave._core.types import Array
 from kernelweave.estimators._base import MKLEstimator
 from kernelweave.estimators._labels import check_classes, several_classes
@@ -18,7 +19,6 @@ from kernelweave.estimators._multiclass import (
     machine_labels,
 )
 from kernelweave.estimators._parameters import (
-    check_choice,
     check_loss_for,
     check_one_C,
     check_shared,

@@ -9,13 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
+from kernelweave._core.checks import check_choice
 from kernelweave._core.types import Array
 from kernelweave.banks.bank import KernelBank
 from kernelweave.estimators._candidates import Way
 from kernelweave.estimators._folds import Fold, Posed, number_of_folds
 from kernelweave.estimators._labels import check_classes, several_classes
 from kernelweave.estimators._multiclass import FORMS, class_factors, machine_labels
-from kernelweave.estimators._parameters import check_choice, check_loss_for
+from kernelweave.estimators._parameters import check_loss_for
 from kernelweave.estimators._recalled import RecalledClassifier, RecalledRegressor
 from kernelweave.estimators._search import CrossValidated
 from kernelweave.estimators._targets import Units, check_targets

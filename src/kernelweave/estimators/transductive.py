@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils import _safe_indexing, check_consistent_length
 
+from kernelweave._core.checks import check_choice
 from kernelweave._core.types import Array
 from kernelweave.estimators._banks import as_bank
 from kernelweave.estimators._base import MKLEstimator
 from kernelweave.estimators._labels import classes_of_known, labeled_rows, read_labels
 from kernelweave.estimators._parameters import (
-    check_choice,
     check_loss_for,
     check_one_C,
     learnt_C,

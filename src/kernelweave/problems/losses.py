@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelweave._core.checks import check_number, is_number, refuse_masked
+from kernelweave._core.checks import check_choice, check_number, is_number, refuse_masked
 from kernelweave._core.types import Array
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.targets import check_labels
@@ -111,8 +111,7 @@ LOSSES = {
 
 def check_loss(loss: str) -> Loss:
     """The loss of that name; complains where there is none."""
-    if not isinstance(loss, str) or loss not in LOSSES:
-        raise ValueError(f"loss must be one of {list(LOSSES)}, found {loss!r}")
+    check_choice("loss", loss, LOSSES)
     return LOSSES[loss]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._core.checks import shown
+from kernelweave._core.checks import check_choice
 from kernelweave._core.types import Array
 from kernelweave._solvers.svm import chunks, interior_point, smo
 from kernelweave.problems.dual_qp import DualQP
@@ -33,8 +33,7 @@ PAIR = 4e-8  # seconds of pair steps for each entry of K
 
 def check_solver(solver: Any) -> str:
     """``solver``, if it is one."""
-    if solver not in SOLVERS:
-        raise ValueError(f"solver must be one of {SOLVERS}; found {shown(solver)}.")
+    check_choice("solver", solver, SOLVERS)
     return str(solver)
 
 
