@@ -55,12 +55,13 @@ class Reference:
     def step(self, d: np.ndarray, combined: np.ndarray, J: float, q: np.ndarray) -> np.ndarray:
         """The weights after one iteration."""
         largest = int(np.argmax(d))
-        D = 0.5 * (q - q[largest])
-        D[(d <= 0.0) & (D < 0.0)] = 0.0
-        D[largest] = 0.0
-        D[largest] = -D.sum()
-        while D @ q > 0.0 and (D < 0.0).any():
+        while True:
+            D = 0.5 * (q - q[largest])
+            D[(d <= 0.0) & (D < 0.0)] = 0.0
+            D[largest] = -D.sum()
             falling = np.flatnonzero(D < 0.0)
+            if D @ q <= 0.0 or not falling.size:
+                break
             reach = -d[falling] / D[falling]
             first, longest = falling[np.argmin(reach)], reach.min()
             along = np.tensordot(D, self.K, 1)
@@ -68,8 +69,8 @@ class Reference:
             if self.drop and there < J:
                 d, combined, J = d + longest * D, combined + longest * along, there
                 d[first] = 0.0
-                D[largest] += D[first]
-                D[first] = 0.0
+                if first == largest:  # compare with another from here on
+                    largest = int(np.argmax(d))
                 continue
             d = d + self.golden(combined, along, longest, J, there) * D
             break

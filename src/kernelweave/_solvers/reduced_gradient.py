@@ -30,14 +30,15 @@ def descent_step(
 
     ``q`` is that of ``point``; SVMs are solved to ``tol``. Weights below ``small`` become zero.
     ``drop`` first goes, while J falls, to where a weight reaches zero and on without that weight.
+    Where that weight is μ itself, the largest of the others takes its place.
     """
     gradient = -0.5 * q
-    largest = int(np.argmax(point.e))
-    direction = gradient[largest] - gradient
-    direction[(point.e <= 0.0) & (direction < 0.0)] = 0.0
-    direction[largest] = -direction.sum()
-    end = point
-    while float(direction @ gradient) < 0.0 and (falling := np.flatnonzero(direction < 0.0)).size:
+    largest, end = int(np.argmax(point.e)), point
+    while True:
+        direction = reduced(end.e, gradient, largest)
+        falling = np.flatnonzero(direction < 0.0)
+        if not falling.size or float(direction @ gradient) >= 0.0:
+            break
         reach = -end.e[falling] / direction[falling]
         first = falling[int(np.argmin(reach))]
         e = end.e + reach.min() * direction
@@ -47,10 +48,18 @@ def descent_step(
             end = _line_search(evaluator, end, trial, tol)
             break
         end = trial
-        direction[largest] += direction[first]
-        direction[first] = 0.0
+        if end.e[largest] <= 0.0:
+            largest = int(np.argmax(end.e))
     e = _on_simplex(end.e, small)
     return end if (e > 0.0).sum() == (end.e > 0.0).sum() else evaluator.solve(e, tol)
+
+
+def reduced(e: Array, gradient: Array, largest: int) -> Array:
+    """D, with μ = ``largest``: it sums to zero, and no weight that is zero falls."""
+    direction = gradient[largest] - gradient
+    direction[(e <= 0.0) & (direction < 0.0)] = 0.0
+    direction[largest] = -direction.sum()
+    return direction
 
 
 def _line_search(evaluator: Evaluator, point: Point, end: Point, tol: float) -> Point:
