@@ -114,3 +114,25 @@ def test_learners_prove_their_result_with_it(learner: str, loss: str, monkeypatc
     dense = learn(FactorStack(factors), target, C=3.0, loss=loss, learner=learner, tol=1e-5)
     assert calls and found.gap <= 1e-5
     assert found.dual <= dense.primal and dense.dual <= found.primal
+
+
+@pytest.mark.parametrize("kind", ["plain", "rank one", "twice", "rows repeat"])
+def test_a_ridge_of_the_kernel_bounds_a_hard_margin(kind: str) -> None:
+    """Then C is learned; f meets the margin once it is scaled."""
+    F, y, _ = data(6, kind)
+    K, qp = F @ F.T + 0.3 * np.eye(N), losses.hinge(y, np.inf)
+    found, told = interior_point.solve(Factor.of(F), 0.3, qp, 1e-6)
+    f = K @ found.v
+    quad = float(found.v @ f)
+    gap = relative_gap(qp.improve(f, quad)[2], qp.dual_value(found.v, quad))
+    assert told <= 1e-6 and gap <= 2e-6
+
+
+def test_C_is_learned_on_factors(monkeypatch) -> None:
+    F, y, _ = data(7, "plain")
+    factors = [F[:, [k, k + 1]] for k in range(6)]
+    monkeypatch.setattr("kernelweave._solvers.svm.chunks.solve", None)  # it would take hours
+    options = {"C": "learn", "loss": "squared_hinge", "tol": 1e-5}
+    found, dense = (learn(kind(factors), y, **options) for kind in (ManyPoints, FactorStack))
+    assert found.gap <= 1e-5
+    assert found.dual <= dense.primal and dense.dual <= found.primal

@@ -41,10 +41,13 @@ _BALANCE = 10  # halvings of the interval that holds the first bias
 def suits(K: CombinedKernel, qp: DualQP) -> tuple[Factor, float] | None:
     """F and τ, where this method can solve the QP.
 
-    Two variables per row need τ = 0, and a hard margin needs a method that can tell infeasibility.
+    Two variables per row need τ = 0. A hard margin needs τ > 0, under which all rows can be told
+    apart; otherwise a method that can tell infeasibility.
     """
-    found = None if qp.is_hard else K.factor()
-    return None if found is None or (found[1] > 0.0 and qp.size > qp.n) else found
+    found = K.factor()
+    if found is None or (found[1] > 0.0 and qp.size > qp.n):
+        return None
+    return None if qp.is_hard and not found[1] > 0.0 else found
 
 
 def solve(
@@ -119,7 +122,10 @@ class _Path:
         qp = self.qp
         f = self._times(qp.feasible())
         quad, bias = float(qp.fold(qp.feasible()) @ f), qp.best_bias(f)
-        size = abs(qp.primal_value(f, bias, quad)) + quad
+        if qp.is_hard:  # τ is a ridge: slacks cost ξ²/2τ
+            size = float(((self.c - self._at(f) - bias) ** 2 / self.delta).sum()) + quad
+        else:
+            size = abs(qp.primal_value(f, bias, quad)) + quad
         mu = max(_WIDE * size / self.count, TINY)
         self.b, self.v = self._balanced(self.c - self._at(f), bias, mu)
         self.w = np.where(self.below, mu / np.maximum(self.v - self.lo, TINY), 0.0)
@@ -293,7 +299,8 @@ class _Path:
         qp, coef = self.qp, self.qp.fold(v)
         f = self._times(v)
         quad = max(float(coef @ f), 0.0)
-        primal = qp.primal_value(f, qp.best_bias(f), quad)
+        hard = qp.is_hard  # met by scaling f, which is right up to the accuracy of v
+        primal = qp.improve(f, quad)[2] if hard else qp.primal_value(f, qp.best_bias(f), quad)
         return _Judged(v, f, relative_gap(primal, qp.dual_value(v, quad)))
 
 
