@@ -14,7 +14,7 @@ from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, cro
 from kernelweave import KernelBank, Linear, MKLClassifier, MKLOneClass, MKLRegressor, Precomputed
 from kernelweave.inspection import compare, drop_view, permutation_importance, single_view
 from kernelweave.inspection.comparison import Comparison
-from kernelweave.inspection.held_out import HeldOut
+from kernelweave.inspection.held_out import HeldOut, told
 
 X, Y = rows(effect=0.5)
 MODEL = MKLClassifier(bank(), tol=1e-6)
@@ -123,3 +123,32 @@ def test_options_are_checked():
         drop_view(MODEL, X, Y, folds=3)
     with pytest.raises(ValueError, match="level must be between 0 and 1, found 95"):
         compare(MODEL, X, Y, level=95)
+
+
+def test_a_model_that_was_not_compared_is_refused_by_name():
+    scores = np.array([[0.9, 0.8], [0.8, 0.8]])
+    left_out = {"all views as one": "6 rows lack a view."}
+    names = ("learned weights", "equal weights")
+    found = Comparison(names, scores, "accuracy", 0.25, left_out=left_out)
+    for ask in (found.sentence, found.score, found.difference):
+        with pytest.raises(
+            ValueError, match=r"'best view' .* known: 'learned .*', 'equal weights'"
+        ):
+            ask("best view")
+        with pytest.raises(ValueError, match=r"'all views as one' .* left out: 6 rows lack a view"):
+            ask("all views as one")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        ((0.0857, 0.0013, 0.17), "0.086 [0.001, 0.170]"),
+        ((-0.05, -0.1, -0.0042), "−0.050 [−0.100, −0.004]"),
+        ((0.02, -0.00004, 0.04), "0.02000 [−0.00004, 0.04000]"),
+        ((0.002, -0.03, 0.04), "0.00 [−0.03, 0.04]"),
+        ((0.0, 0.0, 0.0), "0.00 [0.00, 0.00]"),
+        ((1e-17, -1e-16, 1e-16), "0.00 [0.00, 0.00]"),
+    ],
+)
+def test_ends_of_intervals_show_on_which_side_of_zero_they_are(numbers, words):
+    assert told(*numbers) == words

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
+_NONE = 1e-9  # differences of scores up to this are rounding
+
 Ask = Callable[[Refits, Fold], Mapping[str, Array]]  # scores of several models on one split
 
 
@@ -105,12 +107,20 @@ class HeldOut:
 
     def score(self, name: str) -> tuple[float, float, float]:
         """Mean score of a model, and its interval."""
-        mean, low, high = self.interval(self.scores[:, self.names.index(name)])
+        mean, low, high = self.interval(self.scores[:, self._place(name)])
         return mean, low, min(high, self.most)
 
     def difference(self, name: str) -> tuple[float, float, float]:
         """By how much the first model exceeds another, and the interval of that."""
-        return self.interval(self.scores[:, 0] - self.scores[:, self.names.index(name)])
+        return self.interval(self.scores[:, 0] - self.scores[:, self._place(name)])
+
+    def _place(self, name: str) -> int:
+        """The column of a model's scores."""
+        if name in self.names:
+            return self.names.index(name)
+        why = f"it was left out: {self.left_out[name]}" if name in self.left_out else ""
+        why = why or f"known: {', '.join(map(repr, self.names))}"
+        raise ValueError(f"{name!r} is none of the models that were scored; {why}")
 
     def frame(self) -> DataFrame:
         """One line per model: model, score, low, high, difference, difference_low, difference_high.
@@ -149,14 +159,17 @@ class HeldOut:
 
 
 def told(mean: float, low: float, high: float) -> str:
-    """A number and its interval, as people write them."""
-    return f"{signed(mean)} [{signed(low)}, {signed(high)}]"
+    """A number and its interval, as people write them: ends show on which side of 0 they are."""
+    ends = [abs(end) for end in (low, high) if abs(end) > _NONE]
+    digits = next(k for k in range(2, 10) if all(float(f"{end:.{k}f}") for end in ends))
+    shown = [signed(x, digits) for x in (mean, low, high)]
+    return f"{shown[0]} [{shown[1]}, {shown[2]}]"
 
 
-def signed(x: float) -> str:
-    """Two digits after the point, with a minus sign that is one."""
-    text = f"{x:.2f}"
-    return ("0.00" if text == "-0.00" else text).replace("-", "−")
+def signed(x: float, digits: int = 2) -> str:
+    """So many digits after the point, with a minus sign that is one; no minus before zeros."""
+    text = f"{x:.{digits}f}"
+    return text.replace("-", "−") if float(text) else text.removeprefix("-")
 
 
 @dataclass(frozen=True)
