@@ -7,7 +7,7 @@ import pytest
 from inspection.several_views import VIEWS, bank, rows
 from scipy.stats import false_discovery_control
 
-from kernelweave import MKLClassifier, MKLOneClass, MKLRegressor
+from kernelweave import KernelBank, Linear, MKLClassifier, MKLOneClass, MKLRegressor
 from kernelweave.inspection import (
     compare,
     drop_view,
@@ -18,7 +18,7 @@ from kernelweave.inspection import (
     stability,
     weights_frame,
 )
-from kernelweave.inspection.selection import adjust
+from kernelweave.inspection.selection import Selection, adjust, fewest
 
 X, Y = rows()
 MODEL = MKLClassifier(bank())
@@ -90,7 +90,49 @@ def test_useful_views_are_selected_and_noise_is_not():
     assert table["p_value"].tolist()[:2] == [1 / 40, 1 / 40]
     assert (table["loss"][:2] > 0.0).all()
     shuffled = np.random.default_rng(0).permutation(Y)
-    assert "No view helps" in select_views(MODEL, X, shuffled, n_permutations=19).verdict
+    assert "No view helps" in select_views(MODEL, X, shuffled, n_permutations=29).verdict
+
+
+@pytest.mark.parametrize(("views", "level", "needed"), [(2, 0.1, 19), (12, 0.1, 119), (3, 0.3, 10)])
+def test_too_few_shuffles_to_find_one_view_are_refused(views, level, needed, monkeypatch):
+    model = MKLClassifier(KernelBank([Linear()], {f"v{k}": [k] for k in range(views)}))
+    monkeypatch.setattr("kernelweave.inspection._refits.Refits.fit", None)
+    told = f"n_permutations must be {needed} or more for {views} views at level {level}, found 5"
+    with pytest.raises(ValueError, match=told):
+        select_views(model, X, Y, level=level, n_permutations=5)
+
+
+@pytest.mark.parametrize("level", [0.1, 0.05, 0.3])
+def test_one_view_can_be_found_by_as_many_shuffles_as_are_asked_for(level):
+    for views in range(1, 200):
+        p = np.ones(views)
+        p[0] = 1.0 / (1.0 + fewest(views, level))
+        assert adjust(p)[0] <= level
+        p[0] = 1.0 / (fewest(views, level) - 1e-9)
+        assert adjust(p)[0] > level
+
+
+def test_a_view_without_weight_is_never_found_to_help():
+    """J with its rows shuffled is at most J without it; solvers that stop early must not matter."""
+    for seed in range(3):
+        rng = np.random.default_rng(2 * seed)
+        y = rng.integers(0, 2, 120)
+        big = rng.normal(size=(120, 60))
+        columns = np.hstack([rng.normal(size=(120, 1)), big])
+        columns[:, 1:6] += 0.8 * (2 * y - 1)[:, None]
+        model = MKLClassifier(KernelBank([Linear()], {"small": [0], "big": slice(1, 61)}))
+        found = select_views(model, columns, y, n_permutations=19)
+        assert found.p_values[0] == 1.0 or found.weights[0] > 0.0
+
+
+def test_a_view_that_helps_and_adds_nothing_is_told():
+    p = np.array([0.01, 0.01, 0.01, 1.0])
+    weights = np.array([0.7, 0.0002, 0.2998, 0.0])
+    found = Selection(("a", "b", "c", "noise"), weights, np.ones(4), p, 0.1)
+    assert found.verdict.endswith("well. But b adds nothing measurable to predictions.")
+    told = "well. But b, c add nothing measurable to predictions."
+    assert found.in_words(["c", "noise"]).endswith(told)
+    assert "But" not in Selection(("a",), np.ones(1), np.ones(1), p[:1], 0.1).verdict
 
 
 def test_p_values_are_adjusted_as_scipy_does():

@@ -7,12 +7,15 @@ A shuffled view is as rich as before but knows nothing of the targets. If view v
 the targets and of the other views, every order is as likely as the one observed, and p_v ≤ α has a
 probability of at most α. Weights are no such measure: they sum to one, whatever there is to find.
 
+A fit stops close to its optimum, not at it: J_v(π) counts at the lower bound that the fit proves.
+
 Views are selected by the rule of Benjamini and Hochberg: the share of false views among those
 selected is at most ``level`` on average.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +29,7 @@ from kernelweave.inspection._refits import LOOSE, Refit, Refits
 from kernelweave.inspection._resampling import Units
 from kernelweave.inspection._running import run
 from kernelweave.inspection.draws import summed_by_view
+from kernelweave.inspection.report import SHOWN
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -84,14 +88,33 @@ class Selection:
     @property
     def verdict(self) -> str:
         """The same in words."""
-        names = [name for name, chosen in zip(self.views, self.selected, strict=True) if chosen]
-        if not names:
+        return self.in_words()
+
+    def in_words(self, idle: Collection[str] = ()) -> str:
+        """The verdict, where predictions are known to be as good without the views ``idle``.
+
+        So they are without a view whose weight rounds to 0.000.
+        """
+        chosen = [name for name, found in zip(self.views, self.selected, strict=True) if found]
+        if not chosen:
             return "No view helps beyond chance: shuffled rows fit the targets about as well."
-        if len(names) == len(self.views):
-            all_of_them = {1: "The one view helps", 2: "Both views help"}
-            return all_of_them.get(len(names), f"All {len(names)} views help") + " beyond chance."
-        told = f"{len(names)} of {len(self.views)} views help beyond chance: {some(names, 10)}."
-        return f"{told} Of the others, shuffled rows fit the targets about as well."
+        light = {v for v, weight in zip(self.views, self.weights, strict=True) if weight < SHOWN}
+        vain = [name for name in chosen if name in light or name in idle]
+        told = f"{self._how_many(chosen)}."
+        if len(chosen) < len(self.views):
+            told += " Of the others, shuffled rows fit the targets about as well."
+        if vain:
+            add = "adds" if len(vain) == 1 else "add"
+            told += f" But {some(vain, 10)} {add} nothing measurable to predictions."
+        return told
+
+    def _how_many(self, chosen: list[str]) -> str:
+        if len(chosen) < len(self.views):
+            return (
+                f"{len(chosen)} of {len(self.views)} views help beyond chance: {some(chosen, 10)}"
+            )
+        all_of_them = {1: "The one view helps", 2: "Both views help"}
+        return all_of_them.get(len(chosen), f"All {len(chosen)} views help") + " beyond chance"
 
     def __repr__(self) -> str:
         width = max(map(len, self.views))
@@ -123,8 +146,9 @@ def select_views(
     level : float
         The share of false views among those selected that is allowed for, on average.
     n_permutations : int, optional
-        Shuffles of each view; fewer for views that are soon seen not to be selected. By default
-        100, or as many as it takes for one view of so many to be selected.
+        Shuffles of each view; fewer for views that are soon seen not to be selected. V views need
+        V / level − 1 or more, or one that helps could never be selected by itself; 100 or, if
+        that is not enough, as many as needed by default.
     groups : array-like (n,), optional
         Whole groups of the same size change places.
     n_jobs, random_state, verbose
@@ -149,9 +173,7 @@ def select_views(
             "has none."
         )
     views = [view for view in refits.views if refits.kernels_of(view).size]
-    least = int(np.ceil(len(views) / level)) - 1
-    count = max(_FEWEST, least) if n_permutations is None else n_permutations
-    check_number("n_permutations", count, int)
+    count = _count(n_permutations, len(views), level)
     units = Units(refits.n, groups=groups)
     units.check_exchangeable()
     base = refits.fit(tol=LOOSE)
@@ -168,6 +190,28 @@ def select_views(
     return Selection(tuple(views), weights, loss, p_values, level)
 
 
+def fewest(views: int, level: float) -> int:
+    """Shuffles after which one of so many views can be selected, whatever the others are like."""
+    count = int(np.ceil(views / level)) - 1
+    return count if 1.0 / (1.0 + count) * views <= level else count + 1  # after rounding
+
+
+def _count(asked: int | None, views: int, level: float) -> int:
+    """How often to shuffle each view."""
+    needed = fewest(views, level)
+    if asked is None:
+        return max(_FEWEST, needed)
+    count: int = check_number("n_permutations", asked, int)
+    if count < needed:
+        several = "1 view" if views == 1 else f"{views} views"
+        raise ValueError(
+            f"n_permutations must be {needed} or more for {several} at level {level:g}, found "
+            f"{count}: with fewer, a view that helps could never be selected by itself. Leave it "
+            "out to have enough."
+        )
+    return count
+
+
 def _shuffle(
     refits: Refits, base: Refit, units: Units, view: str, seed: int, count: int, enough: int
 ) -> tuple[float, float]:
@@ -176,12 +220,13 @@ def _shuffle(
     After ``enough`` shuffles as good as the view itself, p is above the level whatever else comes:
     it is then their share so far [Besag and Clifford, 1991].
     """
-    rng, good, value = np.random.default_rng(seed), 0, _objective(base)
+    rng, good, (value, _) = np.random.default_rng(seed), 0, _objective(base)
     found: list[float] = []
     while len(found) < count and good < enough:
         moved = refits.shuffled(view, units.permutation(rng))
-        found.append(_objective(moved.fit(start=base.start, tol=LOOSE)))
-        good += found[-1] <= value
+        reached, bound = _objective(moved.fit(start=base.start, tol=LOOSE))
+        found.append(reached)
+        good += bound <= value
     p = good / len(found) if good == enough else (1.0 + good) / (1.0 + len(found))
     return p, float(np.mean(found)) / value - 1.0
 
@@ -195,5 +240,13 @@ def adjust(p_values: Array) -> Array:
     return np.minimum(adjusted, 1.0)
 
 
-def _objective(refit: Refit) -> float:
-    return float(sum(solution.primal for solution in refit.learnt.solutions))
+def _objective(refit: Refit) -> tuple[float, float]:
+    """The value that a fit reached, and a lower bound of the best, by the tolerance if by no more.
+
+    A learner with a rule of its own to stop may prove less than the tolerance.
+    """
+    solutions = refit.learnt.solutions
+    reached, bound = (
+        float(sum(getattr(s, name) for s in solutions)) for name in ("primal", "dual")
+    )
+    return reached, float(np.fmax(bound, reached - LOOSE * abs(reached)))
