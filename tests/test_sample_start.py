@@ -36,7 +36,8 @@ def problem(kind: str):
 @pytest.mark.parametrize("kind", ["factors", "on demand"])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "epsilon_insensitive"])
 def test_the_certificate_is_over_all_rows(kind: str, loss: str, monkeypatch) -> None:
-    monkeypatch.setattr(solving, "_SAMPLES", (100, 100))
+    monkeypatch.setattr(solving, "SAMPLE_ROWS", 100)
+    monkeypatch.setattr(solving, "SAMPLE_ROWS_OF_FACTORS", 100)
     sizes = []
     real = Evaluator.solve
     monkeypatch.setattr(

@@ -25,9 +25,8 @@ from kernelweave.problems.losses import LOSSES
 from kernelweave.problems.problem import Problem
 from kernelweave.progress import Ended, Progress
 from kernelweave.solution import Solution
+from kernelweave.stacks.memory import SAMPLE_ROWS, SAMPLE_ROWS_OF_FACTORS, SAMPLE_TIMES
 
-_SAMPLES = 20_000, 4000  # rows of a first fit where kernels are factors, and where they are not
-_MORE = 4  # times as many rows there must be
 _SAMPLE_STEPS = 30  # of the learner, on the sample
 _GIVEN = ("none", "alignment")  # objectives that take the weights as given
 _NOTICED = 0.01  # share of the tolerance from which on rounding is worth extended precision
@@ -62,8 +61,8 @@ def solve(
         start = _weights_of_sample(problem, learner, tol, progress)
     e = _starting_weights(start, problem, learner)
     run, status = _driven(problem, learner, tol, start, e, max_iter, progress)
-    progress.close(status)
     solution = _solution(problem, run, status, progress)
+    progress.close(solution.status)
     _warn_unless_optimal(solution, run.learner, problem, run.last, tol, status)
     return solution
 
@@ -97,14 +96,14 @@ def _weights_of_sample(
     on it little. The certificate is over all rows.
     """
     stack, asked = problem.stack, learner.begins_on_sample and not problem.learns_C
-    if stack.n < _MORE * min(_SAMPLES) or stack.m == 1 or not asked:
+    if stack.n < SAMPLE_TIMES * SAMPLE_ROWS or stack.m == 1 or not asked:
         return None
     uniform = problem.weight_set.uniform()
     K = stack.combined(uniform)
     if K.is_dense or any(qp.is_hard for qp in problem.qps):
         return None
-    size = _SAMPLES[K.factor() is None]
-    if stack.n < _MORE * size:
+    size = SAMPLE_ROWS if K.factor() is None else SAMPLE_ROWS_OF_FACTORS
+    if stack.n < SAMPLE_TIMES * size:
         return None
     rows = np.sort(np.random.default_rng(0).permutation(stack.n)[:size])
     sample = problem.on_sample(rows)
@@ -217,15 +216,16 @@ class _Run:
         return True
 
     def _proved(self) -> tuple[Point, Bound]:
-        """Point and bound as they hold, in extended precision where rounding takes much of tol.
+        """Point and bound as they hold in exact arithmetic.
 
-        Or where it alone keeps the gap above tol. The error bounds of extended precision are mostly
-        the better ones, but need not be.
+        Double precision will do if rounding takes little of tol and changes no verdict. Otherwise
+        extended precision is tried: its error bounds are mostly the better ones, but need not be.
         """
         plain = self._certified(fine=False)
         gap, before = _gap_of(plain), self.incumbent.gap
-        decides = before <= self.tol < gap
-        if not decides and gap <= before + _NOTICED * self.tol:
+        little = gap - before <= _NOTICED * self.tol
+        same = (gap <= self.tol) == (before <= self.tol)
+        if little and same:
             return plain
         return min(plain, self._certified(fine=True), key=_gap_of)
 

@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from kernelweave._core.warnings import LacksView
+
 _EXTRAS = {"click": "cli", "pandas": "cli", "pyarrow": "parquet"}
 _BAD_INPUT = 2
 
@@ -20,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     with warnings.catch_warnings():
         warnings.showwarning = _Notes()
-        warnings.filterwarnings("ignore", "Rows lack a view")  # told once, by the command
+        warnings.simplefilter("ignore", LacksView)  # told once, by the command
         try:
             try:
                 return _run(argv)

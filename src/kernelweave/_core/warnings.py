@@ -9,6 +9,10 @@ from types import FrameType
 _PACKAGE = __name__.partition(".")[0]
 
 
+class LacksView(UserWarning):
+    """Some rows lack a view."""
+
+
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line of the nearest caller outside the package."""
     level = 1

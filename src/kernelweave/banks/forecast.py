@@ -19,14 +19,18 @@ from kernelweave._core.status import Bar
 from kernelweave.banks.factoring import CHEAPER, Recipe, find_factor, pays
 from kernelweave.banks.member import Group, Member
 from kernelweave.stacks.factors import FactorStack
-from kernelweave.stacks.memory import GIB, available_bytes
+from kernelweave.stacks.memory import (
+    CHUNK_ROWS,
+    GIB,
+    SAMPLE_ROWS,
+    SAMPLE_ROWS_OF_FACTORS,
+    SAMPLE_TIMES,
+    available_bytes,
+)
 from kernelweave.views.rows import Rows
 
 _PROBE = 800  # rows on which ranks are looked at
 _COMBINED = 3.5  # n × n arrays of float64 that learning holds: K(d) at 3 or 4 weights
-_CHUNK = 2000  # rows in play where kernels are computed on demand
-_SAMPLE = 4000  # rows of a first fit on arrays, where there are four times as many on demand
-_SOME = 20_000  # rows of factors that learning holds once more
 _VECTORS = 30  # numbers per row besides: the row itself, scaled; bounds, gradients, directions
 
 
@@ -152,16 +156,17 @@ def _besides(ranks: list[int | None], n: int, item: int) -> int:
 
 def _beside_factors(low: list[int], n: int, item: int) -> int:
     """Factors are float64 until they are normalized, one of them twice; some rows are copied."""
-    return sum(low) * (n * (8 - item) + 8 * min(n, _SOME)) + 8 * n * max(low, default=0)
+    copied = 8 * min(n, SAMPLE_ROWS_OF_FACTORS)
+    return sum(low) * (n * (8 - item) + copied) + 8 * n * max(low, default=0)
 
 
 def _on_demand(ranks: list[int | None], n: int, recipe: Recipe) -> int:
     """The same where kernels are computed on demand: rows that are kept, blocks of rows in play."""
     low = [rank for rank in ranks if rank is not None]
     rows = min(recipe.cache_size * 2**20, 8.0 * len(ranks) * n * n)
-    blocks = 4 * 8 * min(_CHUNK, n) ** 2
-    if n >= 4 * _SAMPLE and len(ranks) > 1:
-        blocks += int(8 * (len(ranks) + _COMBINED) * _SAMPLE**2)
+    blocks = 4 * 8 * min(CHUNK_ROWS, n) ** 2
+    if n >= SAMPLE_TIMES * SAMPLE_ROWS and len(ranks) > 1:
+        blocks += int(8 * (len(ranks) + _COMBINED) * SAMPLE_ROWS**2)
     return int(rows) + blocks + _beside_factors(low, n, recipe.dtype.itemsize)
 
 

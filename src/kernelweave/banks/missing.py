@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelweave._core.checks import check_choice, some
 from kernelweave._core.types import Array, Mask
-from kernelweave._core.warnings import warn
+from kernelweave._core.warnings import LacksView, warn
 from kernelweave.banks.fitting import fit_view
 from kernelweave.banks.member import Group
 from kernelweave.banks.normalize import RULES
@@ -73,7 +73,8 @@ def tell_missing(
         warn(
             f"Rows lack a view (of {len(table)}): {some(told)}. Kernels on such a view are "
             "centered over the rows that have it, and the others stand at its mean. "
-            f'KernelBank(normalize="{rule}") centers all kernels, without this warning.'
+            f'KernelBank(normalize="{rule}") centers all kernels, without this warning.',
+            LacksView,
         )
     if missing != "indicator":
         return []

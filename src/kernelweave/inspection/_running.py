@@ -12,14 +12,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from kernelweave._core.status import Bar, tell
-from kernelweave._core.warnings import warn_unconverged
+from kernelweave._core.warnings import LacksView, warn_unconverged
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
     """Without the warning that rows lack a view, which the user's own fit has given."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Rows lack a view")
+        warnings.simplefilter("ignore", LacksView)
         yield
 
 

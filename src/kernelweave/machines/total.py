@@ -151,7 +151,7 @@ class Machine:
 
     def clipped(self, v: Array) -> Array:
         """v within its bounds, exactly."""
-        return np.concatenate([np.clip(v[place], qp.lower, qp.upper) for qp, place in self._qps])
+        return np.clip(v, *self.limits())
 
     def limits(self) -> tuple[Array, Array]:
         """The bounds of all variables, lower and upper."""

@@ -16,6 +16,13 @@ from numpy.typing import DTypeLike
 ROOT = Path("/")
 GIB = 2.0**30
 
+# How many rows a fit works on at a time where no matrix of all rows fits: known to solvers, and to
+# the forecast of what they take.
+CHUNK_ROWS = 2000  # of a chunk, at the most: its block then takes 32 MB
+SAMPLE_ROWS = 4000  # of a first fit on a sample, on matrices
+SAMPLE_ROWS_OF_FACTORS = 20_000
+SAMPLE_TIMES = 4  # times as many rows there must be for a sample to be worth it
+
 
 def require_memory(m: int, n: int, dtype: DTypeLike) -> None:
     """Raise ``MemoryError`` when m · n² numbers exceed what is available."""

@@ -18,9 +18,9 @@ from kernelweave._core.types import Array, Places
 from kernelweave._solvers.svm.pairs import State, value_and_gap
 from kernelweave._solvers.svm.smo import Ascent, Inner, centered_norm, state_at
 from kernelweave.problems.dual_qp import DualQP
+from kernelweave.stacks.memory import CHUNK_ROWS
 from kernelweave.stacks.protocol import CombinedKernel
 
-_ROWS = 2000  # rows of a chunk at the most: its block then takes 32 MB
 _SHARE = 0.75  # of all rows, at the most: where rows are few, no chunk is the whole kernel
 _ROUNDS = 1000  # chunks at the most
 _REPAIRS = 5  # times that rounding is removed and all is looked at again
@@ -38,7 +38,7 @@ def solve(
     n = qp.n
     scale = centered_norm(K.diagonal(), K @ np.full(n, 1.0 / n)) if qp.is_hard else 0.0
     ascent = Ascent(qp, 0.5 * tol, tick, max_steps, scale)
-    most = max(2, min(_ROWS, int(_SHARE * n)))
+    most = max(2, min(CHUNK_ROWS, int(_SHARE * n)))
     v, bounded = qp.feasible(start), True
     for _ in range(_REPAIRS):
         f = K @ qp.fold(v)
