@@ -391,7 +391,7 @@ BAD = {
         "fit known.csv --target y --id who",
         "1 row has no 'y', it is who B2; leave it out",
     ),
-    "columns of a report": ("evaluate age.kweave gaps.csv --target y", "lacks columns"),
+    "columns of a report": ("evaluate age.kweave gaps.csv --target y", "lacks a column"),
     "targets of a report": (
         "evaluate age.kweave untold.csv --target y",
         "1 row has no 'y', it is line 3",
@@ -401,8 +401,11 @@ BAD = {
         "column 'b' holds infinity, first in line 3 of the file: empty the cell",
     ),
     "an empty row": ("fit lost.csv --target y", "no view has a value in line 4 of the file"),
-    "a word among numbers": ("fit typed.csv --target y", "'a' of X holds numbers, but also 'old'"),
-    "a new word": ("predict age.kweave aged.csv", "but holds 'old' in row 2: correct it"),
+    "a word among numbers": (
+        "fit typed.csv --target y",
+        "typed.csv: column 'a' holds numbers, but also 'old', first in line 20 of the file",
+    ),
+    "a new word": ("predict age.kweave aged.csv", "but holds 'old' in line 4 of the file"),
     "Parquet without rows": ("fit header.parquet --target y", "header.parquet has no rows"),
     "nothing to predict": ("predict age.kweave header.parquet", "header.parquet has no rows"),
     "empty column": ("fit hollow.csv --target y", "column 'b' is empty"),
@@ -443,7 +446,7 @@ BAD = {
     "names without ids": (FIT + "--report r.html --name-rows", "--name-rows needs ids"),
     "report without output": ("report age.kweave", "Missing option '-o'"),
     "report without target": ("report age.kweave clinical.csv -o r.html", "with --target"),
-    "report of other columns": ("report age.kweave few.csv --target y -o r.html", "lacks columns"),
+    "report of other columns": ("report age.kweave few.csv --target y -o r.html", "lacks a column"),
     "report of another target": (
         "report age.kweave clinical.csv --target sex -o r.html",
         "does not know class",

@@ -89,6 +89,26 @@ def test_other_commands_fill_cells_too(run, command):
     assert "9 in 'crp'; filled with the mean of the training rows" in told
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "predict m.kweave clinical.csv --id patient --view genes=genes.csv",
+        f"evaluate m.kweave {TABLES}",
+        f"report m.kweave {TABLES} --cv 2 -o r.html",
+    ],
+)
+def test_cells_that_a_model_fills_are_told_beside_the_data(run, command, monkeypatch):
+    monkeypatch.setattr("kernelweave.inspection.selection._FEWEST", 19)
+    monkeypatch.setattr("kernelweave._cli.tables._PIECE", 7)
+    assert run(f"fit {TABLES} -o m.kweave")[0] == 0
+    code, out, told = run(command)
+    assert (code, "empty cells" in out) == (0, False)
+    assert told.count("empty cells") == 2
+    assert "empty cells: 9 in 'bmi', 9 in 'crp'; filled as in training\n" in told
+    assert "empty cells: 2 in 'sex'; a level of their own\n" in told
+    assert "some lack a view: 'genes' (4)" in told
+
+
 def test_who_wants_no_filling_is_told_what_is_empty(run):
     code, out, told = run(f"fit {TABLES} --impute none")
     assert (code, out) == (2, "")

@@ -75,6 +75,12 @@ _SEED = click.option(
 _JOBS = click.option("--jobs", type=int, help="Number of threads; -1 for one per core.")
 _LEARNING = (
     click.option(
+        "--drop",
+        multiple=True,
+        metavar="COLUMN",
+        help="A column of TABLE or of a view file to leave out (note, chol*); once for each.",
+    ),
+    click.option(
         "--task",
         type=click.Choice(["auto", "classification", "regression"]),
         default="auto",
@@ -175,7 +181,7 @@ def demo(seed: int, output: str) -> None:
 @program.command()
 @_with(*_DATA, *_LEARNING, _COST, _JSON)
 @click.option("-o", "--output", type=click.Path(), help="Model file to write.")
-@click.option("--cv", type=int, help="Also score on held-out rows, in so many folds.")
+@click.option("--cv", type=click.IntRange(2), help="Also score on held-out rows, in so many folds.")
 @click.option(
     "--report",
     type=click.Path(),
@@ -193,8 +199,8 @@ def fit(
         raise ValueError(f"-o and --report name the same file, {output}")
     asked = _report(said, "--report", report)
     check_output("-o", output, _source(said))
-    data, task, options = _learning(said, C)
     cv = said["cv"]
+    data, task, options = _learning(said, C, cv)
     scored = None if cv is None else models.held_out(data, task, options, cv)
     model = models.fitted(data, task, options)
     rows = models.Labelled.of(data, task)
@@ -253,7 +259,7 @@ def evaluate(model: str, as_json: bool, **said: Any) -> None:
 @click.option("--target", help="Column that the model predicts.")
 @_with(*_DATA[2:], _SEED, _JOBS)
 @click.option("-o", "--output", type=click.Path(), required=True, help="HTML file to write.")
-@click.option("--cv", type=int, help="Folds of the held-out scores; 5 by default.")
+@click.option("--cv", type=click.IntRange(2), help="Folds of the held-out scores; 5 by default.")
 @_with(_NAME_ROWS)
 def report(model: str, output: str, **said: Any) -> None:
     """Report on MODEL and what its views are worth on the rows of TABLE that it was fitted to.
@@ -282,16 +288,17 @@ def report(model: str, output: str, **said: Any) -> None:
 )
 def path(costs: str, as_json: bool, **said: Any) -> None:
     """Show the weights of the views of TABLE for several C."""
-    from kernelweave._cli.models import along_path
+    from kernelweave._cli.models import along_path, parse_costs
     from kernelweave._cli.output import show_json, show_table
 
-    Cs = _numbers("--Cs", costs)
+    Cs = parse_costs(costs)
     found = along_path(*_learning(said, 1.0), Cs)
     if as_json:
         show_json(found)
         return
     views = found["views"]
-    rows = zip(found["C"], *views.values(), found["gap"], strict=True)
+    weights = [[f"{weight:.3f}" for weight in column] for column in views.values()]
+    rows = zip(found["C"], *weights, found["gap"], strict=True)
     show_table([("C", *views, "duality gap"), *rows])
 
 
@@ -310,7 +317,7 @@ def compare(cv: int, repeats: int, as_json: bool, C: float | None, **said: Any) 
     from kernelweave._cli.models import compared
     from kernelweave._cli.output import show_json, show_table
 
-    found = compared(*_learning(said, C), cv, repeats)
+    found = compared(*_learning(said, C, cv), cv, repeats)
     scores = found.frame()
     if as_json:
         show_json({"verdict": found.verdict, "scores": scores.to_dict("records")})
@@ -324,6 +331,7 @@ def compare(cv: int, repeats: int, as_json: bool, C: float | None, **said: Any) 
 @_with(_JSON)
 def info(model: str, as_json: bool) -> None:
     """Show what a model file holds: weights, kernels, certificate, columns."""
+    from kernelweave._cli.data import counted
     from kernelweave._cli.output import show_json, show_model, summary
     from kernelweave.io.model_file import load
 
@@ -334,7 +342,8 @@ def info(model: str, as_json: bool) -> None:
         return
     print(repr(loaded))
     if columns:
-        print(f"{len(columns)} columns: {', '.join(columns[:20])}{', …' * (len(columns) > 20)}")
+        shown = ", ".join(columns[:20]) + ", …" * (len(columns) > 20)
+        print(f"{counted(len(columns), 'column')}: {shown}")
     print()
     show_model(loaded)
 
@@ -344,29 +353,32 @@ def _source(said: dict[str, Any], table: str | None = None) -> Any:
 
     views = tuple(parse_view(text) for text in said["views"])
     where = said["table"] if table is None else table
-    return Source(where, said.get("target"), said["key"], views, said["delimiter"])
+    roles = said.get("target"), said["key"]
+    return Source(where, *roles, views, said["delimiter"], drop=said.get("drop", ()))
 
 
-def _learning(said: dict[str, Any], C: float | None) -> tuple[Any, str, Any]:
-    """Data, task and options of a command that learns; tells what was found."""
+def _learning(
+    said: dict[str, Any], C: float | None, folds: int | None = None
+) -> tuple[Any, str, Any]:
+    """Data, task and options of a command that learns, checked; then tells what was found."""
     from kernelweave._cli import models
     from kernelweave._cli.data import read_data
-    from kernelweave._cli.lacking import Lacking, parts_of_data
+    from kernelweave._cli.lacking import told_of_data
     from kernelweave._cli.output import say
     from kernelweave._core.checks import some
 
-    data = read_data(_source(said))
+    source = _source(said)
+    data = read_data(source)
     task = models.task_of(data.target, said["task"])
-    say(models.told(data.target, task))
+    told = [models.told(data.target, task)]
+    models.check_folds(data, task, folds)
+    models.check_words(data, source)
     if data.unused:
-        say(f"columns in no view are left out: {some(data.unused)}")
-    rows = Lacking(parts_of_data(data))
-    rows.count(data.frame)
-    rows.tell("there they count as average rows")
+        told.append(f"columns in no view are left out: {some(data.unused)}")
     impute = None if said["impute"] == "none" else said["impute"]
     asked = C, said["learner"], said["norm"], said["seed"], said["jobs"], impute
     options = models.Options(*asked)
-    for line in models.told_filled(data, options):
+    for line in (*told, *told_of_data(data, options)):
         say(line)
     return data, task, options
 
@@ -382,10 +394,3 @@ def _report(said: dict[str, Any], option: str, path: str | None, *inputs: str) -
     asked = Report(path, said["cv"], said["jobs"], said["seed"], said["name_rows"])
     asked.check(option, _source(said), *inputs)
     return asked
-
-
-def _numbers(name: str, text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise ValueError(f"{name} must be numbers separated by commas, found {text!r}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kernelweave._cli.tables import MATRIX, TEXTS, column, is_file, read_matrix, read_table
-from kernelweave._core.checks import some
+from kernelweave._core.checks import did_you_mean, some
 from kernelweave._core.warnings import warn
 from kernelweave.views.joining import join_views
 from kernelweave.views.table import Table
@@ -27,6 +28,7 @@ class Source:
     views: tuple[tuple[str, str], ...] = ()  # name, and columns or file
     delimiter: str | None = None
     words: tuple[str, ...] = ()  # columns, as a model names them, that hold words
+    drop: tuple[str, ...] = ()  # columns that are left out
 
     def read(self, path: str, view: str = "") -> Any:
         """A table; ids, where 007 is not 7, and columns of words are read as text."""
@@ -48,6 +50,32 @@ class Source:
             for name, what in self.views
             if is_file(what) and not what.lower().endswith(MATRIX)
         }
+
+    def home(self, name: str) -> tuple[str, str]:
+        """The file of a column that a model names, and the name that it has there."""
+        views = [view for view in self.files if name.startswith(f"{view}__")]
+        if not views:
+            return str(self.table), name
+        view = max(views, key=len)
+        return self.files[view], name.removeprefix(f"{view}__")
+
+    def named(self, name: str) -> str:
+        """A column that a model names, as an error calls it."""
+        path, column = self.home(name)
+        return f"{path}: column {column!r}"
+
+    def keeps(self, name: str) -> bool:
+        """Whether a column is not left out, by its name in the model or in its file."""
+        return not any(_fits(name, what) or _fits(self.home(name)[1], what) for what in self.drop)
+
+    def where(self, row: int, ids: Any, start: int = 0) -> str:
+        """A row of the table as its user finds it: by id, or by its place in the file.
+
+        ``ids``: those of the rows, if there are some. ``start``: how many rows stand before them.
+        """
+        return (
+            _place(str(self.table), start + row) if ids is None else f"{self.key} {ids.iloc[row]}"
+        )
 
 
 @dataclass(frozen=True)
@@ -92,35 +120,51 @@ def read_data(source: Source) -> Data:
     frame = source.read(source.table)
     ids = None if source.key is None else read_ids(frame, source.key, source.table)
     target = None if source.target is None else check_target(frame, source)
+    own = [str(name) for name in _features(frame, source).columns]
+    kept = [name for name in own if source.keeps(name)]
     if source.matrices:
-        return Data(frame, {}, _matrices(source, len(frame)), target, ids)
-    views, unused = _views(source, [str(name) for name in _features(frame, source).columns])
+        _check_drop(own, source)
+        return Data(frame, {}, _matrices(source, len(frame)), target, ids, tuple(kept))
+    views, unused = _views(source, kept)
     joined = join(frame, ids, source)
+    _check_drop([*own, *joined.columns[frame.shape[1] :]], source)
     for view, path in source.files.items():
-        views[view] = [name for name in joined.columns if str(name).startswith(f"{view}__")]
+        theirs = [name for name in joined.columns if str(name).startswith(f"{view}__")]
+        views[view] = [name for name in theirs if source.keeps(name)]
         if not views[view]:
-            raise ValueError(f"{path} has no columns beside {source.key!r}")
-        if joined[views[view]].isna().all(axis=None):
+            beside = " and those of --drop" if theirs else ""
+            raise ValueError(f"{path} has no columns beside {source.key!r}{beside}")
+        if joined[theirs].isna().all(axis=None):
             raise ValueError(f"{path} has no rows")
     used = list(dict.fromkeys(name for names in views.values() for name in names))
-    _check_cells(joined, used, source)
+    _check_cells(joined[used], ids, source)
     return Data(joined[used], views, {}, target, ids, unused)
 
 
-def _check_cells(frame: Any, used: list[str], source: Source) -> None:
+def _check_cells(frame: Any, ids: Any, source: Source) -> None:
     """Raise ValueError for columns and rows without a value, and for infinity."""
-    for name in used:
+    for name in frame.columns:
+        if frame[name].isna().all():
+            column = source.home(name)[1]
+            raise ValueError(
+                f"{source.named(name)} is empty: delete it, or leave it out with --drop {column}"
+            )
+    check_finite(frame, ids, source)
+    nothing = frame.isna().all(axis=1).to_numpy()
+    if nothing.any():
+        where = source.where(int(nothing.argmax()), ids)
+        raise ValueError(f"{source.table}: no view has a value in {where}; leave it out")
+
+
+def check_finite(frame: Any, ids: Any, source: Source, start: int = 0) -> None:
+    """Raise ValueError for infinity; ``ids`` and ``start`` as in ``Source.where``."""
+    for name in frame.columns:
         cells = frame[name]
-        if cells.isna().all():
-            raise ValueError(f"column {name!r} is empty: leave it out with --view")
         infinite = np.isinf(cells.to_numpy()) if cells.dtype.kind == "f" else np.zeros(1)
         if infinite.any():
-            where = _where(frame, int(infinite.argmax()), source)
-            raise ValueError(f"column {name!r} holds infinity, first in {where}: empty the cell")
-    nothing = frame[used].isna().all(axis=1).to_numpy()
-    if nothing.any():
-        where = _where(frame, int(nothing.argmax()), source)
-        raise ValueError(f"{source.table}: no view has a value in {where}; leave it out")
+            where = source.where(int(infinite.argmax()), ids, start)
+            told = f"holds infinity, first in {where}: empty the cell"
+            raise ValueError(f"{source.named(name)} {told}")
 
 
 def join(frame: Any, ids: Any, source: Source) -> Any:
@@ -138,15 +182,45 @@ def join(frame: Any, ids: Any, source: Source) -> Any:
             raise ValueError(f"--view {view}={path}: tables are joined on ids; name them with --id")
         other = source.read(path, view)
         keys = read_ids(other, source.key, path)
-        if len(keys) and not keys.isin(ids).any():
-            raise ValueError(f"{path} has none of the ids of {source.table}, such as {ids.iloc[0]}")
-        strange = keys[~keys.isin(ids)]
-        if len(strange):
-            told = f"{len(strange)} rows whose ids {source.table} lacks are left out"
-            warn(f"{path}: {told}: {some(strange)}")
+        _check_match(keys, ids, path, source)
         others[view] = _features(other, source).set_index(keys)
+        _tell_kernel(others[view], path, source)
     found = _side_by_side(others, ids)
     return pd.concat([frame.reset_index(drop=True), found.reset_index(drop=True)], axis=1)
+
+
+def _check_match(keys: Any, ids: Any, path: str, source: Source) -> None:
+    """Raise ValueError if a file has no id of the table; warn of ids that the table lacks."""
+    strange = keys[~keys.isin(ids)]
+    if not len(strange):
+        return
+    zeros = _but_for_zeros(strange, ids[~ids.isin(keys)])
+    if len(strange) == len(keys):
+        told = f"{path} has none of the ids of {source.table}, such as {ids.iloc[0]}"
+        raise ValueError(f"{told}{zeros}")
+    whose, are = ("id", "is") if len(strange) == 1 else ("ids", "are")
+    told = f"{counted(len(strange), 'row')} whose {whose} {source.table} lacks {are} left out"
+    warn(f"{path}: {told}: {some(strange)}{zeros}")
+
+
+def _but_for_zeros(strange: Any, ids: Any) -> str:
+    """How many ids that are not found are there with other leading zeros; "" for none."""
+    bare = {one.lstrip("0"): one for one in ids}
+    pairs = [(key, bare[key.lstrip("0")]) for key in strange if key.lstrip("0") in bare]
+    if not pairs:
+        return ""
+    key, one = pairs[0]
+    differ = "differs" if len(pairs) == 1 else "differ"
+    return f"; {len(pairs)} {differ} only by leading zeros, as {key} and {one} do: write ids alike"
+
+
+def _tell_kernel(other: Any, path: str, source: Source) -> None:
+    """Warn if the columns of a view file are named as its rows are."""
+    if len(other) > 1 and {*map(str, other.columns)} == {*other.index}:
+        warn(
+            f"{path}: columns are named as rows are, as in a kernel matrix, but taken as features. "
+            f"To use it as a kernel, save it as .npy, rows and columns as in {source.table}"
+        )
 
 
 def _side_by_side(others: dict[str, Any], ids: Any) -> Any:
@@ -162,39 +236,64 @@ def _side_by_side(others: dict[str, Any], ids: Any) -> Any:
 def check_target(frame: Any, source: Source) -> Any:
     """The column of the targets; refuses rows without one."""
     target = column(frame, str(source.target), str(source.table))
-    empty = target.isna().to_numpy()
-    if empty.any():
-        where, count = _where(frame, int(np.argmax(empty)), source), np.count_nonzero(empty)
-        have = "row has" if count == 1 else "rows have"
-        first = "it is" if count == 1 else "the first is"
-        raise ValueError(
-            f"{source.table}: {count} {have} no {source.target!r}, {first} {where}; leave "
-            f"{'it' if count == 1 else 'them'} out"
-        )
+
+    def where(row: int) -> str:
+        return source.where(row, None if source.key is None else frame[source.key])
+
+    _refuse_empty(target, str(source.table), where, "leave {} out")
     return target
 
 
-def _where(frame: Any, row: int, source: Source) -> str:
-    """A row as its user finds it: by id, or by its place in the file."""
-    if source.key is not None:
-        return f"{source.key} {frame[source.key].iloc[row]}"
-    if str(source.table).lower().endswith(TEXTS):
-        return f"line {row + 2} of the file"  # the header is line 1
-    return f"row {row + 1}"
-
-
 def read_ids(frame: Any, key: str, path: str) -> Any:
-    """The ids of a table as text; each may occur once."""
-    ids = column(frame, key, path).astype("str")
+    """The ids of a table as text; each row has one, and each may occur once."""
+    ids = ids_of(frame, key, path)
     twice = ids[ids.duplicated()]
     if len(twice):
         raise ValueError(f"{path}: id {twice.iloc[0]} occurs twice in column {key!r}")
     return ids
 
 
+def ids_of(frame: Any, key: str, path: str, start: int = 0) -> Any:
+    """The ids of some rows as text, each not empty; ``start`` as in ``Source.where``."""
+    cells = column(frame, key, path)
+    ids = cells.astype("str")
+
+    def where(row: int) -> str:
+        return _place(path, start + row)
+
+    _refuse_empty(cells.where(ids.str.strip() != ""), path, where, "give {0} one, or delete {0}")
+    return ids
+
+
+def _refuse_empty(cells: Any, path: str, where: Callable[[int], str], cure: str) -> None:
+    """Raise ValueError if a column that every row must have is empty somewhere."""
+    empty = cells.isna().to_numpy()
+    if empty.any():
+        count = int(np.count_nonzero(empty))
+        one = count == 1
+        have, first, them = ("has", "it is", "it") if one else ("have", "the first is", "them")
+        told = f"{path}: {counted(count, 'row')} {have} no {cells.name!r}, {first}"
+        raise ValueError(f"{told} {where(int(empty.argmax()))}; {cure.format(them)}")
+
+
+def _place(path: str, row: int) -> str:
+    if path.lower().endswith(TEXTS):
+        return f"line {row + 2} of the file"  # the header is line 1
+    return f"row {row + 1}"
+
+
+def counted(count: int, what: str) -> str:
+    """A number of things: 1 row, 2 rows."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
 def _features(frame: Any, source: Source) -> Any:
     special = [name for name in (source.target, source.key) if name in frame.columns]
     return frame.drop(columns=special)
+
+
+def _fits(name: str, pattern: str) -> bool:
+    return name == pattern or fnmatchcase(name, pattern)
 
 
 def _views(source: Source, names: list[str]) -> tuple[dict[str, list[str]], tuple[str, ...]]:
@@ -205,11 +304,9 @@ def _views(source: Source, names: list[str]) -> tuple[dict[str, list[str]], tupl
             continue
         views[view] = []
         for pattern in (part.strip() for part in what.split(",")):
-            found = [name for name in names if name == pattern or fnmatchcase(name, pattern)]
+            found = [name for name in names if _fits(name, pattern)]
             if not found:
-                raise ValueError(
-                    f"--view {view}: {source.table} has no column {pattern!r}; it has {some(names)}"
-                )
+                raise ValueError(f"--view {view}: {_no_feature(pattern, names, source)}")
             views[view] += [name for name in found if name not in views[view]]
     if not views and names:
         views[Path(str(source.table)).name.split(".")[0]] = names
@@ -217,6 +314,25 @@ def _views(source: Source, names: list[str]) -> tuple[dict[str, list[str]], tupl
         raise ValueError(f"{source.table} has no column beside the target")
     used = {name for columns in views.values() for name in columns}
     return views, tuple(name for name in names if name not in used)
+
+
+def _check_drop(names: list[str], source: Source) -> None:
+    """Raise ValueError if --drop names a column that there is not."""
+    known = list(dict.fromkeys([*names, *(source.home(name)[1] for name in names)]))
+    for pattern in source.drop:
+        if not any(_fits(name, pattern) for name in known):
+            raise ValueError(f"--drop: {_no_feature(pattern, known, source, 'no file has a')}")
+
+
+def _no_feature(name: str, names: list[str], source: Source, lacks: str = "") -> str:
+    """Why a column is not among those to learn from."""
+    roles = {source.target: "the target", source.key: "the column of ids"}
+    if name in roles:
+        return f"{name!r} is {roles[name]}, which is in no view; do not name it here"
+    if not lacks and not source.keeps(name):
+        return f"{name!r} is left out by --drop; do not name it here"
+    lacks = lacks or f"{source.table} has no"
+    return f"{lacks} column {name!r}; {did_you_mean(name, names)}"
 
 
 def _matrices(source: Source, rows: int) -> dict[str, Any]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._cli.data import Data
+from kernelweave._cli.data import Data, Source, counted
 from kernelweave._core.checks import some
 from kernelweave.banks.bank import KernelBank
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.cross_validated import MKLClassifierCV, MKLRegressorCV
 from kernelweave.estimators.regressor import MKLRegressor
 from kernelweave.kernels.precomputed import Precomputed
+from kernelweave.views.table import reads_as_number
 
 _FEW = 20  # as many different whole numbers are classes, more are values
 
@@ -89,27 +90,39 @@ def bank_of(data: Data, options: Options) -> KernelBank:
     return KernelBank(views=data.views, impute=options.impute)
 
 
-def told_filled(data: Data, options: Options) -> list[str]:
-    """What is put into empty cells, in words: a line for numbers, and one for categories.
+def check_words(data: Data, source: Source) -> None:
+    """Raise ValueError for a column that no default kernel reads; tells why, and what to do."""
+    if data.matrices:
+        return
+    bank = KernelBank()
+    for name in data.frame.columns:
+        cells = data.frame[[name]].dropna()
+        if name in data.numbers or not len(cells):
+            continue
+        try:
+            bank.check(cells)
+        except (ValueError, TypeError) as error:
+            told = f"{source.named(name)} {_unread(data, name, source)}"
+            raise ValueError(f"{told}, or --drop {source.home(name)[1]}") from error
 
-    Raises ValueError if there are some and the user wants none filled.
-    """
-    if data.matrices or not data.frame.isna().to_numpy().any():
-        return []
-    filling = replace(options, impute=options.impute or "median")
-    counts = bank_of(data, filling).filled_cells(rows_of(data))
-    if counts and options.impute is None:
-        empty = some([f"{count} in {name!r}" for name, count in counts.items()])
-        raise ValueError(
-            f"empty cells: {empty}; --impute none refuses them. Without that option numbers are "
-            "filled with the median of the training rows"
+
+def _unread(data: Data, name: str, source: Source) -> str:
+    """Why no kernel reads a column: few of its cells are no numbers, or its words are no levels."""
+    cells = data.frame[name]
+    filled = cells.dropna()
+    odd = ~(cells.isna() | cells.map(reads_as_number)).to_numpy(dtype=bool)
+    if not odd.any():
+        return f"holds numbers as text, such as {filled.iloc[0]!r}: save them as numbers"
+    row = int(odd.argmax())
+    if 2 * np.count_nonzero(odd) < len(filled):
+        where = source.where(row, data.ids)
+        return f"holds numbers, but also {cells.iloc[row]!r}, first in {where}: correct it"
+    if all(isinstance(cell, str) for cell in filled):
+        return (
+            f"has {filled.nunique()} different entries in {counted(len(filled), 'row')}, as names "
+            "and texts have, and no kernel here compares those: delete it"
         )
-    found: dict[str, list[str]] = {}
-    for name, count in counts.items():
-        how = f"filled with the {options.impute} of the training rows"
-        cells = found.setdefault(how if name in data.numbers else "a level of their own", [])
-        cells.append(f"{count} in {name!r}")
-    return [f"empty cells: {some(cells)}; {how}" for how, cells in found.items()]
+    return f"holds neither numbers nor words, such as {cells.iloc[row]}: save it as one of them"
 
 
 def rows_of(data: Data) -> Any:
@@ -140,14 +153,19 @@ def fitted(data: Data, task: str, options: Options) -> Any:
     return estimator(kernels, task, options).fit(rows.X, rows.y)
 
 
+def check_folds(data: Data, task: str, folds: int | None) -> None:
+    """Raise ValueError if the rows are too few to be cut into so many folds."""
+    y = labels(data.target, task)
+    most = len(y) if task == "regression" else int(np.unique(y, return_counts=True)[1].min())
+    if folds is not None and not 2 <= folds <= most:
+        raise ValueError(f"--cv must lie between 2 and {most} on these rows, found {folds}")
+
+
 def held_out(data: Data, task: str, options: Options, folds: int) -> dict[str, Any]:
     """Scores on held-out rows, by cross-validation."""
     from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score
 
     y = labels(data.target, task)
-    smallest = len(y) if task == "regression" else int(np.unique(y, return_counts=True)[1].min())
-    if not 2 <= folds <= smallest:
-        raise ValueError(f"--cv must lie between 2 and {smallest} on these rows, found {folds}")
     kind = KFold if task == "regression" else StratifiedKFold
     splits = kind(folds, shuffle=True, random_state=options.seed)
     model = estimator(bank_of(data, options), task, options)
@@ -194,6 +212,14 @@ def scores(model: Any, rows: Labelled) -> dict[str, float]:
         values = model.decision_function(X)
         found["area under ROC"] = float(metrics.roc_auc_score(y == model.classes_[1], values))
     return found
+
+
+def parse_costs(text: str) -> list[float]:
+    """The values of ``--Cs``."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--Cs must be numbers separated by commas, found {text!r}") from None
 
 
 def along_path(data: Data, task: str, options: Options, Cs: list[float]) -> dict[str, Any]:

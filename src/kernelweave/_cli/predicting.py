@@ -10,13 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._cli.data import Source, check_target, join, read_ids
-from kernelweave._cli.lacking import Lacking, parts_of_model
+from kernelweave._cli.data import (
+    Source,
+    check_finite,
+    check_target,
+    counted,
+    ids_of,
+    join,
+    read_ids,
+)
+from kernelweave._cli.lacking import NewRows, numbers_of_model
 from kernelweave._cli.models import Labelled, labels
-from kernelweave._cli.tables import column, pieces, read_matrix
+from kernelweave._cli.tables import pieces, read_matrix
 from kernelweave._core.atomic import written
 from kernelweave._core.checks import some
 from kernelweave.io.model_file import load
+from kernelweave.views.table import reads_as_number
 
 
 def predict_table(path: str, source: Source, output: str | None, decision: bool) -> None:
@@ -24,7 +33,7 @@ def predict_table(path: str, source: Source, output: str | None, decision: bool)
     model, source = _loaded(path, source)
     if decision and not hasattr(model, "decision_function"):
         raise ValueError("--decision: a regression has no decision values beside its predictions")
-    rows = Lacking(parts_of_model(model))
+    rows = NewRows(model)
     with _opened(output) as file:
         for number, (ids, X) in enumerate(_rows(model, source)):
             rows.count(X)
@@ -42,13 +51,13 @@ def labelled_rows(path: str, source: Source) -> tuple[Any, Labelled]:
     ((ids, X),) = _whole(model, source)
     assert source.table is not None
     y = labels(check_target(source.read(source.table), source), task)
-    rows = Lacking(parts_of_model(model))
-    rows.count(X)
-    rows.tell("there they count as average rows")
     known = {str(label) for label in getattr(model, "classes_", y)}
     strange = sorted({str(label) for label in y} - known)
     if strange:
         raise ValueError(f"the model does not know class {some(map(repr, strange))}")
+    rows = NewRows(model)
+    rows.count(X)
+    rows.tell("there they count as average rows")
     words = getattr(getattr(model, "classes_", y), "dtype", y.dtype).kind == "U"
     return model, Labelled(X, y.astype(str) if words else y, ids)
 
@@ -56,11 +65,28 @@ def labelled_rows(path: str, source: Source) -> tuple[Any, Labelled]:
 def _loaded(path: str, source: Source) -> tuple[Any, Source]:
     """A model, and the source with the columns in which it saw words."""
     model = load(path)
+    _check_views(model, source)
     if not hasattr(model, "feature_names_in_"):
         return model, source
-    numeric = model.bank_.table.numeric
-    words = [name for name, number in zip(_names(model), numeric, strict=True) if not number]
-    return model, replace(source, words=tuple(words))
+    numbers = set(numbers_of_model(model))
+    words = tuple(name for name in _names(model) if name not in numbers)
+    return model, replace(source, words=words)
+
+
+def _check_views(model: Any, source: Source) -> None:
+    """Raise ValueError if --view names what the model does not have, or not what it needs."""
+    known = list(dict.fromkeys(model.bank_.views))
+    columns = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    for view, _ in source.views:
+        if view not in known and not any(name.startswith(f"{view}__") for name in columns):
+            raise ValueError(f"the model has no view {view!r}; it has {some(map(repr, known))}")
+    lacking = [view for view in known if view not in source.matrices]
+    if getattr(model, "kernels", None) == "precomputed" and lacking:
+        add = "".join(f" --view {view}=FILE.npy" for view in lacking)
+        raise ValueError(f"the model reads kernel matrices, new rows by rows of training; add{add}")
+    if columns and source.matrices:
+        view, path = next(iter(source.matrices.items()))
+        raise ValueError(f"--view {view}={path}: the model reads columns, no kernel matrices")
 
 
 def _rows(model: Any, source: Source) -> Iterator[tuple[Any, Any]]:
@@ -69,10 +95,12 @@ def _rows(model: Any, source: Source) -> Iterator[tuple[Any, Any]]:
         yield from _whole(model, source)
         return
     assert source.table is not None
-    names = _names(model)
+    start = 0
     texts = source.words if source.key is None else (*source.words, source.key)
     for frame in pieces(source.table, source.delimiter, texts=texts):
-        yield _ids(frame, source), _chosen(frame, names, model, source)
+        ids = None if source.key is None else ids_of(frame, source.key, source.table, start)
+        yield ids, _chosen(frame, ids, model, source, start)
+        start += len(frame)
 
 
 def _whole(model: Any, source: Source) -> Iterator[tuple[Any, Any]]:
@@ -81,10 +109,21 @@ def _whole(model: Any, source: Source) -> Iterator[tuple[Any, Any]]:
     frame = source.read(source.table)
     ids = None if source.key is None else read_ids(frame, source.key, source.table)
     if source.matrices:
-        yield ids, {name: read_matrix(path) for name, path in source.matrices.items()}
+        yield ids, _matrices(source, len(frame))
         return
     joined = join(frame, ids, replace(source, target=None))
-    yield ids, _chosen(joined, _names(model), model, source)
+    yield ids, _chosen(joined, ids, model, source)
+
+
+def _matrices(source: Source, rows: int) -> dict[str, Any]:
+    found = {name: read_matrix(path) for name, path in source.matrices.items()}
+    for name, matrix in found.items():
+        if len(matrix) != rows:
+            raise ValueError(
+                f"--view {name}: the matrix must have {counted(rows, 'row')}, one for each row of "
+                f"{source.table}; found {len(matrix)}"
+            )
+    return found
 
 
 def _names(model: Any) -> list[str]:
@@ -93,22 +132,67 @@ def _names(model: Any) -> list[str]:
     return [str(name) for name in model.feature_names_in_]
 
 
-def _chosen(frame: Any, names: list[str], model: Any, source: Source) -> Any:
+def _chosen(frame: Any, ids: Any, model: Any, source: Source, start: int = 0) -> Any:
+    """The columns of the model, checked; ``ids`` and ``start`` as in ``Source.where``."""
+    names = _names(model)
     lacking = [name for name in names if name not in frame.columns]
-    if not lacking:
-        return frame[names]
-    told = f"{source.table} lacks columns of the model: {some(map(repr, lacking))}"
+    if lacking:
+        raise ValueError(_lacks(lacking, model, source))
+    X = frame[names]
+    views = {m.view: [names[c] for c in m.view.columns] for m in model.bank_.members if m.numeric}
+    read = list(dict.fromkeys(name for columns in views.values() for name in columns))
+    for name in read:
+        _check_numbers(X[name], ids, source, start)
+    check_finite(X[read], ids, source, start)
+    for view, columns in views.items():
+        if view.filling is None and not view.presence:
+            _refuse_gaps(X[columns], ids, view.may_lack, source, start)
+    return X
+
+
+def _lacks(lacking: list[str], model: Any, source: Source) -> str:
+    """Which file lacks columns of the model, and what to add."""
     views = [view for view in dict.fromkeys(model.bank_.views) if view not in source.files]
     files = [view for view in views if any(name.startswith(f"{view}__") for name in lacking)]
     if files:
         add = "".join(f" --view {view}=FILE" for view in files)
         key = "" if source.key is not None else " --id ID"
-        told += f"; add{key}{add}. Where no row has a view, FILE may be a header alone"
-    raise ValueError(told)
+        told = (
+            f"{source.table} lacks columns of the model: {some(map(repr, lacking))}; add{key}{add}"
+        )
+        return f"{told}. Where no row has a view, FILE may be a header alone"
+    homes = [source.home(name) for name in lacking]
+    path = homes[0][0]
+    there = [column for home, column in homes if home == path]
+    what, them = ("a column", "it") if len(there) == 1 else ("columns", "them")
+    fills = all(member.view.filling is not None for member in model.bank_.members)
+    empty = ", cells may be empty" if fills and len(lacking) < len(_names(model)) else ""
+    return f"{path} lacks {what} of the model: {some(map(repr, there))}; add {them}{empty}"
 
 
-def _ids(frame: Any, source: Source) -> Any:
-    return None if source.key is None else column(frame, source.key, str(source.table))
+def _check_numbers(cells: Any, ids: Any, source: Source, start: int) -> None:
+    """Raise ValueError for text in a column that kernels on numbers read."""
+    if cells.dtype.kind in "biuf":
+        return
+    words = {row: cell for row, cell in enumerate(cells) if isinstance(cell, str)}
+    if words:
+        row = next((row for row, cell in words.items() if not reads_as_number(cell)), min(words))
+        raise ValueError(
+            f"{source.named(cells.name)} held numbers in training, but holds {words[row]!r} in "
+            f"{source.where(row, ids, start)}: correct it, or empty the cell"
+        )
+
+
+def _refuse_gaps(cells: Any, ids: Any, may_lack: bool, source: Source, start: int) -> None:
+    """Raise ValueError for an empty cell of a model that fills none; rows may lack the view."""
+    empty = cells.isna().to_numpy()
+    empty[empty.all(axis=1) & may_lack] = False
+    if empty.any():
+        row, place = (int(found[0]) for found in np.nonzero(empty))
+        raise ValueError(
+            f"{source.named(cells.columns[place])} is empty in {source.where(row, ids, start)}: "
+            "fill it in; the model fills no cells, as --impute none asks"
+        )
 
 
 def _predicted(model: Any, X: Any, ids: Any, decision: bool) -> Any:
