@@ -543,19 +543,19 @@ def test_silp_from_simple() -> None:
     check(problem, found, qcqp_optimum(problem.K, problem.y, 1.0), 1e-4)
     by = list(found.history["by"])
     first = by.index("silp")
-    assert first > 0 and set(by[first:]) == {"silp"}
-    assert found.history["gap"][first - 1] <= 0.1 < found.history["gap"][first - 2]
+    assert first > 0 and set(by[:first]) == {"simple"} and set(by[first:]) == {"silp"}
+    assert found.history["gap"][first - 1] > 0.3
 
 
 def test_starting_silp_from_simple_saves_linear_programs() -> None:
-    """A tenth and more, over eight problems; of one, the vertices that HiGHS picks may decide."""
-    cold = warm = 0
+    """A third and more, and machines too; of one, the vertices that HiGHS picks may decide."""
+    cold, warm = np.zeros(2), np.zeros(2)
     for problem in map(coarse, range(8)):
         options = {"C": 10.0, "tol": 1e-4}
-        cold += learn(problem.K, problem.y, learner=Silp(), **options).n_iter
-        found = learn(problem.K, problem.y, learner=Silp(warm_start=True), **options)
-        warm += list(found.history["by"]).count("silp")
-    assert warm < 0.9 * cold
+        for learner, counts in ((Silp(), cold), (Silp(warm_start=True), warm)):
+            found = learn(problem.K, problem.y, learner=learner, **options)
+            counts += list(found.history["by"]).count("silp"), found.n_svm_solves
+    assert warm[0] < 0.67 * cold[0] and warm[1] < cold[1]
 
 
 # --- repeatable ---------------------------------------------------------------------------------

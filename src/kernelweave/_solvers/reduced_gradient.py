@@ -4,11 +4,12 @@
 
 ∂J_m = −½q_m is the slope of J in e_m, and μ the largest weight. The iteration ends where J is least
 along D, at most where the first weight reaches zero; golden section finds that place, with one SVM
-per look, started from the one before.
+per look, started from the one before. ``short_steps`` asks only that J falls.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 _BRACKET, _SECTIONS = 0.1, 60  # the bracket is closed to this share of the step; at most so often
+_HALVINGS = 6  # of a step that is looked for coarsely
 
 
 def descent_step(
@@ -35,15 +37,10 @@ def descent_step(
     gradient = -0.5 * q
     largest, end = int(np.argmax(point.e)), point
     while True:
-        direction = reduced(end.e, gradient, largest)
-        falling = np.flatnonzero(direction < 0.0)
-        if not falling.size or float(direction @ gradient) >= 0.0:
+        e = _first_zero(end.e, gradient, largest)
+        if e is None:
             break
-        reach = -end.e[falling] / direction[falling]
-        first = falling[int(np.argmin(reach))]
-        e = end.e + reach.min() * direction
-        e[first] = 0.0
-        trial = evaluator.solve(_on_simplex(e, 0.0), tol)
+        trial = evaluator.solve(e, tol)
         if not (drop and trial.value < end.value):
             end = _line_search(evaluator, end, trial, tol)
             break
@@ -52,6 +49,30 @@ def descent_step(
             largest = int(np.argmax(end.e))
     e = _on_simplex(end.e, small)
     return end if (e > 0.0).sum() == (end.e > 0.0).sum() else evaluator.solve(e, tol)
+
+
+def short_steps(evaluator: Evaluator, point: Point, tol: float) -> Iterator[Point]:
+    """The points at the end of D, at half of it, …: J falls at the last, or at none of a few."""
+    e = _first_zero(point.e, -0.5 * point.q, int(np.argmax(point.e)))
+    if e is None:
+        return
+    for halving in range(_HALVINGS):
+        trial = evaluator.solve(point.e + 0.5**halving * (e - point.e), tol)
+        yield trial
+        if trial.value < point.value:
+            return
+
+
+def _first_zero(e: Array, gradient: Array, largest: int) -> Array | None:
+    """The weights along D where the first of them reaches zero; None where D does not descend."""
+    direction = reduced(e, gradient, largest)
+    falling = np.flatnonzero(direction < 0.0)
+    if not falling.size or float(direction @ gradient) >= 0.0:
+        return None
+    reach = -e[falling] / direction[falling]
+    there = e + reach.min() * direction
+    there[falling[int(np.argmin(reach))]] = 0.0
+    return _on_simplex(there, 0.0)
 
 
 def reduced(e: Array, gradient: Array, largest: int) -> Array:

@@ -4,6 +4,10 @@
 
 Each LP gives the next weights, each SVM the next row. The LP is kept alive in HiGHS, rows are
 added to it, and its multipliers make the dual point that proves the bound.
+
+With a warm start the SVM is solved between the LP's weights e and the best ones so far ē, at
+x = (1 − h)e + hē. Its row cuts e off, or else J(x) is below J(ē), and the gap to θ falls to a share
+of h: where J(x) ≥ J(ē), the row, which is J(x) at x and at most J(ē) at ē, is at least J(ē) at e.
 """
 
 from __future__ import annotations
@@ -17,12 +21,13 @@ import numpy as np
 from kernelweave._core.tolerances import LP_FEASIBILITY, LP_SMALLEST, TINY
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.cuts import Cuts, inner_tol
+from kernelweave._solvers.reduced_gradient import short_steps
 from kernelweave.learners.base import Learner, Step, check_stop, first_point, status_by_change
-from kernelweave.learners.simple import Simple
 from kernelweave.machines.evaluator import Evaluator, Point
-from kernelweave.machines.incumbent import Incumbent
+from kernelweave.machines.incumbent import Bound, Incumbent
 
-_WARM = 0.1  # gap to which SimpleMKL runs before the first linear program
+_WARM, _ITERATIONS = 0.3, 10  # SimpleMKL runs to this gap before the first LP; at most so long
+_HOLD = 0.8  # h, the share of the best weights so far where the next SVM is solved
 
 
 class Silp(Learner):
@@ -37,9 +42,11 @@ class Silp(Learner):
     change : float
         See ``stop``.
     warm_start : bool
-        Run SimpleMKL first, to a gap of 0.1; all its iterates are rows of the first linear program
-        [rakoto2007, §4]. This saves some linear programs, about one in ten to a gap of 1e-4 on the
-        sets of the paper, and costs the SVMs of SimpleMKL's line searches.
+        Run SimpleMKL first [rakoto2007, §4], to a gap of 0.3 and with steps that are halved until J
+        falls; all its SVMs are rows of the first linear program. Then stay near the best weights so
+        far, SimpleMKL's at first: the next SVM is solved a fifth of the way from there to the
+        weights of the linear program. On four sets of the paper this takes 370 linear programs
+        where 1,232 were needed, and less than half the time (see ``docs/learners/silp.md``).
     """
 
     sums = True
@@ -57,32 +64,42 @@ class Silp(Learner):
         """One LP and one SVM per step, from unit weights ``e``."""
         check_stop(self.stop, self.change)
         program, cuts = _Program(e.size), Cuts(evaluator, incumbent, tol)
-        if self.warm_start:
-            simple = Simple(drop=True, finish=False)
-            for step in simple.iterate(evaluator, incumbent, e, max(tol, _WARM)):
-                yield step
-                assert step.settled is not None
-                point = step.settled[0]
-                if incumbent.gap <= _WARM:
-                    break
-                cuts.add(point)
-                program.add(point)
-        else:
-            point = first_point(evaluator, e, inner_tol(incumbent.gap, tol))
-        moved = np.inf
+        point = first_point(evaluator, e, inner_tol(incumbent.gap, tol))
+        _enter(point, program, cuts)
+        for _ in range(_ITERATIONS if self.warm_start else 0):
+            before = point
+            if incumbent.gap <= max(tol, _WARM):
+                break
+            yield Step("simple", settled=self._last(point, incumbent))
+            for point in short_steps(evaluator, before, inner_tol(incumbent.gap, tol)):
+                _enter(point, program, cuts)
+            if point.value >= before.value:
+                point = before
+                break
+        best, weights, moved = point, point.e, np.inf
         while True:
-            cuts.add(point)
-            program.add(point)
             answer = program.solve(evaluator.time_left())
             if answer is not None:
                 cuts.offer(answer[1])
             status = status_by_change(self.stop, self.change, moved)
-            last = None if self.stop == "gap" else (point, incumbent.bound)  # which then counts
-            yield Step("silp", status, settled=last)
+            yield Step("silp", status, settled=self._last(point, incumbent))
             if answer is None:  # what the solve above gave still counts
                 return
-            before, point = point.e, evaluator.solve(answer[0], inner_tol(incumbent.gap, tol))
-            moved = float(np.abs(point.e - before).max())
+            moved, weights = float(np.abs(answer[0] - weights).max()), answer[0]
+            e = (1.0 - _HOLD) * weights + _HOLD * best.e if self.warm_start else weights
+            point = evaluator.solve(e, inner_tol(incumbent.gap, tol))
+            _enter(point, program, cuts)
+            best = min(best, point, key=lambda each: each.primal)
+
+    def _last(self, point: Point, incumbent: Incumbent) -> tuple[Point, Bound] | None:
+        """What a step settles: where the gap does not decide, the last point counts."""
+        return None if self.stop == "gap" else (point, incumbent.bound)
+
+
+def _enter(point: Point, program: _Program, cuts: Cuts) -> None:
+    """A row of the linear program, and a cut."""
+    cuts.add(point)
+    program.add(point)
 
 
 class _Program:
