@@ -36,6 +36,9 @@ def folder(tmp_path_factory):
         "noted": table.assign(note=[f"as told by {i}" for i in who]),
         "typed_t": table.assign(age=table.age.astype(object).where(table.index != 4, "old")),
         "endless": table.assign(age=table.age.where(table.index != 4, np.inf)),
+        "lost": table.assign(age=table.age.where(table.index != 4)).assign(
+            bmi=table.bmi.where(table.index != 4)
+        ),
         "gap": table.assign(age=table.age.where(table.index != 4)),
         "no_age": table.drop(columns="age"),
         "one": table[:1],
@@ -51,6 +54,7 @@ def folder(tmp_path_factory):
             FIT + "--view genes=genes.csv -o m.kweave",
             FIT + "--view genes=genes.csv --impute none -o strict.kweave",
             FIT + "--view K=K.npy -o K.kweave",
+            FIT + "-o t.kweave",
         ):
             assert main(line.split()) == 0
     return folder
@@ -143,6 +147,10 @@ REFUSED = {
         "gap.csv: column 'age' is empty in who P4: fill it in; the model fills no cells, as "
         "--impute none asks",
     ),
+    "row without a value": (
+        "predict t.kweave lost.csv",
+        "lost.csv: no view has a value in line 6 of the file; leave it out",
+    ),
     "no matrix": (
         "predict K.kweave t.csv",
         "the model reads kernel matrices, new rows by rows of training; add --view K=FILE.npy",
@@ -198,6 +206,14 @@ def test_a_column_that_is_added_empty_is_filled(run):
     code, out, err = run("predict m.kweave t.csv --id who --view genes=hollow_gene.csv")
     assert (code, len(out.splitlines())) == (0, N + 1)
     assert err == "kernelweave: empty cells: 30 in 'genes__g3'; filled as in training\n"
+
+
+def test_new_rows_that_lack_every_view_are_told_in_words(run, folder):
+    (folder / "few_genes.csv").write_text("who,g1,g2,g3\nP0,1,2,3\nP1,1,2,3\n")
+    code, _, err = run("predict m.kweave lost.csv --id who --view genes=few_genes.csv")
+    (folder / "few_genes.csv").unlink()
+    assert (code, "of X" in err) == (0, False)
+    assert "of 30 rows, 1 without a value in any view: nothing is known of them\n" in err
 
 
 def test_columns_beside_kernel_matrices_are_told(run):

@@ -150,9 +150,14 @@ def _check_cells(frame: Any, ids: Any, source: Source) -> None:
                 f"{source.named(name)} is empty: delete it, or leave it out with --drop {column}"
             )
     check_finite(frame, ids, source)
+    check_rows(frame, ids, source)
+
+
+def check_rows(frame: Any, ids: Any, source: Source, start: int = 0) -> None:
+    """Raise ValueError for a row without a value; ``ids`` and ``start`` as in ``Source.where``."""
     nothing = frame.isna().all(axis=1).to_numpy()
     if nothing.any():
-        where = source.where(int(nothing.argmax()), ids)
+        where = source.where(int(nothing.argmax()), ids, start)
         raise ValueError(f"{source.table}: no view has a value in {where}; leave it out")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -31,6 +32,7 @@ class NewRows:
     """Rows for a fitted model: counts those that lack a view, and the empty cells of the others."""
 
     def __init__(self, model: Any) -> None:
+        warnings.filterwarnings("ignore", ".* rows of X lack every view")  # told here
         self._lacking = Lacking(_parts_of_model(model))
         self._views = list({member.view: member for member in model.bank_.members}.values())
         self._cells = Counter[str]()
@@ -55,7 +57,7 @@ class Lacking:
 
     def __init__(self, parts: Iterable[Part]) -> None:
         self._parts = list(parts)
-        self._rows = 0
+        self._rows = self._lost = 0
         self._counts = Counter[str]()
 
     def count(self, frame: Any) -> None:
@@ -67,15 +69,22 @@ class Lacking:
         for view, names in self._parts:
             lacks[view] = lacks.get(view, False) | frame[list(names)].isna().all(axis=1)
         self._counts.update({view: int(rows.sum()) for view, rows in lacks.items()})
+        every = [name for _, part in self._parts for name in part]
+        self._lost += int(frame[every].isna().all(axis=1).sum())
 
     def told(self, then: str) -> list[str]:
-        """How many rows lack which view, and what becomes of them: one line, or none."""
+        """How many rows lack which view, or all, and what becomes of them: a line for each."""
         told = [f"{view!r} ({count})" for view, count in self._counts.items() if count]
         parts = Counter(view for view, _ in self._parts)
         mixed = any(parts[view] > 1 for view, count in self._counts.items() if count)
         part = ", or all its numbers or all its words" if mixed else ""
         rows = counted(self._rows, "row")
-        return [f"of {rows}, some lack a view{part}: {', '.join(told)}; {then}"] if told else []
+        lines = [f"of {rows}, some lack a view{part}: {', '.join(told)}; {then}"] if told else []
+        if self._lost:
+            lines.append(
+                f"of {rows}, {self._lost} without a value in any view: nothing is known of them"
+            )
+        return lines
 
 
 def _parts_of_data(data: Data) -> list[Part]:

@@ -13,6 +13,7 @@ import numpy as np
 from kernelweave._cli.data import (
     Source,
     check_finite,
+    check_rows,
     check_target,
     counted,
     ids_of,
@@ -145,6 +146,8 @@ def _chosen(frame: Any, ids: Any, model: Any, source: Source, start: int = 0) ->
         _check_numbers(X[name], ids, source, start)
     check_finite(X[read], ids, source, start)
     for view, columns in views.items():
+        if not view.may_lack:
+            check_rows(X[columns], ids, source, start)
         if view.filling is None and not view.presence:
             _refuse_gaps(X[columns], ids, view.may_lack, source, start)
     return X
