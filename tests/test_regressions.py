@@ -213,3 +213,51 @@ def test_a_fit_that_ends_early_is_not_judged_in_extended_precision(monkeypatch):
         found = learn(K, y, C=100.0, tol=1e-4, max_iter=1)
     assert found.gap > 1e-4
     assert asked and not any(asked)
+
+
+def test_radius_under_high_norms_in_any_units():
+    """‖e‖_p of weights far from 1 over- or underflows unless they are divided first."""
+    K, y = two_kernels()
+    base = learn(K, y, learner="radius", weight_norm=50)
+    for scale in (1e-30, 1e-8, 1e8, 1e30):
+        found = learn(scale * K, y, learner="radius", weight_norm=50)
+        assert found.gap <= 1e-3
+        assert found.dual <= base.primal and base.dual <= found.primal
+
+
+def test_bias_of_the_squared_loss_in_any_units():
+    K, _ = two_kernels()
+    values = np.random.default_rng(3).normal(size=K.shape[1])
+    for scale in (1.0, 1e-10, 1e-20, 1e20):
+        solution = learn(K, scale * values, loss="squared", tol=1e-8)
+        assert solution.gap <= 1e-8
+
+
+@pytest.mark.parametrize(
+    ("scale", "options", "message"),
+    [
+        (1e307, {}, "kernel 0 is too large to compute with"),
+        (1e-310, {}, "kernel 0 is too small to compute with"),
+        (1.0, {"sample_weight": np.full(20, 1e-310)}, "C times sample_weight must lie between"),
+    ],
+)
+def test_numbers_that_end_are_refused(scale, options, message):
+    K, y = two_kernels()
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match=message):
+        learn(scale * K, y, loss="squared_hinge", **options)
+
+
+@pytest.mark.parametrize("learner", ["radius", "radius_bound"])
+def test_no_step_of_a_radius_is_judged(learner):
+    K, y = two_kernels()
+    with pytest.warns(ConvergenceWarning):
+        solution = learn(K, y, learner=learner, max_time=1e-9)
+    assert solution.certificate().gap == 1.0
+
+
+def two_kernels():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 3))
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=20) > 0, 1.0, -1.0)
+    D = ((X[:, None] - X) ** 2).sum(axis=2)
+    return np.array([X @ X.T, np.exp(-D / 2)]), y

@@ -114,8 +114,9 @@ class Solution:
         if self.criterion == "given":
             return certify_given(self.problem, **model)
         if self.criterion == "radius":
-            return Certificate(*radius_bounds(self.problem, **model, center=self.extras["center"]))
-        ridge = self.extras["ridge_in_ball"]
+            center = self.extras.get("center")  # not there if no step was made
+            return Certificate(*radius_bounds(self.problem, **model, center=center))
+        ridge = self.extras.get("ridge_in_ball", 0.0)
         return Certificate(*radius_bound_bounds(self.problem, **model, ridge=ridge))
 
     def __repr__(self) -> str:

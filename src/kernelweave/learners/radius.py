@@ -147,7 +147,7 @@ class _Objective:
         point, bundle = state.point, self.bundle
         size = 1.0
         if self.weight_set.bounded:
-            size = float(np.linalg.norm(point.e, self.weight_set.norm))
+            size = self.weight_set.size(point.e)
         d = self.weight_set.scale * point.e
         bound = Bound(bundle.value, bundle.v_best, "machines and balls")
 

@@ -308,6 +308,8 @@ class DualQP:
 
         ends = np.concatenate([slack - self.ridge * self.upper, slack - self.ridge * self.lower])
         ends = np.sort(ends[np.isfinite(ends)])
+        if not ends.size:  # no bounds: Σ (slack − b)/ρ = r
+            return float(((slack / self.ridges).sum() - self.total) / (1.0 / self.ridges).sum())
         below, above = 0, ends.size  # excess ≥ 0 at every end before ``below``, < 0 from ``above``
         while below < above:
             middle = (below + above) // 2
@@ -315,7 +317,7 @@ class DualQP:
                 below = middle + 1
             else:
                 above = middle
-        left = ends[below - 1] if below > 0 else (ends[0] if ends.size else 0.0) - 1.0
+        left = ends[below - 1] if below > 0 else ends[0] - 1.0
         right = ends[below] if below < ends.size else left + 1.0
         inside = 0.5 * (left + right)
         u = (slack - inside) / self.ridge

@@ -141,6 +141,17 @@ def make_qp(y: ArrayLike, n: int, C: ArrayLike, loss: str) -> DualQP:
     return lower(check_labels(y, n), check_C(C, n), loss)
 
 
+def check_costs(costs: Array, what: str = "C") -> Array:
+    """``costs``, if one can compute with numbers of their size."""
+    wrong = np.isfinite(costs) & ((costs < 1.0 / _LARGEST_C) | (costs > _LARGEST_C))
+    if wrong.any():
+        raise ValueError(
+            f"{what} must lie between 1e-100 and 1e100, or be infinite, found "
+            f"{float(costs.flat[np.argmax(wrong)]):g}"
+        )
+    return costs
+
+
 def check_C(C: ArrayLike, n: int, loss: str = "hinge") -> float | Array:
     """C as a positive number or as ``n`` of them; ∞ where the loss has a hard margin."""
     refuse_masked("C", C)
@@ -154,11 +165,7 @@ def check_C(C: ArrayLike, n: int, loss: str = "hinge") -> float | Array:
         raise ValueError(f"C must be one number or {n} of them, found shape {bound.shape}")
     if not (bound > 0.0).all():
         raise ValueError(f"C must be positive, found {float(bound.min()):g}")
-    finite = bound[np.isfinite(bound)]
-    if ((finite < 1.0 / _LARGEST_C) | (finite > _LARGEST_C)).any():
-        raise ValueError(
-            f"C must lie between 1e-100 and 1e100, or be infinite, found {float(bound.max()):g}"
-        )
+    check_costs(bound)
     if bound.ndim and np.isinf(bound).any() and np.isfinite(bound).any():
         raise ValueError("C must be finite for all rows or infinite for all, found both")
     if np.isinf(bound).any() and not LOSSES[loss].hard:

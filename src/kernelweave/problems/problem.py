@@ -25,11 +25,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_number
-from kernelweave._core.tolerances import COINCIDE
+from kernelweave._core.tolerances import COINCIDE, TINY
 from kernelweave._core.types import Array, Mask, Places
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.groups import GroupNorm
-from kernelweave.problems.losses import LOSSES, check_C, check_knobs, check_loss, lower
+from kernelweave.problems.losses import (
+    LOSSES,
+    check_C,
+    check_costs,
+    check_knobs,
+    check_loss,
+    lower,
+)
 from kernelweave.problems.targets import check_left, check_sample_weight, check_target
 from kernelweave.problems.weight_sets import WeightSet, check_norm, make_weight_set
 from kernelweave.stacks.defaults import as_stack
@@ -61,6 +68,7 @@ class Problem:
         C, then are the same problem to the last bit where the factor is a power of two.
         """
         sizes = self.weight_set.scale * self.stack.traces() / self.stack.n
+        _refuse_extremes(sizes)
         if not sizes.any():
             return self
         # The nearest power of two: 1 for a mean of 1, whichever way it was rounded, and a single
@@ -149,7 +157,9 @@ class Task:
 
     def qps(self, C: float | Array) -> tuple[DualQP, ...]:
         """One dual QP per machine."""
-        costs = C if self.row_weights is None else C * self.row_weights
+        costs = C
+        if self.row_weights is not None:
+            costs = check_costs(C * self.row_weights, "C times sample_weight")
         machines = self.targets[None] if self.targets.ndim == 1 else self.targets.T
         return tuple(
             lower(np.ascontiguousarray(y), costs, self.loss, self.ridge, **self.knobs)
@@ -276,6 +286,17 @@ def make_formulation(
     return Formulation(
         task.qps(costs), labelled, C, task, learns_C, weight_norm, trace, recenter, signed, weights
     )
+
+
+def _refuse_extremes(sizes: Array) -> None:
+    """Raise ValueError where numbers of this size end, and results would be NaN."""
+    wrong = ~np.isfinite(sizes) | ((sizes > 0.0) & (sizes < TINY))
+    if wrong.any():
+        kernel = int(np.argmax(wrong))
+        raise ValueError(
+            f"kernel {kernel} is too {'small' if np.isfinite(sizes[kernel]) else 'large'} to "
+            f"compute with (mean diagonal {sizes[kernel]:g}): divide it by a number of its size"
+        )
 
 
 def _on_labelled(costs: float | Array, labelled: Mask) -> float | Array:

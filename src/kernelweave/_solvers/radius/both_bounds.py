@@ -10,7 +10,7 @@ from kernelweave._solvers.radius.balls import Balls
 from kernelweave._solvers.radius.centering import centered
 from kernelweave.problems.problem import Problem
 
-_BALL = 1e-8  # relative gap of the enclosing ball
+_BALL = 1e-11  # relative gap of the enclosing ball
 
 
 def radius_bounds(
