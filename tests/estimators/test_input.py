@@ -7,13 +7,15 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import DataConversionWarning, NotFittedError
 
 from kernelweave import (
     Gaussian,
     KernelBank,
     Linear,
     MKLClassifier,
+    MKLRegressor,
+    TransductiveMKLClassifier,
 )
 
 rng = np.random.default_rng(5)
@@ -58,11 +60,31 @@ def spoilt(value):
         (X, ["b", None] + ["a"] * 78, ValueError, r"1 labels in y are missing \(None\).*row 1;"),
         (X, [True, pd.NA] * 40, ValueError, r"40 labels in y are missing \(<NA>\).*row 1;"),
         (X, np.array([1, np.nan] * 40, dtype=object), ValueError, r"y are missing.*Transductive"),
+        (X, np.where(Y, 1e19, -1e19), ValueError, r"y .* too large for labels, such as 1e\+19"),
+        (X, np.where(Y, 1j, 1.0), ValueError, r"y holds complex numbers.*\.astype\(str\)"),
+        (X, pd.cut(X[:, 0], 3), ValueError, r"y holds .* Interval, .{,60}; .*\.astype\(str\)"),
+        (X, [pd.Period("2020"), pd.Period("2021")] * 40, ValueError, r"Period.*\.astype\(str\)"),
+        (X, np.array([0, 10**400] * 40, dtype=object), ValueError, r"int, .*\.astype\(str\)"),
+        (X, Y.astype(object), ValueError, r"y holds objects of type int.*\.astype\(int\)"),
     ],
 )
 def test_bad_data(data, y, error, message):
     with pytest.raises(error, match=message):
         MKLClassifier().fit(data, y)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MKLClassifier(),
+        TransductiveMKLClassifier(unlabeled=None),
+        MKLRegressor(learner="skm", loss="squared"),
+    ],
+)
+def test_a_column_of_labels_is_told_at_the_users_line(model):
+    with pytest.warns(DataConversionWarning, match="column-vector y") as told:
+        model.fit(X, Y[:, None])
+    assert [warning.filename for warning in told] == [__file__]
 
 
 @pytest.mark.parametrize(

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import assert_all_finite, column_or_1d
+from sklearn.utils.validation import assert_all_finite
 
 from kernelweave._core.checks import refuse_masked, shown, some
 from kernelweave._core.types import Array, Places
+from kernelweave.estimators._training import as_vector
 
 
 def check_classes(y: Any) -> NDArray[Any]:
     """Labels of classes as an array, of one type, none missing."""
     refuse_masked("y", y, "leave rows without a label out of X and y.")
-    y = column_or_1d(y, warn=True)
+    _refuse_complex(y)
+    y = as_vector(y)
     if missing := [row for row, label in enumerate(y) if _is_nothing(label)]:
         raise ValueError(
             f"{len(missing)} labels in y are missing ({y[missing[0]]}), the first in row "
@@ -29,15 +32,47 @@ def check_classes(y: Any) -> NDArray[Any]:
     except TypeError:
         found = sorted({type(label).__name__ for label in y})
         raise TypeError(f"y must hold labels of one type, found {', '.join(found)}.") from None
-    if type_of_target(y, input_name="y", raise_unknown=True) == "continuous":
-        fraction = next(label for label in y if label % 1)
-        raise ValueError(
-            "Unknown label type: continuous. y holds numbers with fractions, such as "
-            f"{fraction:g}: to predict numbers, use MKLRegressor; for classes, give whole numbers "
-            "or names."
-        )
+    _refuse_objects(y)
+    with np.errstate(invalid="ignore"):  # numbers beyond all integers
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+    if kind == "continuous":
+        _refuse_numbers(y)
     check_classification_targets(y)
     return y
+
+
+def _refuse_complex(y: Any) -> None:
+    if np.asarray(y).dtype.kind == "c":
+        raise ValueError(
+            "Unknown label type: y holds complex numbers, which are neither classes nor real; for "
+            "classes give np.asarray(y).astype(str)."
+        )
+
+
+def _refuse_objects(y: NDArray[Any]) -> None:
+    """Raise ValueError for labels that scikit-learn does not know, such as intervals of pandas."""
+    if y.dtype.kind != "O" or not y.size or isinstance(y[0], str | bytes):
+        return
+    whole = all(isinstance(label, Integral) and abs(label) < 2**63 for label in y)
+    raise ValueError(
+        f"Unknown label type: y holds objects of type {type(y[0]).__name__}, such as "
+        f"{shown(y[0])}; give np.asarray(y).astype({'int' if whole else 'str'})."
+    )
+
+
+def _refuse_numbers(y: NDArray[Any]) -> None:
+    """Raise ValueError for numbers that are no classes: with fractions, or beyond all integers."""
+    told = "Unknown label type: continuous. y holds numbers"
+    fraction = next((label for label in y if label % 1), None)
+    if fraction is None:
+        raise ValueError(
+            f"{told} too large for labels, such as {np.abs(y).max():g}: to predict numbers, use "
+            "MKLRegressor; for classes, give smaller whole numbers, or names, y.astype(str)."
+        )
+    raise ValueError(
+        f"{told} with fractions, such as {fraction:g}: to predict numbers, use MKLRegressor; for "
+        "classes, give whole numbers or names."
+    )
 
 
 def several_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], Places]:
@@ -68,13 +103,14 @@ def two_classes(y: Any, advice: str = "MKLClassifier takes them.") -> tuple[NDAr
 
 def read_labels(y: Any, unlabeled: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """``y`` as an array, and which rows have a label; at least one must."""
+    _refuse_complex(y)
     refuse_masked("y", y, "mark rows without a label with the value of unlabeled.")
     if isinstance(unlabeled, list | tuple | set | dict) or np.ndim(unlabeled) > 0:
         raise TypeError(f"unlabeled must be one value, found {shown(unlabeled)}")
     mixed = isinstance(y, list | tuple) and len({type(label) for label in y}) > 1
     if mixed or type(getattr(y, "dtype", None)).__module__.startswith("pandas"):
         y = np.asarray(y, dtype=object)  # else strings or NA would convert all other labels
-    labels = column_or_1d(y, warn=True)
+    labels = as_vector(y)
     known = np.array([not _same(label, unlabeled) for label in labels.tolist()], dtype=bool)
     if not known.any():
         raise ValueError(f"y holds no label: all of it is {unlabeled!r}, the value of unlabeled.")

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.validation import column_or_1d
 
 from kernelweave._core.checks import check_nonnegative, is_number
 from kernelweave._core.types import Array, Places
+from kernelweave._core.warnings import warn
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.learners.base import Learner
@@ -47,6 +50,18 @@ def used_rows(sample_weight: ArrayLike | None, n: int) -> tuple[Places, Array | 
             "rows a positive weight, or leave sample_weight out."
         )
     return places, weights[places]
+
+
+def as_vector(y: Any) -> NDArray[Any]:
+    """``y`` as an array (n,); a single column is taken with a warning at the user's line."""
+    vector = column_or_1d(y)
+    if np.ndim(y) > 1:
+        warn(
+            "A column-vector y was passed when a 1d array was expected. Please change the shape "
+            "of y to (n_samples,), for example using ravel().",
+            DataConversionWarning,
+        )
+    return np.asarray(vector)
 
 
 def refuse_another_order(X: Any, y: Any) -> None:

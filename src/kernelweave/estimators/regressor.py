@@ -6,7 +6,6 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import column_or_1d
 
 from kernelweave._core.types import Array
 from kernelweave.estimators._base import MKLEstimator
@@ -17,7 +16,7 @@ from kernelweave.estimators._parameters import (
     takes_several,
 )
 from kernelweave.estimators._targets import Units, check_targets
-from kernelweave.estimators._training import Learnt, Posed, Training
+from kernelweave.estimators._training import Learnt, Posed, Training, as_vector
 from kernelweave.learners.base import Learner, versatile
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.problem import make_formulation
@@ -164,7 +163,7 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
     def _read_targets(self, y: Any) -> Array:
         values = check_targets(y)
         if values.shape[1:] == (1,) and not takes_several(self.learner, self.shared_weights):
-            return column_or_1d(values, warn=True)
+            return as_vector(values)
         return values
 
     def _pose(self, targets: Array, training: Training) -> Posed:
