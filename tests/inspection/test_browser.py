@@ -11,6 +11,8 @@ BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 SWITCHES = ["headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage"]
 NO_NETWORK = ["host-resolver-rules=MAP * ~NOTFOUND", "disable-background-networking"]
 
+BOTTOM = "return document.querySelector('.verdict').getBoundingClientRect().bottom"
+
 
 @pytest.fixture(scope="module")
 def page(written):
@@ -45,8 +47,7 @@ def test_the_browser_has_nothing_to_say(page):
 def test_images_show_and_the_verdict_needs_no_scrolling(page):
     widths = page.execute_script("return [...document.images].map(x => x.naturalWidth)")
     assert len(widths) >= 7 and min(widths) > 100
-    bottom = "return document.querySelector('.verdict').getBoundingClientRect().bottom"
-    assert page.execute_script(bottom) < page.execute_script("return window.innerHeight")
+    assert page.execute_script(BOTTOM) < page.execute_script("return window.innerHeight")
 
 
 def test_tables_sort(page):
@@ -77,3 +78,4 @@ def test_dark_phone_and_print(page):
     small = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
     page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", small)
     assert page.execute_script("return document.documentElement.scrollWidth") <= 390
+    assert page.execute_script(BOTTOM) < 844

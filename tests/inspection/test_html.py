@@ -33,6 +33,7 @@ from kernelweave.inspection.html.code import as_code
 from kernelweave.inspection.html.facts import Facts, Predicted
 from kernelweave.inspection.html.page import _environment, _render
 from kernelweave.inspection.html.sections import Reader
+from kernelweave.inspection.report import weights_by_kernel
 from kernelweave.learners import Simple
 
 X, Y = rows(40)
@@ -95,7 +96,14 @@ def test_the_verdict_comes_first(written):
     told = text[place : text.index("</section>", place)]
     assert "Learned weights are" in told and "equal weights: accuracy" in told
     assert "help" in told and "beyond chance" in told
-    assert "Certificate: no weights and no machine" in told
+    assert "Certificate: the solver found the best weights for this objective, proved to" in told
+    first, brackets = re.findall("<p>(.*?)</p>", told)[:2]
+    assert re.fullmatch(
+        r"The model predicts: held-out accuracy 0\.\d+ \[0\.\d+, [01]\.\d+\]; "
+        r"always saying the commoner class gives 0\.50\.",
+        first,
+    )
+    assert brackets == "Brackets: 95 % intervals on held-out rows."
     assert Reading(text).headings[1:] == [
         "Weights",
         "Against simpler ways",
@@ -133,6 +141,7 @@ def test_row_names_are_told_only_if_asked(tmp_path):
 def test_one_class_has_no_scores(tmp_path):
     model = MKLOneClass(bank()).fit(X)
     model.report(tmp_path / "r.html", X, n_resamples=2)
+    assert "Brackets" not in (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "has no targets to score" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
@@ -290,3 +299,25 @@ views={'genes': 'genes__*', 'other': ['age', 'sex']}),
 def test_two_ways_to_judge_a_view_are_told_apart(written):
     text = written.read_text(encoding="utf-8")
     assert "The first table asks whether a view tells anything of the targets" in text
+
+
+def test_kernels_with_a_weight_are_counted_as_they_are_shown():
+    model = MKLClassifier(bank()).fit(X, Y)
+    model.weights_ = np.array([0.6, 0.3993, 0.0004, 0.0003, 0.0, 0.0])
+    assert "2 of 6 kernels have a weight of 0.001 or more" in _render(
+        _environment(), Reader(model, Facts()), None
+    )
+    assert weights_by_kernel(model).endswith("4 other kernels")
+
+
+def test_labels_tell_kernels_apart():
+    ends = ("numbers", "categories")
+    names = [f"Gaussian(width=0.5×median) on clinical_{end}" for end in ends]
+    assert charts.labels(names) == [
+        "Gaussian(width=0.5×m…on clinical_numbers",
+        "Gaussian(width=0.5×m…clinical_categories",
+    ]
+    middles = [f"{'x' * 30}{k}{'y' * 30}" for k in range(3)]
+    found = charts.labels(middles)
+    assert len(set(found)) == 3 and max(map(len, found)) <= 44
+    assert charts.labels(["a", "a$"]) == ["a", r"a\$"]

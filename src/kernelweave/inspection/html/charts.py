@@ -59,10 +59,20 @@ def chart(
 
 
 def plain(name: object, most: int = 40) -> str:
-    """A name as matplotlib shows it: no mathematics, and not too long."""
+    """A name as matplotlib shows it: no mathematics, and not too long, cut in the middle."""
     text = " ".join(str(name).split())
-    text = text if len(text) <= most else text[: most - 1] + "…"
+    if len(text) > most:
+        text = f"{text[: most // 2]}…{text[len(text) - (most - 1) // 2 :]}"
     return text.replace("$", r"\$")
+
+
+def labels(names: Sequence[object], most: int = 40) -> list[str]:
+    """Names as matplotlib shows them; those that are alike when cut are numbered."""
+    short = [plain(name, most) for name in names]
+    return [
+        text if short.count(text) == 1 else f"{text} ({short[: place + 1].count(text)})"
+        for place, text in enumerate(short)
+    ]
 
 
 def _tall(count: int) -> float:
@@ -79,7 +89,7 @@ def weights(draws: WeightDraws, by: str, top: int = 20) -> Chart:
     return chart(
         f"Weight of each {by}; bars hold {100 * draws.level:g} % of {len(draws.draws)} resamples.",
         lambda ax: plot_intervals(
-            [plain(names[k]) for k in shown],
+            labels([names[k] for k in shown]),
             values[shown],
             columns["low"][shown],
             columns["high"][shown],
@@ -97,7 +107,7 @@ def differences(scores: HeldOut) -> Chart:
     return chart(
         f"{scores.scoring} of {scores.names[0]} less that of others, with intervals.",
         lambda ax: plot_intervals(
-            [plain(name) for name in others],
+            labels(others),
             found[0],
             found[1],
             found[2],
@@ -119,7 +129,7 @@ def path(found: WeightPath) -> Chart:
     )
     return chart(
         f"Weight of each {'view' if by_view else 'kernel'} for several C.",
-        lambda ax: plot_weight_path(list(sums), found.Cs, ax, [plain(n, 25) for n in names]),
+        lambda ax: plot_weight_path(list(sums), found.Cs, ax, labels(names, 25)),
     )
 
 
@@ -149,7 +159,7 @@ def roc(found: Predicted, positive: Any) -> Chart:
 def confusion(found: Predicted, classes: NDArray[Any]) -> Chart:
     """Counts of rows by their class and the class predicted."""
     counts = confusion_matrix(found.truth, found.said, labels=classes)
-    names = [plain(name, 16) for name in classes]
+    names = labels(list(classes), 16)
 
     def draw(ax: Axes) -> None:
         _heat(ax, counts / np.maximum(counts.sum(axis=1, keepdims=True), 1), names, 0.0)

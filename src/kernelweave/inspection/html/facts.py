@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from kernelweave._core.types import Array, Places
 from kernelweave.inspection._refits import Refits, recalled
@@ -67,12 +68,15 @@ class Predicted:
 class Facts:
     """What was found out; None for what was not, with the reason in ``left_out``.
 
+    ``guessed``: the score of one constant answer. ``untested``: why no views were selected.
     ``lacking``: how many rows lack a view, by incomplete view.
     """
 
     draws: WeightDraws | None = None
     comparison: Comparison | None = None
+    guessed: float | None = None
     selection: Selection | None = None
+    untested: str = ""
     importance: HeldOut | None = None
     path: WeightPath | None = None
     predicted: Predicted | None = None
@@ -100,25 +104,49 @@ def gather(model: Any, X: Any, y: Any, asked: Asked) -> Facts:
     repeats = {"cv": asked.cv, "n_repeats": 4 if small else 1, "scoring": asked.scoring}
     facts = replace(facts, comparison=compare(model, X, y, **repeats, **asked.common()))
     with quiet():
-        facts = replace(facts, predicted=_predicted(splits))
+        facts = replace(facts, predicted=_predicted(splits), guessed=_guessed(splits))
     if len(refits.views) > 1:
         importance = permutation_importance(model, X, y, **repeats, **asked.common())
         facts = replace(facts, importance=importance)
     if n > _LARGE:
-        left_out["selection of views"] = f"shuffling views of {n} rows would take long."
         left_out["weights over C"] = f"fits to {n} rows for several C would take long."
-        return facts
-    if "C" in refits.model.get_params(deep=False):
+    elif "C" in refits.model.get_params(deep=False):
         facts = replace(facts, path=over_C(model, X, y, n_jobs=asked.n_jobs))
-    if not 1 < len(refits.views) <= _MOST_VIEWS:
-        told = f"there are {len(refits.views)} views; it is made for 2 to {_MOST_VIEWS}."
-        left_out["selection of views"] = told
-        return facts
-    if refits.learns_parameters:
-        told = "parameters of kernels are learned from the targets, and shuffled rows would know."
-        left_out["selection of views"] = told
-        return facts
+    if why := _untested(refits):
+        return replace(facts, untested=why)
     return replace(facts, selection=select_views(model, X, y, **asked.common()))
+
+
+def _untested(refits: Refits) -> str:
+    """Why it is not asked which views help beyond chance; nothing where it is."""
+    if len(refits.views) == 1:
+        return "There is one view."
+    if refits.learns_parameters:
+        return (
+            "Parameters of kernels are learned from the targets, and shuffled rows would know them."
+        )
+    if len(refits.views) > _MOST_VIEWS:
+        return f"There are more than {_MOST_VIEWS} views; select_views does it."
+    if refits.n > _LARGE:
+        return f"There are more than {_LARGE} rows; select_views does it."
+    return ""
+
+
+def _guessed(splits: Splits) -> float | None:
+    """The mean score of one constant answer: the commonest class, or the mean of the targets.
+
+    None if it has no score: a scorer may ask for more than predictions.
+    """
+    refits = splits.refits
+    guess: Any = DummyClassifier() if is_classifier(refits.model) else DummyRegressor()
+    y, blank, scores = refits.targets[refits.training.places], np.zeros((refits.n, 1)), []
+    for fold in splits.folds:
+        guess.fit(blank[fold.train], y[fold.train])
+        try:
+            scores.append(float(splits.scorer(guess, blank[fold.test], y[fold.test])))
+        except (AttributeError, TypeError, ValueError):
+            return None
+    return float(np.mean(scores))
 
 
 def _predicted(splits: Splits) -> Predicted:

@@ -17,9 +17,11 @@ import numpy as np
 
 from kernelweave._core.atomic import check_place, written
 from kernelweave._core.checks import check_number
+from kernelweave.inspection._fits import weights_of
 from kernelweave.inspection._models import check_readable
 from kernelweave.inspection.html.facts import Asked, Facts, gather
 from kernelweave.inspection.html.sections import Reader
+from kernelweave.inspection.report import SHOWN
 
 _NEEDS = ("weights_", "bank_", "solution_", "duality_gap_")
 
@@ -100,10 +102,10 @@ def _render(environment: Any, reader: Reader, title: str | None) -> str:
     model, facts = reader.model, reader.facts
     rows = "" if facts.n_rows is None else f", {facts.n_rows} rows"
     views = len(set(model.bank_.views))
-    active = np.count_nonzero(np.atleast_2d(model.weights_).any(axis=0))
+    active = np.count_nonzero(np.abs(weights_of(model)) >= SHOWN)
     subtitle = (
-        f"{type(model).__name__}: {active} of {model.bank_.m_all} kernels have a weight, on "
-        f"{views} {'view' if views == 1 else 'views'}{rows}"
+        f"{type(model).__name__}: {active} of {model.bank_.m_all} kernels have a weight of 0.001 "
+        f"or more, on {views} {'view' if views == 1 else 'views'}{rows}"
     )
     template = environment.from_string(_part("report.html.jinja"))
     return str(

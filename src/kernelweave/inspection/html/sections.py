@@ -14,15 +14,17 @@ from kernelweave._core.checks import is_number, shown
 from kernelweave._core.types import Array
 from kernelweave.inspection._fits import weights_of
 from kernelweave.inspection.draws import summed_by_view
-from kernelweave.inspection.held_out import HeldOut, told
+from kernelweave.inspection.held_out import HeldOut, signed, told
 from kernelweave.inspection.html import charts
 from kernelweave.inspection.html.charts import Chart
 from kernelweave.inspection.html.code import as_code
 from kernelweave.inspection.html.facts import Facts
+from kernelweave.inspection.importance import SHUFFLED
 from kernelweave.inspection.widths import learnt_widths
 from kernelweave.solution import Solution
 
 _HARDEST = 20
+_NOTHING = 0.005  # differences of accuracy or R² below this are shown as 0.00
 _TWO_QUESTIONS = (
     "The first table asks whether a view tells anything of the targets of these rows; the second "
     "asks how much worse predictions of other rows get without it. A view may help beyond chance "
@@ -67,11 +69,31 @@ class Reader:
 
     def verdict(self) -> list[str]:
         """What a reader must know, the most important first."""
+        return [*self._predicts(), *self._helpful(), certificate_in_words(self.model)]
+
+    def _predicts(self) -> list[str]:
+        """Whether the model predicts at all, and whether better than simpler ones."""
+        found, guessed = self.facts.comparison, self.facts.guessed
+        if found is None:
+            return []
+        mean, low, high = found.score(found.names[0])
+        score = f"held-out {found.scoring} {told(mean, low, high)}"
+        first = f"{score[0].upper()}{score[1:]}."
+        if guessed is not None and np.isfinite(guessed):
+            word = "predicts" if low > guessed else "is not shown to predict"
+            constant = _constant(self.model, found)
+            first = f"The model {word}: {score}; {constant} gives {signed(guessed)}."
+        brackets = f"Brackets: {100 * found.level:g} % intervals on held-out rows."
+        return [first, brackets, *(found.sentence(name) for name in found.names[1:])]
+
+    def _helpful(self) -> list[str]:
+        """Which views help beyond chance, or that it was not tested."""
         facts = self.facts
-        found = [] if facts.comparison is None else _sentences(facts.comparison)
         if facts.selection is not None:
-            found.append(facts.selection.verdict)
-        return [*found, certificate_in_words(self.model)]
+            return [facts.selection.in_words(_unmissed(facts.importance))]
+        if facts.untested and len(set(self.model.bank_.views)) > 1:
+            return [f"Not tested: which views help beyond chance. {facts.untested}"]
+        return []
 
     def sections(self) -> Iterator[Section]:
         """All sections for which there are facts."""
@@ -143,14 +165,13 @@ class Reader:
             yield Section(
                 "Against simpler ways", text, [charts.differences(found)], [_score_table(found)]
             )
-        tables, pictures, text = [], [], []
+        tables, pictures, text = [], [], self._helpful()
         if facts.selection is not None:
             s = facts.selection
-            text = [
-                s.verdict,
+            text.append(
                 "A view helps if the objective rises when its rows are shuffled, more than chance "
-                f"explains; at most {100 * s.level:g} % of the views found are false, on average.",
-            ]
+                f"explains; at most {100 * s.level:g} % of the views found are false, on average."
+            )
             rows = zip(s.views, s.weights, s.loss, s.p_values, s.adjusted, s.selected, strict=True)
             header = ("view", "weight", "rise of objective", "p", "adjusted p", "helps")
             tables.append(Table("Which views help beyond chance", header, [*map(tuple, rows)]))
@@ -215,6 +236,8 @@ class Reader:
         model = self.model
         text = [
             certificate_in_words(model),
+            "This is proved from the data, whatever the solver did: the objective of any other "
+            "weights and machines is lower by no more than this.",
             f"{model.n_iter_} iterations, {model.n_svm_solves_} machines solved.",
         ]
         return Section("Certificate and convergence", text, [charts.convergence(model)])
@@ -225,6 +248,8 @@ class Reader:
         rows += [(name, _version(name)) for name in _PACKAGES]
         rows += [("Python", platform.python_version()), ("seed", shown(self.seed))]
         left = [f"Left out, {what}: {why}" for what, why in self.facts.left_out.items()]
+        if self.facts.untested:
+            left.append(f"Left out, which views help beyond chance: {self.facts.untested}")
         table = Table("Parameters and versions", ("name", "value"), rows)
         return Section("Settings", left, (), [table], as_code(self.model))
 
@@ -234,14 +259,36 @@ def certificate_in_words(model: Any) -> str:
     found = model.solution_
     solutions: tuple[Solution, ...] = found if isinstance(found, tuple) else (found,)
     given = solutions[0].criterion == "given"
-    least = "no machine on these weights" if given else "no weights and no machine"
-    status = solutions[0].status
-    end = "" if status in ("optimal", "rule_met") else f" The fit ended early ({status})."
-    return (
-        f"Certificate: {least} can lower the objective by more than "
-        f"{100.0 * model.duality_gap_:.2g} %. This is proved from the data, whatever the solver "
-        f"did.{end}"
-    )
+    best = "best model with these weights" if given else "best weights for this objective"
+    status, gap = solutions[0].status, f"{100.0 * model.duality_gap_:.2g} %"
+    if status in ("optimal", "rule_met"):
+        return f"Certificate: the solver found the {best}, proved to within {gap}."
+    return f"Certificate: the fit ended early ({status}), proved to be within {gap} of the {best}."
+
+
+def _constant(model: Any, scores: HeldOut) -> str:
+    """The simplest model, in words; what is best for a score that was asked for is not known."""
+    if not np.isfinite(scores.most):
+        return "one constant answer"
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        return "always saying the mean"
+    return f"always saying the {'commoner' if len(classes) == 2 else 'commonest'} class"
+
+
+def _unmissed(importance: HeldOut | None) -> list[str]:
+    """Views without which predictions are as good: what is lost is 0.00, and so are both ends.
+
+    Only of accuracy and R² it is known that 0.00 is little.
+    """
+    if importance is None or not np.isfinite(importance.most):
+        return []
+    ends = {name: importance.difference(name)[1:] for name in importance.names[1:]}
+    return [
+        name.removesuffix(SHUFFLED)
+        for name, (low, high) in ends.items()
+        if max(abs(low), abs(high)) < _NOTHING
+    ]
 
 
 def _incomplete(facts: Facts) -> list[str]:
@@ -253,10 +300,6 @@ def _incomplete(facts: Facts) -> list[str]:
         f"Of {facts.n_rows} rows, some lack a view, or all its numbers or categories: {told}. "
         "They stand at the mean of what they lack."
     ]
-
-
-def _sentences(comparison: Any) -> list[str]:
-    return [comparison.sentence(name) for name in comparison.names[1:]]
 
 
 def _score_table(found: HeldOut) -> Table:
