@@ -200,6 +200,10 @@ OPTIONS: dict[str, tuple[dict[str, Any], Error, str]] = {
     "start negative": ({"start": [1.0, 1.0, -1.0]}, ValueError, "start must .* found -1"),
     "start zero": ({"start": [0.0, 0.0, 0.0]}, ValueError, "start holds only zero weights"),
     "start masked": ({"start": np.ma.ones(3)}, TypeError, "start is a masked array"),
+    "recenter": ({"recenter": "no"}, TypeError, "recenter must be True or False, found 'no'"),
+    "recenter number": ({"recenter": 1}, TypeError, "recenter must be True or False, found 1"),
+    "verbose": ({"verbose": "a"}, TypeError, "verbose must be an integer ≥ 0, found 'a'"),
+    "verbose negative": ({"verbose": -1}, ValueError, "verbose must be an integer ≥ 0, found -1"),
     "C masked": ({"C": np.ma.ones(8)}, TypeError, "C is a masked array"),
     "start word": ({"start": "best"}, TypeError, "start must hold real numbers, found str"),
 }
@@ -294,6 +298,29 @@ def test_costs_beyond_what_numbers_hold(C):
 def test_path_takes_its_costs_from_one_place():
     with pytest.raises(TypeError, match="C is given twice"):
         regularization_path(GOOD.K, GOOD.y, [1.0, 2.0], C=3.0)
+
+
+@pytest.mark.parametrize(
+    ("factors", "message"),
+    [
+        ([1, 2], r"factors must have shape \(8,\), found \(2,\)"),
+        (np.ones((8, 1)), r"factors must have shape \(8,\), found \(8, 1\)"),
+        ([1.0] * 7 + [-1.0], "factors must hold positive numbers, found -1"),
+        ([1.0] * 7 + [np.nan], "factors must be finite, found NaN"),
+        (np.ma.ones(8), "factors is a masked array"),
+        (None, "factors must be a positive float, found None"),
+        ("balanced", "factors must be a positive float, found 'balanced'"),
+        (0, "factors must be positive, found 0"),
+    ],
+)
+def test_factors_of_a_path(factors, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        regularization_path(GOOD.K, GOOD.y, [1.0, 2.0], factors=factors)
+
+
+def test_a_path_refuses_what_learn_refuses():
+    with pytest.raises(TypeError, match="verbose must be an integer ≥ 0, found 'a'"):
+        regularization_path(GOOD.K, GOOD.y, [1.0], verbose="a")
 
 
 def test_learning_C_needs_the_simplex():

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from numpy.typing import ArrayLike
 
-from kernelweave._core.checks import check_number
+from kernelweave._core.checks import check_number, check_verbose
 from kernelweave._solvers.svm.choice import check_solver
 from kernelweave.learners import make_learner
 from kernelweave.learners.base import Learner, check_supported
@@ -122,6 +122,7 @@ def learn(
         not reached.
     """
     began = time.perf_counter()
+    check_verbose(verbose)
     made = check_options(
         learner, C, weight_norm, tol, max_iter, max_time, loss=loss, sample_weight=sample_weight,
         solver=solver,

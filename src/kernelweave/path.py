@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelweave._core.checks import check_floats
+from kernelweave._core.checks import check_floats, check_number, check_positive
 from kernelweave._core.types import Array
 from kernelweave.learners import make_learner
 from kernelweave.learning import learn
@@ -27,7 +27,7 @@ def regularization_path(
     y: ArrayLike | None,
     Cs: ArrayLike,
     *,
-    factors: Array | float = 1.0,
+    factors: ArrayLike = 1.0,
     **options: Any,
 ) -> list[Solution]:
     """Solutions for every C in ``Cs``, in their order, each with its own certificate.
@@ -47,11 +47,12 @@ def regularization_path(
     check_loss(asked.arguments["loss"])
     for value in values:
         check_C(value, 0, asked.arguments["loss"])
+    shares = _check_factors(factors, y)
     start = options.pop("start", None)
     problem: Problem | None = None
     solutions: dict[int, Solution] = {}
     for place in np.argsort(-values, kind="stable"):
-        C = float(values[place]) * factors
+        C = float(values[place]) * shares
         if problem is None:  # arguments are checked, and kernels restricted, once
             first = learn(K, y, C=C, start=start, **options)
             problem, start = first.problem, first
@@ -59,6 +60,13 @@ def regularization_path(
             start = _at(problem.at_cost(C), start, asked.arguments)
         solutions[int(place)] = start
     return [solutions[k] for k in range(values.size)]
+
+
+def _check_factors(factors: Any, y: Any) -> float | Array:
+    """One positive number for all rows, or one for each entry of y."""
+    if np.ndim(factors) == 0:
+        return float(check_number("factors", factors))
+    return check_positive("factors", factors, len(y) if np.ndim(y) else np.size(factors))
 
 
 def _at(problem: Problem, start: Solution, asked: dict[str, Any]) -> Solution:

@@ -43,6 +43,8 @@ def spoilt(values, value, dtype=float):
             None,
             "Skm.*3 classes. Set shared_weights=False",
         ),
+        (MKLClassifier(recenter="no"), Y, None, "recenter must be True or False, found 'no'"),
+        (MKLRegressor(recenter="no"), VALUE, None, "recenter must be True or False, found 'no'"),
         (MKLClassifier(class_weight="even"), Y, None, "class_weight must be None, 'balanced' or a"),
         (MKLClassifier(class_weight=[1, 2, 3]), Y, None, r"class_weight .*dict.*found \[1, 2, 3\]"),
         (
@@ -72,7 +74,7 @@ def spoilt(values, value, dtype=float):
         (MKLRegressor(), np.ones((30, 2, 2)), None, r"y must have shape \(n,\), or \(n, k\)"),
         (MKLRegressor(), spoilt(VALUE, 1e308) * 1.7, None, "y: values too large to standardize"),
         (MKLRegressor(), VALUE * 1e-170, None, "y: values too small to standardize"),
-        (MKLRegressor(), np.ma.masked_less(VALUE, 0), None, "y is a masked array; leave rows"),
+        (MKLRegressor(), np.ma.masked_less(VALUE, 0), None, r"masked array; .* out of X and y\.$"),
         (MKLRegressor(), None, None, "requires y to be passed, but the target y is None"),
         (MKLRegressor(loss="hinge"), VALUE, None, r"loss must be one of \['epsilon_ins.*'hinge'"),
         (MKLRegressor(C="learn"), VALUE, None, "C must be a number, found 'learn'"),

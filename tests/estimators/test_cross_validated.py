@@ -370,7 +370,7 @@ BAD = [
     ({"banks": [Linear()], "views": {"v": [0]}}, "views goes with banks=None"),
     ({"banks": [Linear()], "impute": "mean"}, "impute goes with banks=None"),
     ({"views": ["x0"]}, r"views must be \{name: columns\}"),
-    ({"selection": "worst"}, "selection must be 'best' or 'one_se'"),
+    ({"selection": "worst"}, "selection must be one of"),
     ({"refit": "accuracy"}, "refit must be True or False"),
     ({"cv": 1}, "cv must be between 2 and"),
     ({"cv": 1000}, "cv must be between 2 and"),

@@ -33,6 +33,18 @@ def check_number(name: str, x: Any, kind: type = float, *, zero: bool = False) -
     return kind(x)
 
 
+def check_truth(name: str, x: Any) -> None:
+    """Raise TypeError unless ``x`` is True or False."""
+    if not isinstance(x, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, found {shown(x)}")
+
+
+def check_verbose(verbose: Any) -> None:
+    """Raise an error unless it is a whole number ≥ 0 or a truth value."""
+    if not isinstance(verbose, bool | np.bool_):
+        check_number("verbose", verbose, int, zero=True)
+
+
 def check_level(level: Any) -> float:
     """A level between 0 and 1, such as 0.95."""
     if not (is_number(level) and 0.0 < level < 1.0):

@@ -20,6 +20,7 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernelweave import __version__
+from kernelweave._core.checks import check_verbose
 from kernelweave._core.status import tell
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
@@ -37,7 +38,6 @@ from kernelweave.estimators._matrices import (
     with_matrices,
     without_matrices,
 )
-from kernelweave.estimators._parameters import check_verbose
 from kernelweave.estimators._saving import Saved
 from kernelweave.estimators._training import (
     Learnt,

@@ -44,8 +44,8 @@ def check_classes(y: Any) -> NDArray[Any]:
 def _refuse_complex(y: Any) -> None:
     if np.asarray(y).dtype.kind == "c":
         raise ValueError(
-            "Unknown label type: y holds complex numbers, which are neither classes nor real; for "
-            "classes give np.asarray(y).astype(str)."
+            "Complex data not supported: y holds complex numbers; if they name classes, give "
+            "np.asarray(y).astype(str)."
         )
 
 
@@ -53,7 +53,7 @@ def _refuse_objects(y: NDArray[Any]) -> None:
     """Raise ValueError for labels that scikit-learn does not know, such as intervals of pandas."""
     if y.dtype.kind != "O" or not y.size or isinstance(y[0], str | bytes):
         return
-    whole = all(isinstance(label, Integral) and abs(label) < 2**63 for label in y)
+    whole = all(isinstance(label, Integral) and abs(int(label)) < 2**63 for label in y)
     raise ValueError(
         f"Unknown label type: y holds objects of type {type(y[0]).__name__}, such as "
         f"{shown(y[0])}; give np.asarray(y).astype({'int' if whole else 'str'})."

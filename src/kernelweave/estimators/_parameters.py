@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._core.checks import check_choice, check_number, shown
+from kernelweave._core.checks import check_choice, shown
 from kernelweave._core.warnings import warn
 from kernelweave.learners import make_learner
 from kernelweave.problems.losses import LOSSES
@@ -16,18 +16,6 @@ from kernelweave.solution import Solution
 def check_loss_for(target: str, loss: Any) -> None:
     """Raise ValueError unless the loss is for such targets: "labels" or "values"."""
     check_choice("loss", loss, [name for name in LOSSES if LOSSES[name].target == target])
-
-
-def check_verbose(verbose: Any) -> None:
-    """Raise an error unless it is a whole number ≥ 0 or a truth value."""
-    if not isinstance(verbose, bool | np.bool_):
-        check_number("verbose", verbose, int, zero=True)
-
-
-def check_shared(shared_weights: Any) -> None:
-    """Raise TypeError unless it is a truth value."""
-    if not isinstance(shared_weights, bool | np.bool_):
-        raise TypeError(f"shared_weights must be True or False, found {shown(shared_weights)}")
 
 
 def takes_several(learner: Any, shared_weights: Any) -> bool:

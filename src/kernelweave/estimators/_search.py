@@ -17,7 +17,7 @@ from sklearn.model_selection import PredefinedSplit, check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from kernelweave._core.checks import check_number, is_whole, shown
+from kernelweave._core.checks import check_number, check_truth, check_verbose, is_whole, shown
 from kernelweave._core.status import tell
 from kernelweave._core.types import Array, Places
 from kernelweave.banks.bank import KernelBank
@@ -27,7 +27,6 @@ from kernelweave.estimators._candidates import Way, read_choices, read_Cs, read_
 from kernelweave.estimators._folds import Fold, Posed, Task, Trial, as_folds, run_all, share_rows
 from kernelweave.estimators._inspected import Inspected
 from kernelweave.estimators._matrices import ROW_NUMBERS, takes_matrices
-from kernelweave.estimators._parameters import check_verbose
 from kernelweave.estimators._saving import Saved
 from kernelweave.estimators._selection import check_scores, check_selection, choose, results
 from kernelweave.estimators._training import used_rows
@@ -181,8 +180,7 @@ class CrossValidated(Called, Inspected, Saved, BaseEstimator):
                 f"kernels='precomputed' is not for {type(self).__name__}. {ROW_NUMBERS}"
             )
         check_random_state(self.random_state)
-        if not isinstance(self.refit, bool | np.bool_):
-            raise TypeError(f"refit must be True or False, found {shown(self.refit)}")
+        check_truth("refit", self.refit)
         if self.cv_tol is not None:
             check_number("cv_tol", self.cv_tol)
         return read_ways(self.weight_norms), read_Cs(self.Cs)

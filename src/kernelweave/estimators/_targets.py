@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._core.checks import check_floats
+from kernelweave._core.checks import check_floats, refuse_masked
 from kernelweave._core.types import Array
 from kernelweave.views import weighted
 
 
 def check_targets(y: Any) -> Array:
     """Targets as finite floats, (n,) or (n, k)."""
+    refuse_masked("y", y, "leave rows without a target out of X and y.")
     if np.asarray(y).dtype.kind == "c":
         raise ValueError("Complex data not supported: y must hold real numbers.")
     try:
-        values = check_floats("y", y, "leave rows without a target out of X and y.")
+        values = check_floats("y", y)
     except TypeError as error:
         raise TypeError(
             f"{error}. A regression predicts numbers; to predict classes, use MKLClassifier."

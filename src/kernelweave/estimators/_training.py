@@ -55,7 +55,7 @@ def used_rows(sample_weight: ArrayLike | None, n: int) -> tuple[Places, Array | 
 def as_vector(y: Any) -> NDArray[Any]:
     """``y`` as an array (n,); a single column is taken with a warning at the user's line."""
     vector = column_or_1d(y)
-    if np.ndim(y) > 1:
+    if np.asarray(y).ndim > 1:
         warn(
             "A column-vector y was passed when a 1d array was expected. Please change the shape "
             "of y to (n_samples,), for example using ravel().",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 
-from kernelweave._core.checks import check_choice
+from kernelweave._core.checks import check_choice, check_truth
 from kernelweave._core.types import Array
 from kernelweave.estimators._base import MKLEstimator
 from kernelweave.estimators._labels import check_classes, several_classes
@@ -21,7 +21,6 @@ from kernelweave.estimators._multiclass import (
 from kernelweave.estimators._parameters import (
     check_loss_for,
     check_one_C,
-    check_shared,
     learnt_C,
     takes_several,
     warn_of_learnt_C,
@@ -310,7 +309,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         check_one_C(self.C)
         check_loss_for("labels", self.loss)
         check_choice("multi_class", self.multi_class, FORMS)
-        check_shared(self.shared_weights)
+        check_truth("shared_weights", self.shared_weights)
         if self.class_weight is not None and isinstance(self.C, str):
             raise ValueError(
                 "class_weight multiplies C, which C='learn' learns: give C as a number"

@@ -7,12 +7,12 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
+from kernelweave._core.checks import check_truth
 from kernelweave._core.types import Array
 from kernelweave.estimators._base import MKLEstimator
 from kernelweave.estimators._parameters import (
     check_fixed_C,
     check_loss_for,
-    check_shared,
     takes_several,
 )
 from kernelweave.estimators._targets import Units, check_targets
@@ -168,7 +168,7 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
 
     def _pose(self, targets: Array, training: Training) -> Posed:
         check_fixed_C(self.C)
-        check_shared(self.shared_weights)
+        check_truth("shared_weights", self.shared_weights)
         check_loss_for("values", self.loss)
         learner = self._make_learner(self.C, self.loss, training.weights)
         columns = targets.reshape(len(targets), -1)[training.places]

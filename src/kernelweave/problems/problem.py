@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelweave._core.checks import check_number
+from kernelweave._core.checks import check_number, check_truth
 from kernelweave._core.tolerances import COINCIDE, TINY
 from kernelweave._core.types import Array, Mask, Places
 from kernelweave.problems.dual_qp import DualQP
@@ -258,6 +258,7 @@ def make_formulation(
 
     Here, and nowhere else, y = 0 is read as "no label" and a weight of 0 as "no such row".
     """
+    check_truth("recenter", recenter)
     if signed and recenter:
         raise ValueError("signed weights go with the trace itself: leave recenter=False")
     check_norm(weight_norm, trace is not None or recenter or signed)
