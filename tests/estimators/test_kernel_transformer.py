@@ -25,6 +25,7 @@ from kernelweave import (
     KernelBank,
     Linear,
     MKLClassifier,
+    MKLClassifierCV,
     MKLKernel,
     MKLKernelTransformer,
     MKLRegressor,
@@ -200,6 +201,22 @@ def test_clones_and_pickles_keep_what_was_learned() -> None:
 def test_gaussian_process_classifier() -> None:
     process = GaussianProcessClassifier(MKLKernel(model())).fit(X, Y)
     assert process.predict_proba(NEW).shape == (30, 2) and process.score(X, Y) > 0.9
+
+
+@pytest.mark.parametrize("unfitted", [MKLClassifier(), MKLClassifierCV()])
+def test_a_process_of_a_model_that_learned_nothing(unfitted: Any) -> None:
+    kernel = MKLKernel(unfitted)
+    for use in (GaussianProcessClassifier(kernel).fit, kernel, lambda X, _: kernel.diag(X)):
+        with pytest.raises(NotFittedError, match=r"model is a MKLClass.* no kernel yet: fit it"):
+            use(X, Y)
+
+
+@pytest.mark.parametrize("foreign", [LogisticRegression(), MKLClassifier, None])
+def test_a_process_of_a_model_from_elsewhere(foreign: Any) -> None:
+    kernel = MKLKernel(foreign)
+    for use in (GaussianProcessClassifier(kernel).fit, kernel):
+        with pytest.raises(TypeError, match=r"model must be a fitted estimator.*found"):
+            use(X, Y)
 
 
 def test_wrong_arguments_of_the_kernel() -> None:

@@ -9,6 +9,7 @@ import pytest
 from sklearn.model_selection import KFold, PredefinedSplit
 
 from kernelweave import Linear, MKLClassifier, MKLClassifierCV, MKLRegressorCV
+from kernelweave.estimators import _search
 
 rng = np.random.default_rng(3)
 X = rng.normal(size=(60, 3))
@@ -82,6 +83,28 @@ def test_scores_that_are_not_finite():
     with pytest.warns(UserWarning, match="1 of 10 scores are not finite"):
         model.fit(X, Y)
     assert model.best_index_ == 1
+
+
+@pytest.mark.parametrize("kind", [MKLClassifierCV, MKLRegressorCV])
+@pytest.mark.parametrize(
+    ("scoring", "message"),
+    [
+        (["accuracy"], r"scoring must be one score: .* found \['accuracy'\]"),
+        ({"a": "accuracy"}, "scoring must be one score: .* found {'a': 'accuracy'}"),
+        (3, "scoring must be one score: .* found 3"),
+        ("acuracy", "scoring must be .* found 'acuracy'; did you mean 'accuracy'"),
+    ],
+)
+def test_there_is_one_score(kind, scoring, message, monkeypatch):
+    monkeypatch.setattr(_search, "run_all", None)  # nothing is fitted
+    with pytest.raises((TypeError, ValueError), match=message):
+        kind(**FEW, scoring=scoring).fit(X, Y)
+
+
+@pytest.mark.parametrize("score", ["high", None, [0.5], {"a": 0.5}])
+def test_a_score_is_a_number(score):
+    with pytest.raises(TypeError, match="scoring must return one number for a model, but gave"):
+        MKLClassifierCV(**FEW, scoring=lambda *_: score).fit(X, Y)
 
 
 @pytest.mark.parametrize("kind", [MKLClassifier, MKLClassifierCV])

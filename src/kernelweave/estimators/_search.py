@@ -28,7 +28,14 @@ from kernelweave.estimators._folds import Fold, Posed, Task, Trial, as_folds, ru
 from kernelweave.estimators._inspected import Inspected
 from kernelweave.estimators._matrices import ROW_NUMBERS, takes_matrices
 from kernelweave.estimators._saving import Saved
-from kernelweave.estimators._selection import check_scores, check_selection, choose, results
+from kernelweave.estimators._selection import (
+    as_score,
+    check_one_score,
+    check_scores,
+    check_selection,
+    choose,
+    results,
+)
 from kernelweave.estimators._training import used_rows
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.numeric import Linear
@@ -128,8 +135,7 @@ class CrossValidated(Called, Inspected, Saved, BaseEstimator):
         probe._check_columns(X, y)
         targets, table = self._check_y(y), Table.read(X)
         check_consistent_length(range(len(table)), targets)
-        scorer = check_scoring(probe, scoring=self.scoring)
-        self._check_scorer(scorer, probe)
+        scorer = self._make_scorer(probe)
         n = len(table)
         used, weights = used_rows(sample_weight, n)
         table, targets = table.take(used) if len(used) < n else table, targets[used]
@@ -185,8 +191,10 @@ class CrossValidated(Called, Inspected, Saved, BaseEstimator):
             check_number("cv_tol", self.cv_tol)
         return read_ways(self.weight_norms), read_Cs(self.Cs)
 
-    def _check_scorer(self, scorer: Any, probe: Any) -> None:
-        """Raise ValueError if scores need a method that the estimator does not have."""
+    def _make_scorer(self, probe: Any) -> Any:
+        """The scorer; raises an error if there is none, or it needs a method that is not there."""
+        check_one_score(self.scoring)
+        scorer = check_scoring(probe, scoring=self.scoring)
         needed = getattr(scorer, "_response_method", "predict")
         methods = [needed] if isinstance(needed, str) else list(needed)
         if not any(hasattr(probe, method) for method in methods):
@@ -194,6 +202,7 @@ class CrossValidated(Called, Inspected, Saved, BaseEstimator):
                 f"scoring={shown(self.scoring)} needs {' or '.join(methods)}, which "
                 f"{type(self).__name__} does not have; {self._other_scores}"
             )
+        return scorer
 
     def _folds(self, y: Any, groups: Any, used: Places, n: int) -> list[Fold]:
         """Folds of the ``used`` rows among n, whose targets are y.
@@ -229,7 +238,7 @@ class CrossValidated(Called, Inspected, Saved, BaseEstimator):
     def _score(self, scorer: Any, model: Any, y: Any, weights: Array | None) -> float:
         """The score of a model that has the values of all rows held out."""
         count = {} if weights is None else {"sample_weight": weights}
-        return float(scorer(model, np.empty((len(y), 0)), y, **count))
+        return as_score(scorer(model, np.empty((len(y), 0)), y, **count))
 
     def _path_options(self, weights: Array | None, **more: Any) -> dict[str, Any]:
         """Options of ``regularization_path`` in a fold."""

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
+from sklearn.metrics import get_scorer_names
 
-from kernelweave._core.checks import check_choice
+from kernelweave._core.checks import check_choice, did_you_mean, shown
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 
@@ -23,6 +24,28 @@ def check_selection(selection: Any) -> str:
     """``selection``, if it is a valid name; raises ValueError otherwise."""
     check_choice("selection", selection, SELECTIONS)
     return str(selection)
+
+
+def check_one_score(scoring: Any) -> None:
+    """Raise an error unless ``scoring`` is one score: a name, a scorer or None."""
+    if isinstance(scoring, str) and scoring not in (known := get_scorer_names()):
+        raise ValueError(
+            f"scoring must be the name of a score, found {scoring!r}; "
+            f"{did_you_mean(scoring, known)}"
+        )
+    if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
+        raise TypeError(
+            "scoring must be one score: a name such as 'accuracy', a scorer (model, X, y) -> "
+            f"number, or None; found {shown(scoring)}. The candidate with the best score is "
+            "chosen; compute other scores of the fitted model."
+        )
+
+
+def as_score(value: Any) -> float:
+    """What a scorer returned, as a float; raises TypeError unless it is one number."""
+    if np.ndim(value) or np.asarray(value).dtype.kind not in "biuf":
+        raise TypeError(f"scoring must return one number for a model, but gave {shown(value)}.")
+    return float(value)
 
 
 def check_scores(scores: Array, values: bool) -> None:

@@ -11,12 +11,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
-from sklearn.utils.validation import check_is_fitted
 
+from kernelweave._core.checks import shown
 from kernelweave._core.types import Array
 from kernelweave.banks.between import diagonal, kernel_between
 from kernelweave.banks.fitted import FittedBank
+from kernelweave.estimators._base import MKLEstimator
+from kernelweave.estimators._search import CrossValidated
 from kernelweave.views.table import Table
 
 
@@ -62,7 +65,7 @@ class MKLKernel(Kernel):
     @property
     def requires_vector_input(self) -> bool:
         """Whether X must hold numbers only."""
-        return bool(self.model.bank_.table.numeric.all())
+        return bool(self._bank.table.numeric.all())
 
     def __sklearn_clone__(self) -> MKLKernel:
         """A copy with the same fitted model: what it learned is what the kernel is."""
@@ -71,7 +74,7 @@ class MKLKernel(Kernel):
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """k(x, z) for x in X and z in Y (X itself), with the derivative in log c if asked for."""
         A = self._read(X)
-        weights, bank = self.model.weights_, self.model.bank_
+        weights, bank = self.model.weights_, self._bank
         if Y is not None:
             if eval_gradient:
                 raise ValueError("eval_gradient=True needs Y=None: it is for the training rows")
@@ -85,20 +88,35 @@ class MKLKernel(Kernel):
 
     def diag(self, X: Any) -> Array:
         """k(x, x) for x in X."""
-        return self.amplitude * diagonal(self.model.bank_, self.model.weights_, self._read(X))
+        return self.amplitude * diagonal(self._bank, self.model.weights_, self._read(X))
 
     def is_stationary(self) -> bool:
         """Kernels of any kind may have a weight: no."""
         return False
 
+    @property
+    def _bank(self) -> FittedBank:
+        """The kernels of the model; raises an error if it has none."""
+        if not isinstance(self.model, MKLEstimator | CrossValidated):
+            raise TypeError(
+                "MKLKernel: model must be a fitted estimator of kernelweave, such as "
+                f"MKLClassifier().fit(X, y), found {shown(self.model)}"
+            )
+        if not hasattr(self.model, "bank_"):
+            name = type(self.model).__name__
+            raise NotFittedError(
+                f"MKLKernel: model is a {name} that has learned no kernel yet: fit it first, with "
+                "refit=True if it has that parameter, and pass MKLKernel(model.fit(X, y))."
+            )
+        return self.model.bank_
+
     def _read(self, X: Any) -> Table:
-        check_is_fitted(self.model, ("bank_", "weights_"))
+        bank = self._bank
         if np.ndim(self.model.weights_) != 1:
             raise ValueError(
                 f"model has {len(self.model.weights_)} learned kernels, one per machine; fit it "
                 "with shared weights to have one"
             )
-        bank: FittedBank = self.model.bank_
         return bank.read(X)
 
     def __repr__(self) -> str:
