@@ -11,19 +11,26 @@ Two programs of ours end by the paper's own rule, (ε₁, ε₂)-optimality with
 the paper's algorithm without our additions (``skm_published``: κ = 1, then halved, pair steps only;
 kernels without weight are left out, C is the same for every κ, and Newton's method in a bracket
 finds the minimum along a pair, where the paper suggests Brent's); ``skm`` adds Newton steps over
-many variables, extrapolation and SVMs at the weights. Both have processor seconds. Most of those of
-published on adult with 96 kernels go into the last κ, in millions of pair steps.
+many variables, extrapolation and SVMs at the weights. Both have processor seconds. Where published
+differs from the paper: on adult it grows as m^1.98, where the paper's average is 1.1, and with m =
+96 it takes 1,390 s, more than the paper's 957 s on a machine of its time. On breast cancer it takes
+5.1 s with 48 kernels and 88.7 s with 96. A guess: pair steps alone move slowly where many kernels
+are nearly as good; they were not counted.
 
 Further tables are at certified gap 1e-4, one thread; skm and newton by the clock, in turns. The
 rival is Clarabel (the paper's is Mosek, which has a dash where it ran out of memory) on the faster
 of two cone programs, at the loosest setting of its own that certifies the gap; its seconds are the
 processor's and include factoring the kernels. It runs in a process of its own and is lost after
 ``--limit`` processor seconds, an hour unless told, or when it asks for more memory than there is.
-The two cells that are lost are of an early run, which ended them after 900 seconds of the clock, on
-shared cores: they say how many of the processor they had. Where the next smaller problem took more
-than ten seconds, only its form is tried, at its setting and at tighter ones. The figure has the
-paper's seconds, on a machine of its time, ours by the paper's rule, and Clarabel's to the gap:
-compare slopes, not heights.
+The two cells that are lost are of an early run, on shared cores, whose limit was 900 seconds of the
+clock. They say how many of the processor they had had by then; with what came before and after they
+took 1,210 and 1,857 seconds of the clock, and why so many was not written down. So the ratios there
+are of a rival that was ended early. Six larger problems have not been run, as each may take its
+whole hour; bars that speak of them are open. Where the next smaller problem took more than ten
+seconds, only its form is tried, at its setting and at tighter ones. On adult with four kernels
+Clarabel takes 96 s at n = 1,100 and 22 s at n = 1,605: no exponent is fitted through times that
+fall. The figure has the paper's seconds, on a machine of its time, ours by the paper's rule, and
+Clarabel's to the gap: compare slopes, not heights.
 """
 
 import time
@@ -34,7 +41,7 @@ import numpy as np
 import kernelweave as kw
 from benchmarks.harness import child_process, common
 from benchmarks.harness.bach_printed import PAPER, growth_in_n
-from benchmarks.harness.drawing import bach2004_2
+from benchmarks.harness.drawing import bach2004_2, plt
 from kernelweave.learners import Skm, SkmPublished
 
 SHOWS = "bach2004, figure 2"
@@ -44,7 +51,9 @@ EPS1, EPS2 = 5e-4, 1e-4  # ε₁ per row
 RULED = {"published": SkmPublished(eps1=EPS1, eps2=EPS2)}
 RULED["skm"] = Skm(eps1=EPS1, eps2=EPS2, stop="optimality")
 FILES = {1605: "adult_a1a", 2265: "adult_a2a", 3185: "adult_a3a", 4781: "adult_a4a"}
-QUICK, FEW = 2, 500  # the smallest problems of each panel; Clarabel gets those of so few rows
+# a small run has so many of each panel, the smallest; Clarabel gets one
+QUICK = {"ionosphere": 4, "breast cancer": 3, "adult, many m": 3, "adult, many n": 4}
+RIVAL = "adult, many n"
 
 
 # ---- problems ----------------------------------------------------------------------------------
@@ -95,11 +104,14 @@ def compile_both():
         kw.learn(stack, np.sign(X.sum(axis=1)), C=COST, learner=learner, max_iter=100)
 
 
-def by_rule(data, panel, m, n, who):
-    """A variant of ours to (ε₁, ε₂)-optimality: seconds, and what the pair attains."""
+def by_rule(data, panel, m, n, who, enough):
+    """A variant of ours to (ε₁, ε₂)-optimality: seconds, and what the pair attains.
+
+    Fits are timed until they took ``enough`` seconds, at most six.
+    """
     stack, y = problem(data, panel, m, n)
     times = []
-    while not times or (sum(times) < 1.0 and len(times) < 6):
+    while not times or (sum(times) < enough and len(times) < 6):
         began = time.process_time()
         solution = kw.learn(stack, y, C=COST, learner=RULED[who], max_iter=100)
         times.append(time.process_time() - began)
@@ -124,10 +136,10 @@ def attained(stack, y, alpha, eta):
 # ---- the rival ---------------------------------------------------------------------------------
 
 
-def rival(data, panel, m, n, limit, before):
+def rival(data, panel, m, n, limit, before, forms):
     """Clarabel's better form, in a process that may be ended; ``before`` is the smaller problem."""
     slow = before and before["seconds"] > 10.0
-    forms = [before["form"]] if slow else list(common.FORMS)
+    forms = [before["form"]] if slow else forms
     ladder = [x for x in common.LADDER if not slow or x * GAP <= before["tol"]]
     record = {"status": "lost", "forms": {}, "m": m, "n": n, "limit": limit}
     for form in forms:
@@ -163,7 +175,7 @@ def clarabel(data, panel, m, n, form, ladder, limit):
 
 
 def sizes_of(panel, quick):
-    return list(PAPER[panel])[: QUICK if quick else None]
+    return list(PAPER[panel])[: QUICK[panel] if quick else None]
 
 
 def key_of(panel, m, n, solver):
@@ -188,7 +200,8 @@ def main():
         parts={"nargs": "+", "choices": PARTS, "default": PARTS, "metavar": "PART"},
         panels={"nargs": "+", "choices": list(PAPER), "default": list(PAPER), "metavar": "PANEL"},
     )
-    limit, seconds = (10.0, 0.1) if args.quick else (args.limit, 2.0)
+    limit, seconds, enough = (2.5, 0.1, 0.1) if args.quick else (args.limit, 2.0, 1.0)
+    forms = ["primal"] if args.quick else list(common.FORMS)  # the faster one, mostly
     results = common.Results("bach_figure2", args)
     for name, cell in list(results.cells.items()):  # lost in less time than there is now
         short = cell.get("limit", 0.0) < limit and not args.report and "clarabel" in args.parts
@@ -202,7 +215,7 @@ def main():
             for m, n in sizes_of(panel, args.quick):
                 for who in asked:
                     key = key_of(panel, m, n, f"rule {who}")
-                    results.cell(key, by_rule, args.data, panel, m, n, who)
+                    results.cell(key, by_rule, args.data, panel, m, n, who, enough)
         if "gap" in args.parts:
             results.cell(("overhead",), common.overhead, "skm")
         for panel in args.panels if "gap" in args.parts else []:
@@ -210,9 +223,9 @@ def main():
                 results.cell(key_of(panel, m, n, "ours"), ours, args.data, panel, m, n, seconds)
         for panel in args.panels if "clarabel" in args.parts else []:
             sizes = sizes_of(panel, args.quick)
-            for m, n in [s for s in sizes[:1] if s[1] < FEW] if args.quick else sizes:
+            for m, n in sizes[: panel == RIVAL] if args.quick else sizes:
                 before, key = smaller(results, panel, m, n), key_of(panel, m, n, "clarabel")
-                results.cell(key, rival, args.data, panel, m, n, limit, before)
+                results.cell(key, rival, args.data, panel, m, n, limit, before, forms)
     for panel in args.panels:
         report_rule(results, panel, args.quick)
     for panel in args.panels:
@@ -241,7 +254,8 @@ def draw(results, args):
         if rows:
             panels[panel] = rows
     if panels:
-        bach2004_2(panels, common.output_folder("figures", args.quick))
+        with plt.rc_context({"font.size": 15, "lines.linewidth": 2.0, "lines.markersize": 9.0}):
+            bach2004_2(panels, common.output_folder("figures", args.quick))
         print("![Seconds as m and n grow](../figures/bach2004_2.png)\n")
 
 
@@ -331,6 +345,8 @@ def growth(results, panels, quick):
                     at.append(size[axis])
                     taken.append(mine[who]["time"]["median"] if who in mine else cell["seconds"])
             slope, points = common.exponent(at, taken, 20.0 * base["median"])
+            if who == "Clarabel" and taken != sorted(taken):
+                slope = "times fall"
             rows.append([panel, who, "mn"[axis], slope, points, paper and paper[axis]])
             if who == "skm" and slope is not None:
                 found["mn"[axis]].append(slope)
@@ -357,7 +373,7 @@ def rule_bars(results, panels, quick):
         left = {n: mine["skm"]["kernels"] for _, n, mine, _ in cells_of(results, panel, quick)}
         timed = [(n, cells.get("published")) for _, n, cells in ruled(results, panel, quick)]
         points = [(n, cell["seconds"], left[n]) for n, cell in timed if cell and n in left]
-        print(f"\n{growth_in_n(points)}\n")
+        print(f"\n{growth_in_n(points)} The cause is a guess: steps were not counted.\n")
     for who in RULED:
         found = [cells for panel in panels for *_, cells in ruled(results, panel, quick)]
         cells = [cells[who] for cells in found if who in cells]
