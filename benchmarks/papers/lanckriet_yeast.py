@@ -125,6 +125,7 @@ def report(results, codes, repeats, folds):
     figure = bars_by_group(
         [row[0].partition(" ")[0] for row in rows], series, "area under ROC", 0.5
     )
+    figure.axes[0].set_xlabel("top-level class of FunCat, by its number (names in the table)")
     save(figure, common.output_folder("figures", results.quick), "lanckriet2004_2")
     print("![Area under the ROC curve by class](../figures/lanckriet2004_2.png)\n")
     complete = counted == len(NAMES)
