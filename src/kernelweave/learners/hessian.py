@@ -35,8 +35,8 @@ class Hessian(Learner):
     Parameters
     ----------
     ridge : float
-        What is added to the diagonal of the free support vectors' matrix where that is singular, as
-        a share of its mean.
+        What is added to the diagonal of the free support vectors' matrix, as a share of its mean:
+        little, but always, as the matrix may be singular.
     mixed : bool
         One iteration of SimpleMKL, in its journal version, as the first step [chapelle2008, §4].
     """
