@@ -149,7 +149,7 @@ REFUSED = {
     ),
     "row without a value": (
         "predict t.kweave lost.csv",
-        "lost.csv: no view has a value in line 6 of the file; leave it out",
+        "lost.csv: no view has a value in row 5 below the header; leave it out",
     ),
     "no matrix": (
         "predict K.kweave t.csv",

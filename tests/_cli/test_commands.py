@@ -385,7 +385,7 @@ BAD = {
     "one class of paths": ("path one.csv --target y", "'y' is u in every row"),
     "missing targets": (
         "fit gaps.csv --target y",
-        "2 rows have no 'y', the first is line 3 of the file; leave them out",
+        "2 rows have no 'y', the first is row 2 below the header; leave them out",
     ),
     "a missing target by id": (
         "fit known.csv --target y --id who",
@@ -394,18 +394,18 @@ BAD = {
     "columns of a report": ("evaluate age.kweave gaps.csv --target y", "lacks a column"),
     "targets of a report": (
         "evaluate age.kweave untold.csv --target y",
-        "1 row has no 'y', it is line 3",
+        "1 row has no 'y', it is row 2 below the header",
     ),
     "infinity": (
         "fit endless.csv --target y",
-        "column 'b' holds infinity, first in line 3 of the file: empty the cell",
+        "column 'b' holds infinity, first in row 2 below the header: empty the cell",
     ),
-    "an empty row": ("fit lost.csv --target y", "no view has a value in line 4 of the file"),
+    "an empty row": ("fit lost.csv --target y", "no view has a value in row 3 below the header"),
     "a word among numbers": (
         "fit typed.csv --target y",
-        "typed.csv: column 'a' holds numbers, but also 'old', first in line 20 of the file",
+        "typed.csv: column 'a' holds numbers, but also 'old', first in row 19 below the header",
     ),
-    "a new word": ("predict age.kweave aged.csv", "but holds 'old' in line 4 of the file"),
+    "a new word": ("predict age.kweave aged.csv", "but holds 'old' in row 3 below the header"),
     "Parquet without rows": ("fit header.parquet --target y", "header.parquet has no rows"),
     "nothing to predict": ("predict age.kweave header.parquet", "header.parquet has no rows"),
     "empty column": ("fit hollow.csv --target y", "column 'b' is empty"),
@@ -413,6 +413,7 @@ BAD = {
         "fit holes.csv --target y --impute none",
         "--impute none refuses them. Without that option",
     ),
+    "two delimiters": ("fit semicolon.csv --target status --delimiter ;;", "must be one character"),
     "wrong delimiter": ("fit semicolon.csv --target status --delimiter |", "--delimiter ';'"),
     "not UTF-8": ("fit latin.csv --target y", "latin.csv cannot be read: save it as UTF-8"),
     "squeezed file that is none": ("fit fake.csv.gz --target y", "fake.csv.gz cannot be read"),
@@ -424,7 +425,15 @@ BAD = {
     "archive that is none": ("fit fake.npz --target y", "fake.npz cannot be read"),
     "learner": (FIT + "--learner magic", "known: 'auto', 'uniform', 'simple'"),
     "nearly a learner": (FIT + "--learner simplmkl", "did you mean 'simple'?"),
-    "view of no rows": (FIT + "--id patient --view g=none.csv", "none.csv has no rows"),
+    "view of no rows": (FIT + "--id patient --view g=none.csv", "none.csv has no value for any"),
+    "a view named as the table": (
+        FIT + "--id patient --view clinical=genes.csv",
+        "clinical.csv is itself a view 'clinical'; name this another",
+    ),
+    "views that begin alike": (
+        FIT + "--id patient --view g=genes.csv --view g__h=genes.csv",
+        "--view g=genes.csv: columns of --view g__h would read as its own",
+    ),
     "predictions of no rows": ("predict age.kweave header.csv", "header.csv has no rows"),
     "C": (FIT + "-C 0", "Invalid value for '-C'"),
     "C is no number": (FIT + "-C x", "Invalid value for '-C'"),

@@ -10,7 +10,7 @@ from kernelweave._cli.main import main
 
 rng = np.random.default_rng(4)
 N = 24
-TOLD = "1 row has no 'patient', it is line 5 of the file; give it one, or delete it"
+TOLD = "1 row has no 'patient', it is row 4 below the header; give it one, or delete it"
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,10 @@ def test_an_empty_id_is_refused(run, folder, line, path):
 
 def test_blank_ids_are_empty(run):
     code, _, told = run("fit blank.parquet --target y --id patient")
-    assert (code, "2 rows have no 'patient', the first is row 1; give them" in told) == (2, True)
+    assert (
+        code,
+        "2 rows have no 'patient', the first is row 1 below the header; give" in told,
+    ) == (2, True)
 
 
 def test_an_empty_id_is_found_in_later_pieces(run, monkeypatch):

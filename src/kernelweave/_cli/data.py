@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._cli.tables import MATRIX, TEXTS, column, is_file, read_matrix, read_table
+from kernelweave._cli.tables import MATRIX, column, is_file, read_matrix, read_table
 from kernelweave._core.checks import did_you_mean, some
 from kernelweave._core.warnings import warn
 from kernelweave.views.joining import join_views
@@ -73,9 +73,7 @@ class Source:
 
         ``ids``: those of the rows, if there are some. ``start``: how many rows stand before them.
         """
-        return (
-            _place(str(self.table), start + row) if ids is None else f"{self.key} {ids.iloc[row]}"
-        )
+        return _place(start + row) if ids is None else f"{self.key} {ids.iloc[row]}"
 
 
 @dataclass(frozen=True)
@@ -126,6 +124,7 @@ def read_data(source: Source) -> Data:
         _check_drop(own, source)
         return Data(frame, {}, _matrices(source, len(frame)), target, ids, tuple(kept))
     views, unused = _views(source, kept)
+    _refuse_mixed_up(views, own, source)
     joined = join(frame, ids, source)
     _check_drop([*own, *joined.columns[frame.shape[1] :]], source)
     for view, path in source.files.items():
@@ -135,10 +134,28 @@ def read_data(source: Source) -> Data:
             beside = " and those of --drop" if theirs else ""
             raise ValueError(f"{path} has no columns beside {source.key!r}{beside}")
         if joined[theirs].isna().all(axis=None):
-            raise ValueError(f"{path} has no rows")
+            raise ValueError(f"{path} has no value for any row of {source.table}")
     used = list(dict.fromkeys(name for names in views.values() for name in names))
     _check_cells(joined[used], ids, source)
     return Data(joined[used], views, {}, target, ids, unused)
+
+
+def _refuse_mixed_up(views: dict[str, list[str]], own: list[str], source: Source) -> None:
+    """Raise ValueError if columns ``view__column`` could be taken for those of another view."""
+    for view, path in source.files.items():
+        told = f"--view {view}={path}"
+        if view in views:
+            raise ValueError(f"{told}: {source.table} is itself a view {view!r}; name this another")
+        if alike := [name for name in own if name.startswith(f"{view}__")]:
+            raise ValueError(
+                f"{told}: {source.table} has a column {alike[0]!r}, which reads as one of the "
+                "view; give the view another name"
+            )
+        if longer := [name for name in source.files if name.startswith(f"{view}__")]:
+            raise ValueError(
+                f"{told}: columns of --view {longer[0]} would read as its own; give one of the "
+                "views another name"
+            )
 
 
 def _check_cells(frame: Any, ids: Any, source: Source) -> None:
@@ -264,7 +281,7 @@ def ids_of(frame: Any, key: str, path: str, start: int = 0) -> Any:
     ids = cells.astype("str")
 
     def where(row: int) -> str:
-        return _place(path, start + row)
+        return _place(start + row)
 
     _refuse_empty(cells.where(ids.str.strip() != ""), path, where, "give {0} one, or delete {0}")
     return ids
@@ -281,10 +298,8 @@ def _refuse_empty(cells: Any, path: str, where: Callable[[int], str], cure: str)
         raise ValueError(f"{told} {where(int(empty.argmax()))}; {cure.format(them)}")
 
 
-def _place(path: str, row: int) -> str:
-    if path.lower().endswith(TEXTS):
-        return f"line {row + 2} of the file"  # the header is line 1
-    return f"row {row + 1}"
+def _place(row: int) -> str:
+    return f"row {row + 1} below the header"  # lines may be blank, and cells may hold several
 
 
 def counted(count: int, what: str) -> str:

@@ -13,8 +13,7 @@ import numpy as np
 
 from kernelweave._core.checks import did_you_mean, some
 
-TEXTS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt")
-TABLES = (*TEXTS, ".parquet", ".npz")
+TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".parquet", ".npz")
 MATRIX = ".npy"
 _PIECE = 20_000  # rows read at a time
 _SEPARATORS = (",", ";", "\t", "|")
@@ -93,6 +92,11 @@ def column(frame: Any, name: str, path: str) -> Any:
 def _csv(path: str, delimiter: str | None, texts: tuple[str, ...], whole: bool) -> Iterator[Any]:
     import pandas as pd
 
+    if delimiter is not None and len(delimiter) != 1:
+        raise ValueError(
+            f"--delimiter must be one character, such as ';', found {delimiter!r}; without it, "
+            "what separates the columns is found out"
+        )
     separator = delimiter or _separator(path)
     options: dict[str, Any] = {"sep": separator, "low_memory": False}
     options |= {"dtype": dict.fromkeys(texts, "str")} if texts else {}
