@@ -92,7 +92,7 @@ def _parts_of_data(data: Data) -> list[Part]:
     found = []
     for view, names in data.views.items():
         numbers = tuple(name for name in names if name in data.numbers)
-        words = tuple(name for name in names if name not in numbers)
+        words = tuple(name for name in names if name not in data.numbers)
         found += [(view, part) for part in (numbers, words) if part]
     return found
 
