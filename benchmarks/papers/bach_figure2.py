@@ -25,7 +25,7 @@ processor's and include factoring the kernels. It runs in a process of its own a
 The two cells that are lost are of an early run, on shared cores, whose limit was 900 seconds of the
 clock. They say how many of the processor they had had by then; with what came before and after they
 took 1,210 and 1,857 seconds of the clock, and why so many was not written down. So the ratios there
-are of a rival that was ended early. Six larger problems have not been run, as each may take its
+are of a rival that was ended early. Six larger problems have not been run; each may take its
 whole hour; bars that speak of them are open. Where the next smaller problem took more than ten
 seconds, only its form is tried, at its setting and at tighter ones. On adult with four kernels
 Clarabel takes 96 s at n = 1,100 and 22 s at n = 1,605: no exponent is fitted through times that
