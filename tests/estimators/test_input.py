@@ -46,6 +46,9 @@ def spoilt(value):
         (X[:0], Y[:0], ValueError, r"0 sample\(s\)|at least one|only one class|empty"),
         (X[:, :0], Y, ValueError, r"0 feature\(s\)"),
         (X.astype(str), Y, ValueError, "Column 'x0' of X does not hold numbers"),
+        (None, Y, TypeError, "X must be a table: .*found None"),
+        ([[1, 2], [3]] * 40, Y, ValueError, "X must have as many values in every row"),
+        ([*X.tolist()[:79], [10**400] * 4], Y, ValueError, "Column 'x0' of X .* large .* row 79"),
         (X + 1j, Y, ValueError, "Complex data not supported"),
         (X, Y[:-1], ValueError, "X has 80 rows, but y has 79 labels"),
         (X, None, ValueError, "requires y to be passed, but the target y is None"),
@@ -148,6 +151,11 @@ def test_bad_parameters_are_found_before_kernels_are_computed(params):
 def test_a_fitted_model_has_no_matrices():
     with pytest.raises(ValueError, match=r"models.*do not keep.*KernelBank.*fit\(X\)\.stack"):
         _ = fit().bank_.stack
+
+
+def test_nothing_to_predict():
+    with pytest.raises(TypeError, match=r"X must be a table: .*found None"):
+        fit().predict(None)
 
 
 def test_bad_data_at_prediction():

@@ -57,6 +57,12 @@ def test_selectors(selector, frame, expected):
     [
         ("protein__*", FRAME, r"kernel 'one': no column of X matches 'protein__\*'"),
         (make_column_selector("^protein"), FRAME, "no column is selected"),
+        (
+            lambda: 3,
+            FRAME,
+            "kernel 'one': the function .* is called with X and must return columns",
+        ),
+        (lambda X: None, FRAME, "kernel 'one', by the function .* columns must be .* found None"),
         (make_column_selector("^gene"), X, "function .* needs a pandas DataFrame; give names or"),
         (bool, X, "dtype bool, which needs a pandas DataFrame"),
         (("lipid", "c"), TWO_LEVELS, r"no column named \('lipid', 'c'\)"),
@@ -65,7 +71,7 @@ def test_selectors(selector, frame, expected):
     ],
 )
 def test_selectors_that_find_nothing(selector, data, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         columns(selector, data)
 
 

@@ -24,6 +24,28 @@ def test_numbers_in_any_dress(data):
     np.testing.assert_allclose(fitted.cross(NEW, [1.0]), expected, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("data", "error", "message"),
+    [
+        (None, TypeError, "X must be a table: .*; found None"),
+        ([[1, 2], [3]] * 9, ValueError, "X must have as many values .* 2 in row 0, but 1 in row 1"),
+        ([[1, [2, 3]], [3, 4]], ValueError, "X must hold one value in each cell"),
+        ([[1, 2], [10**400, 3]], ValueError, "Column 'x0' of X .* too large for a float in row 1"),
+        (FRAME.assign(age=[10**5000] * 15), ValueError, "Column 'age' of X .* in row 0, above"),
+    ],
+    ids=["nothing", "ragged", "nested", "huge", "digits"],
+)
+def test_what_is_no_table_of_numbers(data, error, message):
+    with pytest.raises(error, match=message):
+        KernelBank(Linear()).fit(data)
+
+
+def test_a_number_too_large_in_new_rows():
+    fitted = quiet(KernelBank(Linear()), FRAME)
+    with pytest.raises(ValueError, match="Column 'age' of X holds a number too large for a float"):
+        fitted.cross(FRAME.assign(age=[10**400] * 15), [1.0])
+
+
 def test_integers_and_booleans_are_numbers():
     flags = X > 0
     expected = quiet(KernelBank(Linear()), flags.astype(float)).stack.combine([1.0])
@@ -132,7 +154,6 @@ def test_missing_values_are_for_functions_to_judge():
         (X + 1j, ValueError, "Complex data not supported"),
         (pd.DataFrame(X + 1j), ValueError, "Complex data not supported"),
         (np.ma.masked_array(X, mask=X > 1.0), TypeError, r"masked array; .*\.filled\(value\)"),
-        ([[1.0, 2.0], [3.0]], ValueError, "inhomogeneous"),
     ],
 )
 def test_shapes_and_types(data, error, message):

@@ -55,7 +55,7 @@ from kernelweave.problems.groups import GroupNorm
 from kernelweave.progress import Progress
 from kernelweave.solution import Solution
 from kernelweave.solving import solve
-from kernelweave.views.table import Table, refuse_several
+from kernelweave.views.table import Table, check_one_table
 
 
 class MKLEstimator(Called, Inspected, Saved, BaseEstimator):
@@ -326,7 +326,7 @@ class MKLEstimator(Called, Inspected, Saved, BaseEstimator):
             if y:
                 self._name_rows(training_labels(X, y[0]))
             return
-        refuse_several(X)
+        check_one_table(X)
         if y:
             refuse_another_order(X, y[0])
         if getattr(X, "ndim", 2) == 2:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -152,7 +153,25 @@ def _by_dtype(kind: Any, table: Table, who: str) -> list[int]:
 
 def _by_function(function: Callable[[Any], Any], table: Table, who: str) -> list[int]:
     """Columns that a function of X names, such as scikit-learn's ``make_column_selector``."""
-    return _found(function(_frame(table, who, f"the function {shown(function)}")), table, who)
+    what = f"the function {shown(function)}"
+    frame = _frame(table, who, what)
+    if not _takes_one(function):
+        raise TypeError(
+            f"{who}: {what} is called with X and must return columns of it; let it take one "
+            "argument, X."
+        )
+    return _found(function(frame), table, f"{who}, by {what} of X")
+
+
+def _takes_one(function: Callable[[Any], Any]) -> bool:
+    """Whether a function can be called with one argument; True if it does not tell."""
+    try:
+        signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
 
 
 def _frame(table: Table, who: str, what: str) -> Any:

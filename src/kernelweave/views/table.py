@@ -6,7 +6,6 @@ unchanged for kernels that read them. If a numeric kernel meets such a column, t
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -15,10 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._core.checks import is_sparse, refuse_masked, shown, some
+from kernelweave.views.cells import (
+    NUMBERS,
+    as_numbers,
+    filled,
+    is_category,
+    is_constant,
+    is_huge,
+    is_missing,
+    token,
+)
 
 Array = NDArray[np.floating[Any]]
 
-_NUMBERS = "biuf"  # NumPy's kinds of real numbers
 _FILL = 'KernelBank(impute="median") fills in single empty cells'
 _NOTHING = (
     "KernelBank(impute=…) fills in single empty cells, but these rows have nothing in the view"
@@ -58,7 +66,7 @@ class Table:
         """Read a 2-D array, sparse or not, a list of rows or a data frame; refuse the rest."""
         if isinstance(X, cls):
             return X
-        refuse_several(X)
+        check_one_table(X)
         if is_sparse(X):
             from kernelweave.views.sparse_table import SparseTable
 
@@ -72,12 +80,12 @@ class Table:
             raise ValueError(f"Complex data not supported; found {shown(data)}.")
         check_shape(data)
         n_columns = data.shape[1]
-        declared = np.array([_is_category(dtype) for dtype in getattr(X, "dtypes", ())], dtype=bool)
+        declared = np.array([is_category(dtype) for dtype in getattr(X, "dtypes", ())], dtype=bool)
         declared = declared if len(declared) else np.zeros(n_columns, dtype=bool)
-        if data.dtype.kind in _NUMBERS:
+        if data.dtype.kind in NUMBERS:
             numbers = np.ascontiguousarray(data, dtype=np.float64)
             return cls(numbers, None, np.ones(n_columns, dtype=bool), names, declared, X)
-        columns = [_as_numbers(data[:, j]) for j in range(n_columns)]
+        columns = [as_numbers(data[:, j]) for j in range(n_columns)]
         numeric = np.array([column is not None for column in columns])
         blank = np.full(len(data), np.nan)
         numbers = np.column_stack([blank if column is None else column for column in columns])
@@ -128,7 +136,7 @@ class Table:
         numbers = np.where(np.isnan(self.numbers), np.nan, self.numbers + 0.0)  # −0 is 0
         for row in range(len(self)):
             words = () if self.objects is None else self.objects[row, ~self.numeric]
-            yield numbers[row].tobytes(), *(_token(word) for word in words)
+            yield numbers[row].tobytes(), *(token(word) for word in words)
 
     def label(self, column: int) -> str:
         """Name of a column; ``x3`` for the fourth column of an array."""
@@ -140,7 +148,7 @@ class Table:
             return "category"
         if self.objects is None or self.numeric[column]:
             return "number"
-        values = (value for value in self.objects[:, column] if not _is_missing(value))
+        values = (value for value in self.objects[:, column] if not is_missing(value))
         return "string" if all(isinstance(value, str) for value in values) else "object"
 
     def raw(self, columns: Sequence[int], filling: Array | None = None) -> NDArray[Any]:
@@ -150,7 +158,7 @@ class Table:
         """
         index = list(columns)
         if self.objects is None or self.numeric[index].all():
-            return _filled(self.numbers[:, index], filling)
+            return filled(self.numbers[:, index], filling)
         return self.objects[:, index]
 
     def floats(
@@ -170,7 +178,7 @@ class Table:
                 self._refuse(column)
         values = np.take(self.numbers[rows], columns, axis=1)
         if not np.isfinite(values.sum()):  # one cheap pass; a sum of finite numbers may overflow
-            bad = ~np.isfinite(_filled(values, filling))
+            bad = ~np.isfinite(filled(values, filling))
             if bad.any():
                 raise ValueError(self._describe_gaps(columns, values, gaps, filling is None))
         return values
@@ -187,7 +195,7 @@ class Table:
     def _missing(self, column: int, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
         if self.objects is None or self.numeric[column]:
             return np.isnan(self.numbers[rows, column])
-        return np.array([_is_missing(value) for value in self.objects[rows, column]], dtype=bool)
+        return np.array([is_missing(value) for value in self.objects[rows, column]], dtype=bool)
 
     def check_filled(self, columns: Sequence[int], filling: bool) -> None:
         """Raise ValueError if a value is missing in some of these columns.
@@ -206,7 +214,7 @@ class Table:
     def constant(self, columns: Sequence[int], filling: Array | None = None) -> bool:
         """Whether each of these columns has one value in all rows, its empty cells filled."""
         return all(
-            _is_constant(self.raw([column])[:, 0], None if filling is None else filling[place])
+            is_constant(self.raw([column])[:, 0], None if filling is None else filling[place])
             for place, column in enumerate(columns)
         )
 
@@ -243,6 +251,7 @@ class Table:
     def _refuse(self, column: int) -> None:
         assert self.objects is not None
         name = self.label(column)
+        self._refuse_huge(column)
         advice = (
             "add Hamming() to the kernels if it holds categories, give it its own kernel, "
             "(name, kernel, columns), or encode it as numbers"
@@ -259,13 +268,23 @@ class Table:
             "or astype(float) for an array."
         )
 
+    def _refuse_huge(self, column: int) -> None:
+        """Raise ValueError if a cell of the column holds a number too large for a float."""
+        for row, value in enumerate(self.raw([column])[:, 0]):
+            if is_huge(value):
+                raise ValueError(
+                    f"Column {self.label(column)!r} of X holds a number too large for a float in "
+                    f"row {row}, above 1.8e308: correct it, or leave the column out of X."
+                )
+
     def check_still_numbers(self, columns: Iterable[int]) -> None:
         """Raise ValueError if one of these columns, which held numbers in ``fit``, holds others."""
         for column in columns:
             if self.numeric[column]:
                 continue
+            self._refuse_huge(column)
             values = self.raw([column])[:, 0]
-            bad = [i for i in range(len(values)) if _as_numbers(values[i : i + 1]) is None]
+            bad = [i for i in range(len(values)) if as_numbers(values[i : i + 1]) is None]
             row = next((i for i in bad if not reads_as_number(values[i])), bad[0])
             raise ValueError(
                 f"Column {self.label(column)!r} of X held numbers in fit, but holds "
@@ -300,12 +319,29 @@ def _as_array(X: Any) -> NDArray[Any]:
         kinds = {getattr(dtype, "kind", "O") for dtype in X.dtypes}
         if "c" in kinds:
             raise ValueError("Complex data not supported")
-        plain = kinds <= set(_NUMBERS)
+        plain = kinds <= set(NUMBERS)
         return X.to_numpy(dtype=np.float64 if plain else object, na_value=np.nan)
-    data = np.asarray(X)
+    try:
+        data = np.asarray(X)
+    except ValueError as error:
+        if not isinstance(X, list | tuple):
+            raise
+        raise ValueError(_describe_ragged(X)) from error
     if data.dtype.kind in "US" and not hasattr(X, "dtype"):
         data = np.asarray(X, dtype=object)  # else NumPy turns numbers in mixed rows into text
     return data
+
+
+def _describe_ragged(X: Sequence[Any]) -> str:
+    """What is wrong with rows that do not make an array."""
+    lengths = [len(row) if hasattr(row, "__len__") else 1 for row in X]
+    other = next((row for row, length in enumerate(lengths) if length != lengths[0]), None)
+    if other is None:
+        return "X must hold one value in each cell, found sequences in some: give them columns."
+    return (
+        f"X must have as many values in every row, found {lengths[0]} in row 0, but "
+        f"{lengths[other]} in row {other}."
+    )
 
 
 def check_shape(data: Any) -> None:
@@ -326,8 +362,12 @@ def check_shape(data: Any) -> None:
             )
 
 
-def refuse_several(X: Any) -> None:
-    """Raise TypeError if X is several tables; the error has the line that joins them."""
+def check_one_table(X: Any) -> None:
+    """Raise TypeError if X is None or several tables; the error has the line that joins them."""
+    if X is None:
+        raise TypeError(
+            "X must be a table: a data frame, a 2-D array or a list of rows; found None."
+        )
     first = X[0] if isinstance(X, list | tuple) and X else None
     mapping = isinstance(X, Mapping) and not is_sparse(X)  # a sparse DOK matrix is a mapping
     if mapping or hasattr(first, "columns"):
@@ -339,65 +379,10 @@ def refuse_several(X: Any) -> None:
         )
 
 
-def _is_category(dtype: Any) -> bool:
-    """Whether pandas or polars call the column one of categories."""
-    return str(dtype).partition("(")[0] in ("category", "Categorical", "Enum")
-
-
-def _as_numbers(column: NDArray[Any]) -> Array | None:
-    if column.dtype.kind != "O" or any(isinstance(value, str | bytes) for value in column):
-        return None
-    try:
-        return column.astype(np.float64)
-    except (TypeError, ValueError):
-        return None
-
-
 def reads_as_number(value: Any) -> bool:
-    """Whether a cell is a number, or text that spells one."""
+    """Whether a cell is a number that a float can hold, or text that spells one."""
     try:
         float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
     return True
-
-
-def _token(value: Any) -> Any:
-    """``value``, or its pickle if it is not hashable."""
-    try:
-        hash(value)
-    except TypeError:
-        return pickle.dumps(value)
-    return value
-
-
-def _is_missing(value: Any) -> bool:
-    """Whether it is None, NaN, NaT or NA; none of the last three equals itself."""
-    try:
-        return value is None or bool(value != value)
-    except (TypeError, ValueError):  # NA is neither true nor false; arrays are many
-        return type(value).__name__ == "NAType"
-
-
-def _filled(values: Array, filling: Array | None) -> Array:
-    """``values``, with ``filling`` put into the empty cells of rows that hold something else."""
-    if filling is not None:
-        empty = np.isnan(values)
-        empty &= ~empty.all(axis=1, keepdims=True)
-        np.copyto(values, filling, where=empty)
-    return values
-
-
-def _is_constant(column: NDArray[Any], filling: Any = None) -> bool:
-    if column.dtype.kind in _NUMBERS:
-        if filling is not None:
-            column = np.where(np.isnan(column), filling, column)
-        return bool(column.min() == column.max())
-    return all(_same(value, column[0]) for value in column)
-
-
-def _same(a: Any, b: Any) -> bool:
-    try:
-        return bool(np.all(a == b))
-    except ValueError:  # arrays of different shapes
-        return False
