@@ -73,7 +73,7 @@ def spoilt(values, value, dtype=float):
         (MKLRegressor(), spoilt(VALUE, np.inf), None, r"Input y contains infinity.* row \d+; clip"),
         (MKLRegressor(), np.ones((30, 2, 2)), None, r"y must have shape \(n,\), or \(n, k\)"),
         (MKLRegressor(), spoilt(VALUE, 1e308) * 1.7, None, "y: values too large to standardize"),
-        (MKLRegressor(), VALUE * 1e-170, None, "y: values too small to standardize"),
+        (MKLRegressor(), spoilt(0.0 * VALUE, 5e-324), None, "y: values too small to standardize"),
         (MKLRegressor(), np.ma.masked_less(VALUE, 0), None, r"masked array; .* out of X and y\.$"),
         (MKLRegressor(), None, None, "requires y to be passed, but the target y is None"),
         (MKLRegressor(loss="hinge"), VALUE, None, r"loss must be one of \['epsilon_ins.*'hinge'"),

@@ -153,6 +153,14 @@ def test_a_fitted_model_has_no_matrices():
         _ = fit().bank_.stack
 
 
+@pytest.mark.parametrize("unit", [1e-150, 1e-200, 1e-300, 1e150])
+def test_the_unit_of_X_does_not_matter(unit):
+    model, other = fit(tol=1e-8), fit(X=X * unit, tol=1e-8)
+    np.testing.assert_allclose(other.weights_, model.weights_, atol=1e-4)
+    values = [one.decision_function(NEW * scale) for one, scale in ((model, 1.0), (other, unit))]
+    np.testing.assert_allclose(*values, atol=1e-4)
+
+
 def test_nothing_to_predict():
     with pytest.raises(TypeError, match=r"X must be a table: .*found None"):
         fit().predict(None)

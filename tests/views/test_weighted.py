@@ -30,6 +30,30 @@ def test_as_if_repeated(values, times):
         assert found == pytest.approx(again.std())
 
 
+@pytest.mark.parametrize("weights", [None, TIMES.astype(float)], ids=["once", "weighted"])
+def test_deviations_of_tiny_columns(weights):
+    """Other units that are powers of two change no bit."""
+    plain = weighted.deviation(X, weights)
+    if weights is None:
+        np.testing.assert_array_equal(plain, X.std(axis=0))
+    for exponent in (-1000, -600, 400):
+        found = weighted.deviation(np.ldexp(X, exponent), weights)
+        np.testing.assert_array_equal(found, np.ldexp(plain, exponent))
+    assert weighted.deviation(np.zeros((4, 2)), None).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("scale", ["standard", "common"])
+def test_the_unit_of_the_columns_does_not_matter(scale):
+    bank = KernelBank(KERNELS, scale=scale)
+    expected = bank.fit(X)
+    for exponent in (-1000, -600, 400):
+        other = bank.fit(np.ldexp(X, exponent))
+        assert other.names == expected.names and other.stack.m == len(KERNELS)
+        for unit in np.eye(len(KERNELS)):
+            blocks = (fitted.stack.combined(unit).dense() for fitted in (other, expected))
+            np.testing.assert_array_equal(*blocks)
+
+
 def test_evenly_spaced_rows_are_spread_by_weight():
     weights = np.r_[np.full(500, 1.0), np.full(500, 3.0)]
     chosen = weighted.evenly_spaced(1000, weights, 400)

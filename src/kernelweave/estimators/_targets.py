@@ -48,8 +48,8 @@ class Units:
     @classmethod
     def of(cls, values: Array, weights: Array | None) -> Units:
         """Those of these values, (n, k), in which row i counts ``weights[i]`` times."""
-        mean = np.asarray(weighted.mean(values, weights))
         with np.errstate(over="ignore"):
+            mean = np.asarray(weighted.mean(values, weights))
             scale = np.asarray(weighted.deviation(values, weights))
         if not (np.isfinite(mean).all() and np.isfinite(scale).all()):
             raise ValueError("y: values too large to standardize (overflow); use other units.")

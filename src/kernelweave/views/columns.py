@@ -94,12 +94,14 @@ def _standard(mean: Array, deviation: Array) -> tuple[Array, Array]:
 
 def _common(mean: Array, deviation: Array) -> tuple[Array, Array]:
     """One number for all columns: variances are 1 on average, and zero stays zero."""
-    one = _inverse(np.sqrt(np.mean(deviation**2, keepdims=True)))
+    unit = weighted.power_of_two(deviation.max())
+    one = _inverse(unit * np.sqrt(np.mean((deviation / unit) ** 2, keepdims=True)))
     return np.zeros_like(mean), np.broadcast_to(one, deviation.shape).copy()
 
 
 def _inverse(deviation: Array) -> Array:
-    return np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0.0)
+    large = deviation >= np.finfo(float).tiny  # the inverse of less would overflow
+    return np.divide(1.0, deviation, out=np.zeros_like(deviation), where=large)
 
 
 FILLINGS: dict[str, Callable[[Array, Array | None], float]] = {

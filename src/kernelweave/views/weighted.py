@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._core.checks import check_positive
 from kernelweave._core.types import Array
 
+_LEAST = -1000  # 2 to this power, and its inverse, are floats
+
 
 def check_row_weights(sample_weight: ArrayLike | None, n: int) -> Array | None:
     """One positive weight for each of ``n`` rows, or None; rows of weight 0 must be left out."""
@@ -31,11 +33,22 @@ def mean(values: NDArray[Any], weights: Array | None, axis: int = 0) -> Any:
     return values.mean(axis=axis) if weights is None else np.average(values, axis, weights)
 
 
+def power_of_two(sizes: NDArray[Any]) -> Any:
+    """A power of two near each size below 1, else 1.
+
+    Small numbers divided by it keep all bits, and their squares do not underflow. Those too large
+    to square stay so: who asks refuses them.
+    """
+    return np.ldexp(1.0, np.clip(np.frexp(sizes)[1], _LEAST, 0))
+
+
 def deviation(values: NDArray[Any], weights: Array | None) -> Any:
-    """The standard deviation of each column."""
+    """The standard deviation of each column, however small it is."""
+    units = power_of_two(np.maximum(values.max(axis=0), -values.min(axis=0)))
+    scaled = values / units
     if weights is None:
-        return values.std(axis=0)
-    return np.sqrt(np.average((values - mean(values, weights)) ** 2, 0, weights))
+        return scaled.std(axis=0) * units
+    return np.sqrt(np.average((scaled - mean(scaled, weights)) ** 2, 0, weights)) * units
 
 
 def median(values: Array, weights: Array | None) -> float:
