@@ -324,3 +324,11 @@ def test_relative_gap() -> None:
     assert relative_gap(0.0, 0.0) == 0.0
     assert relative_gap(np.inf, 1.0) == np.inf
     assert relative_gap(np.nan, 1.0) == np.inf
+
+
+def test_rounding_of_the_sum_leaves_variables_on_their_bounds():
+    qp = hinge(np.repeat([1.0, -1.0], 4), 1.0)
+    v = np.array([1.0, 1.0, 0.3, 0.0, -1.0, -1.0, -0.3 + 2e-16, 0.0])
+    found = qp.feasible(v)
+    assert found.sum() == 0.0
+    assert np.array_equal(found[[0, 1, 3, 4, 5, 7]], v[[0, 1, 3, 4, 5, 7]])

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import LinAlgError, LinAlgWarning, lstsq, solve
 
-from kernelweave._core.tolerances import COINCIDE, NOTHING, SOFT_EXACT, TINY
+from kernelweave._core.tolerances import COINCIDE, NOTHING, SOFT_EXACT, SUM_ROUNDING, TINY
 from kernelweave._core.types import Array, Places
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class _Step:
         t = min(1.0, to_zero.min(initial=1.0), to_bound.min(initial=1.0))
         e[self.active] = np.where(to_zero <= t, 0.0, e[self.active] + t * self.de)
         v += t * self.dv
-        met = to_bound <= t
+        met = to_bound <= t * (1.0 + SUM_ROUNDING)  # a bound but for rounding is met
         v[met] = np.where(self.dv[met] > 0.0, self.upper[met], self.lower[met])
         change = np.abs(self.dv).max() / np.abs(v).max(initial=TINY)
         self.is_last = t == 1.0 and change**2 <= COINCIDE  # what is left is the square

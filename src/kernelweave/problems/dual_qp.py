@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kernelweave._core.cached import cached_property
-from kernelweave._core.tolerances import EPS, SLACK, TIE
+from kernelweave._core.tolerances import EPS, SLACK, SUM_ROUNDING, TIE
 from kernelweave._core.types import Array, Mask, Places
 
 
@@ -256,16 +256,21 @@ class DualQP:
     def feasible(self, v: Array | None = None) -> Array:
         """A feasible point: ``v`` clipped to the box, then brought to Σv = r.
 
-        What is there on the wrong side is given back before anything is added.
+        What is there on the wrong side is given back before anything is added. What is rounding is
+        taken from variables between their bounds, so that those on a bound stay there.
         """
         v = _within(np.zeros_like(self.linear) if v is None else v, self.lower, self.upper)
         for _ in range(3):  # the first pass does it; the others remove rounding
             missing = self.total - v.sum()
             if missing == 0.0:
                 break
-            room = np.where(v * missing < 0.0, self._nearest_zero - v, 0.0)
+            ahead = (self.upper if missing > 0.0 else self.lower) - v
+            if abs(missing) <= SUM_ROUNDING * np.abs(v).sum():
+                room = np.where((v > self.lower) & (v < self.upper), ahead, 0.0)
+            else:
+                room = np.where(v * missing < 0.0, self._nearest_zero - v, 0.0)
             if abs(room.sum()) < abs(missing):
-                room = (self.upper if missing > 0.0 else self.lower) - v
+                room = ahead
             if np.isinf(room).any():
                 room = np.isinf(room).astype(float)
             v = _within(v + missing * room / room.sum(), self.lower, self.upper)
