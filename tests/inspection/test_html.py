@@ -321,3 +321,15 @@ def test_labels_tell_kernels_apart():
     found = charts.labels(middles)
     assert len(set(found)) == 3 and max(map(len, found)) <= 44
     assert charts.labels(["a", "a$"]) == ["a", r"a\$"]
+
+
+def test_rows_that_the_model_cannot_know_are_refused_before_any_fit(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    y = np.where(X[:, 0] > 0, "ill", "well")
+    model = MKLClassifier([Linear()]).fit(X, y)
+    with pytest.raises(ValueError, match="X has 2 features, but MKLClassifier is expecting 3"):
+        model.report(tmp_path / "r.html", X[:, :2], y)
+    with pytest.raises(ValueError, match=r"y holds 'sick', but the model knows.*'ill', 'well'"):
+        model.report(tmp_path / "r.html", X, np.where(y == "ill", "sick", y))
+    assert not list(tmp_path.iterdir())

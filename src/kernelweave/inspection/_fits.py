@@ -92,12 +92,6 @@ def kernel_labels(names: Sequence[str] | None, fit: Any, m: int) -> list[str]:
     return labels
 
 
-def check_choice(name: str, value: object, known: Mapping[str, str]) -> None:
-    """Raise ValueError unless ``value`` is one of the ``known`` words."""
-    if value not in known:
-        raise ValueError(f"{name} must be one of {list(known)}, found {value!r}")
-
-
 def chosen_kernels(top: int | Sequence[int], sizes: Array) -> NDArray[np.intp]:
     """The ``top`` largest kernels, without those of size zero; or those that ``top`` lists."""
     given = np.asarray(top)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from kernelweave._core.checks import shown
+from kernelweave._core.checks import shown, some
 from kernelweave.estimators._base import MKLEstimator
 
 
@@ -26,4 +27,19 @@ def check_readable(name: str, model: Any, needs: tuple[str, ...], other: str = "
         raise TypeError(
             f"{name} must be a fitted estimator of kernelweave, such as MKLClassifier{other}, "
             f"found {found}"
+        )
+
+
+def check_rows_of(model: Any, X: Any, y: Any) -> None:
+    """Raise ValueError if these are no rows that the model can have been fitted to."""
+    if isinstance(model, MKLEstimator):
+        model._check_columns(X)
+    classes = getattr(model, "classes_", None)
+    if y is None or classes is None or hasattr(model, "unlabeled"):
+        return
+    strange = sorted({*np.ravel(np.asarray(y, dtype=object))} - {*classes.tolist()}, key=str)
+    if strange:
+        raise ValueError(
+            f"y holds {some(map(repr, strange))}, but the model knows the classes "
+            f"{some(map(repr, classes.tolist()))}; give the rows that it was fitted to"
         )

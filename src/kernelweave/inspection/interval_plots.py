@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kernelweave._core.checks import check_choice
 from kernelweave._core.types import Array
-from kernelweave.inspection._fits import check_choice
 from kernelweave.inspection.draws import WeightDraws
 from kernelweave.inspection.held_out import HeldOut
 from kernelweave.inspection.plotting import COLORS, GRAY, _axes, _finish

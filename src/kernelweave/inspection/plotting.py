@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelweave._core.checks import check_choice
 from kernelweave._core.types import Array
 from kernelweave.inspection._fits import (
-    check_choice,
     chosen_kernels,
     history_of,
     is_one,

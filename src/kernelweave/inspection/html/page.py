@@ -18,7 +18,7 @@ import numpy as np
 from kernelweave._core.atomic import check_place, written
 from kernelweave._core.checks import check_number
 from kernelweave.inspection._fits import weights_of
-from kernelweave.inspection._models import check_readable
+from kernelweave.inspection._models import check_readable, check_rows_of
 from kernelweave.inspection.html.facts import Asked, Facts, gather
 from kernelweave.inspection.html.sections import Reader
 from kernelweave.inspection.report import SHOWN
@@ -78,6 +78,8 @@ def write_report(
     check_place(path)
     if X is None and y is not None:
         raise ValueError("y is given without X: give both, or neither")
+    if X is not None:
+        check_rows_of(model, X, y)
     names = None if row_ids is None else [str(name) for name in row_ids]
     if names is not None and y is not None and len(names) != len(y):
         raise ValueError(f"row_ids must name {len(y)} rows, found {len(names)}")
