@@ -47,6 +47,7 @@ def spoilt(value):
         (X[:, :0], Y, ValueError, r"0 feature\(s\)"),
         (X.astype(str), Y, ValueError, "Column 'x0' of X does not hold numbers"),
         (None, Y, TypeError, "X must be a table: .*found None"),
+        ([], [], ValueError, "X has no rows"),
         ([[1, 2], [3]] * 40, Y, ValueError, "X must have as many values in every row"),
         ([*X.tolist()[:79], [10**400] * 4], Y, ValueError, "Column 'x0' of X .* large .* row 79"),
         (X + 1j, Y, ValueError, "Complex data not supported"),

@@ -28,12 +28,13 @@ def test_numbers_in_any_dress(data):
     ("data", "error", "message"),
     [
         (None, TypeError, "X must be a table: .*; found None"),
+        ([], ValueError, r"X has no rows: found \[\]"),
         ([[1, 2], [3]] * 9, ValueError, "X must have as many values .* 2 in row 0, but 1 in row 1"),
         ([[1, [2, 3]], [3, 4]], ValueError, "X must hold one value in each cell"),
         ([[1, 2], [10**400, 3]], ValueError, "Column 'x0' of X .* too large for a float in row 1"),
         (FRAME.assign(age=[10**5000] * 15), ValueError, "Column 'age' of X .* in row 0, above"),
     ],
-    ids=["nothing", "ragged", "nested", "huge", "digits"],
+    ids=["nothing", "empty", "ragged", "nested", "huge", "digits"],
 )
 def test_what_is_no_table_of_numbers(data, error, message):
     with pytest.raises(error, match=message):

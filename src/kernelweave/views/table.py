@@ -363,11 +363,13 @@ def check_shape(data: Any) -> None:
 
 
 def check_one_table(X: Any) -> None:
-    """Raise TypeError if X is None or several tables; the error has the line that joins them."""
+    """Raise an error if X is nothing or several tables; it has the line that joins them."""
     if X is None:
         raise TypeError(
             "X must be a table: a data frame, a 2-D array or a list of rows; found None."
         )
+    if isinstance(X, list | tuple) and not X:
+        raise ValueError(f"X has no rows: found {X!r}.")
     first = X[0] if isinstance(X, list | tuple) and X else None
     mapping = isinstance(X, Mapping) and not is_sparse(X)  # a sparse DOK matrix is a mapping
     if mapping or hasattr(first, "columns"):
