@@ -333,3 +333,8 @@ def test_rows_that_the_model_cannot_know_are_refused_before_any_fit(tmp_path):
     with pytest.raises(ValueError, match=r"y holds 'sick', but the model knows.*'ill', 'well'"):
         model.report(tmp_path / "r.html", X, np.where(y == "ill", "sick", y))
     assert not list(tmp_path.iterdir())
+
+
+def test_no_number_of_a_setting_is_cut():
+    code = as_code(MKLClassifier(class_weight={0: 1.0}, C=np.linspace(1.0, 2.0, 1500)))
+    assert "..." not in code and code.count("1.") > 1400

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from kernelweave.banks.bank import KernelBank
 from kernelweave.learners import CLASSES
 
@@ -40,7 +42,8 @@ def _written(value: Any, model: Any) -> str:
         names = [str(name) for name in getattr(model, "feature_names_in_", ())]
         views = {view: _columns(columns, names) for view, columns in value.views.items()}
         value = KernelBank(**{**value.get_params(deep=False), "views": views})
-    return _NUMPY.sub(r"\1", repr(value))
+    with np.printoptions(threshold=sys.maxsize):
+        return _NUMPY.sub(r"\1", repr(value))
 
 
 def _columns(columns: Any, names: list[str]) -> Any:
