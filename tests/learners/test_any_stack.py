@@ -232,7 +232,7 @@ def test_beyond_the_size_of_a_piece() -> None:
 @pytest.mark.parametrize("rows", [5, 12])
 def test_chunks_may_be_small(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few rows at a time get there, too."""
-    monkeypatch.setattr(chunks, "_ROWS", rows)
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", rows)
     y, on_demand = table()[1], kernels()
     found = quietly(on_demand, y, tol=1e-4)
     assert found.certificate().gap <= 1e-4 + 1e-8

@@ -189,7 +189,7 @@ def test_certificate_holds_for_the_data(problem, loss):
     K, y, C = problem.K, problem.y, problem.C
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        solution = learn(K, y, C=C, learner="radius", loss=loss, tol=1e-5, max_iter=100)
+        solution = learn(K, y, C=C, learner="radius", loss=loss, tol=1e-5, max_iter=200)
     judged = theory.radius_gap(
         K, y, solution.weights, solution.coef, solution.bias,
         C=C, dual_alpha=solution.dual_alpha, center=solution.extras["center"], loss=loss,
