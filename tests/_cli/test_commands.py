@@ -50,19 +50,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def run(folder, monkeypatch, capsys):
-    """Runs a command in the folder: exit code, output, messages."""
-    monkeypatch.chdir(folder)
-
-    def run(line, *more):
-        code = main([*line.split(), *more])
-        found = capsys.readouterr()
-        return code, found.out, found.err
-
-    return run
-
-
 @pytest.fixture(scope="module")
 def model(folder):
     path = str(folder / "model.kweave")

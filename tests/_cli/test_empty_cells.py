@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 import kernelweave
-from kernelweave._cli.main import main
 
 rng = np.random.default_rng(6)
 N = 60
@@ -39,19 +38,6 @@ def folder(tmp_path_factory):
     clinical.to_csv(folder / "clinical.csv", index=False)
     genes.iloc[4:][::-1].to_csv(folder / "genes.csv", index=False)
     return folder
-
-
-@pytest.fixture
-def run(folder, monkeypatch, capsys):
-    """Runs a command in the folder: exit code, output, messages."""
-    monkeypatch.chdir(folder)
-
-    def run(line):
-        code = main(line.split())
-        found = capsys.readouterr()
-        return code, found.out, found.err
-
-    return run
 
 
 def test_from_two_files_to_predictions(run, folder):

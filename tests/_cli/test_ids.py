@@ -39,19 +39,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def run(folder, monkeypatch, capsys):
-    """Runs a command in the folder: exit code, output, messages."""
-    monkeypatch.chdir(folder)
-
-    def run(line):
-        code = main(line.split())
-        found = capsys.readouterr()
-        return code, found.out, found.err
-
-    return run
-
-
 @pytest.mark.parametrize(
     ("line", "path"),
     [
