@@ -261,3 +261,15 @@ def two_kernels():
     y = np.where(X[:, 0] + 0.3 * rng.normal(size=20) > 0, 1.0, -1.0)
     D = ((X[:, None] - X) ** 2).sum(axis=2)
     return np.array([X @ X.T, np.exp(-D / 2)]), y
+
+
+@pytest.mark.parametrize("seed", [7, 9, 10])
+def test_squared_loss_where_the_ridge_is_lost_in_rounding(seed):
+    """C·K_ii of 1e20 and more: a true bound and a warning, no numbers that grow beyond all."""
+    rng = np.random.default_rng(seed)
+    factors = [rng.normal(size=(40, rank)) for rank in (1, 2, 3)]
+    K = np.array([1e8 * F @ F.T for F in factors])
+    with pytest.warns(ConvergenceWarning):
+        solution = learn(K, rng.normal(size=40), C=1e12, loss="squared", tol=1e-4)
+    assert np.isfinite(solution.coef).all()
+    assert 1e-4 < solution.gap <= 2.0 and np.isfinite(solution.primal)

@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from kernelweave._core.tolerances import SOFT, SOFT_EXACT
 from kernelweave._core.types import Array
 from kernelweave._solvers.svm.smo import Inner
 from kernelweave.problems.dual_qp import DualQP, relative_gap
@@ -32,7 +33,8 @@ def solve(
 ) -> list[Inner] | None:
     """All QPs: exactly where K is an array, else each to the relative gap ``tol``.
 
-    None where K + diag ρ is not positive definite in floating point.
+    None where K + diag ρ is not positive definite in floating point, or solutions grow beyond all
+    numbers.
     """
     answers: list[Inner] = []
     inverse: Inverse | None = None
@@ -45,18 +47,23 @@ def solve(
             if inverse is None:
                 return None
             u = inverse(np.ones(K.n))
-        answers.append(_refined(K, qp, inverse, u, tol))
+        found = _refined(K, qp, inverse, u, tol)
+        if found is None:
+            return None
+        answers.append(found)
         if tick is not None:
             tick()
     return answers
 
 
-def _refined(K: CombinedKernel, qp: DualQP, inverse: Inverse, u: Array, tol: float) -> Inner:
+def _refined(K: CombinedKernel, qp: DualQP, inverse: Inverse, u: Array, tol: float) -> Inner | None:
     """The solution, its residual solved for until the gap is closed; ``u`` is A⁻¹1.
 
-    A factor is exact at once but for rounding, which one round more removes.
+    A factor is exact at once but for rounding, which one round more removes. Where the system is
+    singular but for rounding, rounds may lead away: the best counts, None if there is none.
     """
     v, f, bias, closed = np.zeros(qp.n), np.zeros(qp.n), 0.0, 0
+    best, least = None, np.inf
     for _ in range(_ROUNDS):
         step = inverse(qp.linear - f - qp.ridge * v - bias)
         more = (float(step.sum()) - (qp.total - float(v.sum()))) / float(u.sum())
@@ -64,21 +71,31 @@ def _refined(K: CombinedKernel, qp: DualQP, inverse: Inverse, u: Array, tol: flo
         f = K @ v
         quad = float(v @ f)
         gap = relative_gap(qp.primal_value(f, qp.best_bias(f), quad), qp.dual_value(v, quad))
+        if not gap < np.inf:
+            break
+        if gap <= least:
+            best, least = Inner(v, f, 0, True), gap
         closed += gap <= tol
         if closed > K.is_dense:
             break
-    return Inner(v, f, 0, True)
+    return best
 
 
 def _factored(K: Array, ridge: float | Array) -> Inverse | None:
-    """What multiplies by (K + diag ρ)⁻¹; None where there is no Cholesky factor."""
-    A = K.copy()
-    A[np.diag_indices_from(A)] += ridge
-    try:
-        factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
-    except LinAlgError:
-        return None
-    return partial(cho_solve, factor, check_finite=False)
+    """What multiplies by (K + diag ρ)⁻¹; None where there is no Cholesky factor.
+
+    Where ρ is lost in the rounding of K, a little more stands in its place: refined, the solution
+    is as good as numbers allow.
+    """
+    for soft in (0.0, SOFT_EXACT, SOFT):
+        A = K.copy()
+        A[np.diag_indices_from(A)] += ridge + soft * float(K.diagonal().mean())
+        try:
+            factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+        except LinAlgError:
+            continue
+        return partial(cho_solve, factor, check_finite=False)
+    return None
 
 
 def _iterated(K: CombinedKernel, ridge: float | Array, tick: Tick | None) -> Inverse:
