@@ -276,11 +276,8 @@ def judge(case: Case) -> tuple[str, list[tuple[str, str]]]:
 
 
 def too_small(reported: float, exact: Exact) -> bool:
-    """Whether a reported gap is less than the exact one.
-
-    From 1 on it says nothing but that the bounds may lie on both sides of 0: these are no ratios.
-    """
-    return reported < 1.0 and exact.gap > Fraction(reported) + SLACK
+    """Whether a reported gap is less than the exact one."""
+    return reported <= 1.0 and exact.gap > Fraction(reported) + SLACK
 
 
 def documented(case: Case, error: Exception) -> bool:

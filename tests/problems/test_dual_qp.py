@@ -332,3 +332,10 @@ def test_rounding_of_the_sum_leaves_variables_on_their_bounds():
     found = qp.feasible(v)
     assert found.sum() == 0.0
     assert np.array_equal(found[[0, 1, 3, 4, 5, 7]], v[[0, 1, 3, 4, 5, 7]])
+
+
+def test_a_gap_over_zero_is_above_one():
+    """Of bounds on both sides of 0 nothing relative is known, however small one of them is."""
+    assert relative_gap(1e-28, -4e-9) > 1.0
+    assert relative_gap(1.0, -1.0) == 2.0
+    assert relative_gap(1.0, 0.0) == 1.0 and relative_gap(0.0, -1.0) == 1.0

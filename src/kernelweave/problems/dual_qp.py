@@ -341,9 +341,10 @@ def relative_gap(primal: float, dual: float) -> float:
     """(primal − dual) / max(|primal|, |dual|), and 0 where the two are equal.
 
     Infinite where the primal is. Where rounding has put the dual above the primal, the size of the
-    difference counts.
+    difference counts. Above 1 where 0 lies between the two, even if one is lost in rounding.
     """
     if not np.isfinite(primal):
         return float(np.inf)
     distance = abs(primal - dual)
-    return distance / max(abs(primal), abs(dual)) if distance > 0.0 else 0.0
+    gap = distance / max(abs(primal), abs(dual)) if distance > 0.0 else 0.0
+    return max(gap, 1.0 + EPS) if dual < 0.0 < primal else gap
