@@ -14,6 +14,7 @@ from benchmarks.harness import common
 from kernelweave.inspection import null, over_C, select_views, stability
 
 SIZES = {"mirna": 184, "mrna": 200, "protein": 142}
+FEW = 30  # draws of a small run: three views need 29 shuffles to be told apart
 COUNT, LIMIT, CORES = 100, 15.0, 2
 
 
@@ -47,11 +48,11 @@ def measure(count):
 
 def main():
     args = common.arguments(__doc__)
-    count = 3 if args.quick else COUNT
+    count = FEW if args.quick else COUNT
     results = common.Results("inspection_speed", args)
     if not args.report:
         common.warm_up()
-        measure(2)
+        measure(FEW)
     results.fill([((count,), measure, count)])
     cell = results.get(count)
     if cell is None:
