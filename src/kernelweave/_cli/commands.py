@@ -1,20 +1,27 @@
-"""The commands: what may be said, and who does it.
+"""The commands: what each may be told, and who does it.
 
 Whatever takes time to import is imported by the command that needs it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from kernelweave import __version__
-from kernelweave._core.checks import did_you_mean
-from kernelweave.learners import NAMES
+from kernelweave._cli.options import (
+    COST,
+    DATA,
+    JOBS,
+    JSON,
+    LEARNING,
+    NAME_ROWS,
+    SEED,
+    takes,
+)
 
-_LEARNERS = tuple(name for name in NAMES if name != "sdp")  # it needs rows known beforehand
 _EPILOG = """
 From two tables with a column of ids in common to a report, in one command:
 
@@ -25,106 +32,6 @@ From two tables with a column of ids in common to a report, in one command:
 Completion: eval "$(_KERNELWEAVE_COMPLETE=bash_source kernelweave)" in bash; the same with
 zsh_source or fish_source in other shells.
 """
-
-
-class Cost(click.ParamType):
-    """A positive number, or "auto"."""
-
-    name = "number|auto"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """None for "auto"."""
-        return None if value == "auto" else click.FloatRange(0.0, min_open=True)(value, param, ctx)
-
-
-class Learner(click.ParamType):
-    """The name of a learner; a wrong one gets the nearest names."""
-
-    name = "name"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The name itself."""
-        if value not in _LEARNERS:
-            self.fail(f"{value!r} is no learner of this command; {did_you_mean(value, _LEARNERS)}")
-        return value
-
-
-_DATA = (
-    click.argument("table", type=click.Path()),
-    click.option("--target", required=True, help="Column to predict."),
-    click.option("--id", "key", help="Column of row ids; other tables are joined on it."),
-    click.option(
-        "--view",
-        "views",
-        multiple=True,
-        metavar="NAME=COLUMNS|FILE",
-        help="Columns that belong together (age,bp,chol*), a table of their own (genes.csv), or a "
-        "kernel matrix (K.npy); once for each view.",
-    ),
-    click.option(
-        "--delimiter", help="What separates the columns of CSV files; found out by default."
-    ),
-)
-_SEED = click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Random seed of the folds.",
-)
-_JOBS = click.option("--jobs", type=int, help="Number of threads; -1 for one per core.")
-_LEARNING = (
-    click.option(
-        "--drop",
-        multiple=True,
-        metavar="COLUMN",
-        help="A column of TABLE or of a view file to leave out (note, chol*); once for each.",
-    ),
-    click.option(
-        "--task",
-        type=click.Choice(["auto", "classification", "regression"]),
-        default="auto",
-        show_default=True,
-        help="What the target is.",
-    ),
-    click.option(
-        "--learner",
-        type=Learner(),
-        default="auto",
-        show_default=True,
-        help=f"How weights are learned: {', '.join(_LEARNERS)}.",
-    ),
-    click.option(
-        "--norm",
-        type=click.FloatRange(1.0),
-        default=1.0,
-        show_default=True,
-        help="Norm of the weights: 1 makes most zero, more makes them even.",
-    ),
-    click.option(
-        "--impute",
-        type=click.Choice(["median", "mean", "none"]),
-        default="median",
-        show_default=True,
-        help="What empty cells of numbers hold, learned on the training rows; none refuses them.",
-    ),
-    _SEED,
-    _JOBS,
-)
-_COST = click.option(
-    "-C",
-    "C",
-    type=Cost(),
-    default="1",
-    show_default=True,
-    help="Cost of errors in training; auto: chosen by cross-validation, together with the norm.",
-)
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_NAME_ROWS = click.option(
-    "--name-rows",
-    is_flag=True,
-    help="Show the ids of the hardest rows in the report; by default not, as rows may be people.",
-)
 
 
 def run(argv: Sequence[str] | None) -> int:
@@ -142,15 +49,6 @@ def run(argv: Sequence[str] | None) -> int:
     return int(code or 0)
 
 
-def _with(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def decorate(function: Any) -> Any:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
-
-
 @click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="kernelweave %(version)s")
 def program() -> None:
@@ -158,7 +56,7 @@ def program() -> None:
 
 
 @program.command()
-@_with(_SEED)
+@takes(SEED)
 @click.option(
     "-o",
     "--output",
@@ -179,7 +77,7 @@ def demo(seed: int, output: str) -> None:
 
 
 @program.command()
-@_with(*_DATA, *_LEARNING, _COST, _JSON)
+@takes(*DATA, *LEARNING, COST, JSON)
 @click.option("-o", "--output", type=click.Path(), help="Model file to write.")
 @click.option("--cv", type=click.IntRange(2), help="Also score on held-out rows, in so many folds.")
 @click.option(
@@ -187,7 +85,7 @@ def demo(seed: int, output: str) -> None:
     type=click.Path(),
     help="HTML file to write: what the views and the model are worth.",
 )
-@_with(_NAME_ROWS)
+@takes(NAME_ROWS)
 def fit(
     output: str | None, report: str | None, as_json: bool, C: float | None, **said: Any
 ) -> None:
@@ -224,7 +122,7 @@ def fit(
 @program.command()
 @click.argument("model", type=click.Path())
 @click.argument("table", type=click.Path())
-@_with(*_DATA[2:])
+@takes(*DATA[2:])
 @click.option("-o", "--output", type=click.Path(), help="CSV file to write; default: the screen.")
 @click.option("--decision", is_flag=True, help="Add the decision values.")
 def predict(model: str, table: str, output: str | None, decision: bool, **said: Any) -> None:
@@ -239,7 +137,7 @@ def predict(model: str, table: str, output: str | None, decision: bool, **said: 
 
 @program.command()
 @click.argument("model", type=click.Path())
-@_with(*_DATA, _JSON)
+@takes(*DATA, JSON)
 def evaluate(model: str, as_json: bool, **said: Any) -> None:
     """Score the predictions of MODEL for the rows of TABLE, whose targets are known."""
     from kernelweave._cli.models import scores
@@ -257,10 +155,10 @@ def evaluate(model: str, as_json: bool, **said: Any) -> None:
 @click.argument("model", type=click.Path())
 @click.argument("table", type=click.Path(), required=False)
 @click.option("--target", help="Column that the model predicts.")
-@_with(*_DATA[2:], _SEED, _JOBS)
+@takes(*DATA[2:], SEED, JOBS)
 @click.option("-o", "--output", type=click.Path(), required=True, help="HTML file to write.")
 @click.option("--cv", type=click.IntRange(2), help="Folds of the held-out scores; 5 by default.")
-@_with(_NAME_ROWS)
+@takes(NAME_ROWS)
 def report(model: str, output: str, **said: Any) -> None:
     """Report on MODEL and what its views are worth on the rows of TABLE that it was fitted to.
 
@@ -278,7 +176,7 @@ def report(model: str, output: str, **said: Any) -> None:
 
 
 @program.command()
-@_with(*_DATA, *_LEARNING, _JSON)
+@takes(*DATA, *LEARNING, JSON)
 @click.option(
     "--Cs",
     "costs",
@@ -303,7 +201,7 @@ def path(costs: str, as_json: bool, **said: Any) -> None:
 
 
 @program.command()
-@_with(*_DATA, *_LEARNING, _COST, _JSON)
+@takes(*DATA, *LEARNING, COST, JSON)
 @click.option("--cv", type=click.IntRange(2), default=5, show_default=True, help="Folds.")
 @click.option(
     "--repeats",
@@ -328,7 +226,7 @@ def compare(cv: int, repeats: int, as_json: bool, C: float | None, **said: Any) 
 
 @program.command()
 @click.argument("model", type=click.Path())
-@_with(_JSON)
+@takes(JSON)
 def info(model: str, as_json: bool) -> None:
     """Show what a model file holds: weights, kernels, certificate, columns."""
     from kernelweave._cli.data import counted
@@ -377,7 +275,9 @@ def _learning(
         told.append(f"columns in no view are left out: {some(data.unused)}")
     impute = None if said["impute"] == "none" else said["impute"]
     asked = C, said["learner"], said["norm"], said["seed"], said["jobs"], impute
-    options = models.Options(*asked)
+    options = models.Options(
+        *asked, models.class_weight_of(said["class_weight"], data.target, task)
+    )
     for line in (*told, *told_of_data(data, options)):
         say(line)
     return data, task, options

@@ -30,6 +30,7 @@ class Options:
     seed: int = 0
     jobs: int | None = None
     impute: str | None = "median"
+    class_weight: str | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,18 @@ def told(target: Any, task: str) -> str:
             f"{target.name!r} is {classes[0]} in every row: rows of two classes or more are needed"
         )
     return f"{target.name!r} has {len(classes)} classes ({some(classes)}): classification"
+
+
+def class_weight_of(asked: str, target: Any, task: str) -> str | None:
+    """What ``--class-weight`` says to an estimator."""
+    if asked == "none":
+        return None
+    if task == "regression":
+        raise ValueError(
+            f"--class-weight needs classes, and {target.name!r} is a number: leave it out, or say "
+            "--task classification"
+        )
+    return asked
 
 
 def labels(target: Any, task: str) -> NDArray[Any]:
@@ -137,11 +150,18 @@ def estimator(kernels: Any, task: str, options: Options) -> Any:
         "n_jobs": options.jobs,
         "random_state": options.seed,
     }
+    if task == "classification":
+        shared["class_weight"] = options.class_weight
     if options.C is None:
         chosen = MKLRegressorCV if task == "regression" else MKLClassifierCV
-        return chosen(kernels, **shared)
+        return chosen(kernels, scoring=scoring_of(options), **shared)
     kind = MKLRegressor if task == "regression" else MKLClassifier
     return kind(kernels, C=options.C, weight_norm=options.norm, **shared)
+
+
+def scoring_of(said: Any) -> str | None:
+    """The score of options or of a model: what has class weights is judged class by class."""
+    return None if getattr(said, "class_weight", None) is None else "balanced_accuracy"
 
 
 def fitted(data: Data, task: str, options: Options) -> Any:
@@ -169,9 +189,12 @@ def held_out(data: Data, task: str, options: Options, folds: int) -> dict[str, A
     kind = KFold if task == "regression" else StratifiedKFold
     splits = kind(folds, shuffle=True, random_state=options.seed)
     model = estimator(bank_of(data, options), task, options)
-    scores = cross_val_score(model, rows_of(data), y, cv=splits, error_score="raise")
+    scoring = scoring_of(options)
+    how: dict[str, Any] = {"cv": splits, "scoring": scoring, "error_score": "raise"}
+    scores = cross_val_score(model, rows_of(data), y, **how)
+    plain = "R²" if task == "regression" else "accuracy"
     return {
-        "metric": "R²" if task == "regression" else "accuracy",
+        "metric": plain if scoring is None else scoring.replace("_", " "),
         "mean": float(np.mean(scores)),
         "scores": [float(score) for score in scores],
     }
@@ -187,6 +210,7 @@ def compared(data: Data, task: str, options: Options, folds: int, repeats: int) 
         labels(data.target, task),
         cv=folds,
         n_repeats=repeats,
+        scoring=scoring_of(options),
         n_jobs=options.jobs,
         random_state=options.seed,
     )
@@ -224,13 +248,18 @@ def parse_costs(text: str) -> list[float]:
 
 def along_path(data: Data, task: str, options: Options, Cs: list[float]) -> dict[str, Any]:
     """Weights by view for each C, and how certain each solution is."""
+    from sklearn.utils.class_weight import compute_sample_weight
+
     from kernelweave.path import regularization_path
 
     bank = bank_of(data, options).fit(rows_of(data), n_jobs=options.jobs)
     y = labels(data.target, task)
+    factors: Any = 1.0
     if task == "regression":
         signs = (y - y.mean()) / (y.std() or 1.0)
     else:
+        if options.class_weight is not None:
+            factors = compute_sample_weight(options.class_weight, y)
         classes, numbers = np.unique(y, return_inverse=True)
         signs = np.where(numbers[:, None] == np.arange(len(classes)), 1.0, -1.0)
         signs = signs[:, 1] if len(classes) == 2 else signs
@@ -238,6 +267,7 @@ def along_path(data: Data, task: str, options: Options, Cs: list[float]) -> dict
         bank.stack,
         signs,
         Cs,
+        factors=factors,
         loss="epsilon_insensitive" if task == "regression" else "hinge",
         weight_norm=options.norm,
         learner=options.learner,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelweave._cli.data import Source
-from kernelweave._cli.models import Labelled
+from kernelweave._cli.models import Labelled, scoring_of
 from kernelweave._cli.output import check_output
 from kernelweave._core.checks import some
 
@@ -43,6 +43,7 @@ class Report:
             rows.X,
             rows.y,
             cv=5 if self.cv is None else self.cv,
+            scoring=scoring_of(model),
             title=title,
             row_ids=list(rows.ids) if self.name_rows else None,
             n_jobs=self.jobs,

@@ -1,0 +1,132 @@
+"""The options that commands share: their names, their values and their words of help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from kernelweave._core.checks import did_you_mean
+from kernelweave.learners import NAMES
+
+_LEARNERS = tuple(name for name in NAMES if name != "sdp")  # it needs rows known beforehand
+
+
+class Cost(click.ParamType):
+    """A positive number, or "auto"."""
+
+    name = "number|auto"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """None for "auto"."""
+        return None if value == "auto" else click.FloatRange(0.0, min_open=True)(value, param, ctx)
+
+
+class Learner(click.ParamType):
+    """The name of a learner; a wrong one gets the nearest names."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The name itself."""
+        if value not in _LEARNERS:
+            self.fail(f"{value!r} is no learner of this command; {did_you_mean(value, _LEARNERS)}")
+        return value
+
+
+DATA = (
+    click.argument("table", type=click.Path()),
+    click.option("--target", required=True, help="Column to predict."),
+    click.option("--id", "key", help="Column of row ids; other tables are joined on it."),
+    click.option(
+        "--view",
+        "views",
+        multiple=True,
+        metavar="NAME=COLUMNS|FILE",
+        help="Columns that belong together (age,bp,chol*), a table of their own (genes.csv), or a "
+        "kernel matrix (K.npy); once for each view.",
+    ),
+    click.option(
+        "--delimiter", help="What separates the columns of CSV files; found out by default."
+    ),
+)
+SEED = click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Random seed of the folds.",
+)
+JOBS = click.option("--jobs", type=int, help="Number of threads; -1 for one per core.")
+LEARNING = (
+    click.option(
+        "--drop",
+        multiple=True,
+        metavar="COLUMN",
+        help="A column of TABLE or of a view file to leave out (note, chol*); once for each.",
+    ),
+    click.option(
+        "--task",
+        type=click.Choice(["auto", "classification", "regression"]),
+        default="auto",
+        show_default=True,
+        help="What the target is.",
+    ),
+    click.option(
+        "--learner",
+        type=Learner(),
+        default="auto",
+        show_default=True,
+        help=f"How weights are learned: {', '.join(_LEARNERS)}.",
+    ),
+    click.option(
+        "--norm",
+        type=click.FloatRange(1.0),
+        default=1.0,
+        show_default=True,
+        help="Norm of the weights: 1 makes most zero, more makes them even.",
+    ),
+    click.option(
+        "--impute",
+        type=click.Choice(["median", "mean", "none"]),
+        default="median",
+        show_default=True,
+        help="What empty cells of numbers hold, learned on the training rows; none refuses them.",
+    ),
+    click.option(
+        "--class-weight",
+        type=click.Choice(["none", "balanced"]),
+        default="none",
+        show_default=True,
+        help="balanced: errors on rare classes cost more, so that all classes cost the same in "
+        "total; scores are then balanced accuracy.",
+    ),
+    SEED,
+    JOBS,
+)
+COST = click.option(
+    "-C",
+    "C",
+    type=Cost(),
+    default="1",
+    show_default=True,
+    help="Cost of errors in training; auto: chosen by cross-validation, together with the norm.",
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+NAME_ROWS = click.option(
+    "--name-rows",
+    is_flag=True,
+    help="Show the ids of the hardest rows in the report; by default not, as rows may be people.",
+)
+
+
+def takes(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Decorate a command with options, in the order in which its help has them."""
+
+    def decorate(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
