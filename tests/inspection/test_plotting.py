@@ -307,7 +307,7 @@ def test_import_error_names_the_extra(monkeypatch, fits):
     for name in [name for name in sys.modules if name.startswith("matplotlib")]:
         monkeypatch.setitem(sys.modules, name, None)
     for plot in EVERY:
-        told = re.escape("the extra 'plot': pip install \"kernelweave[plot]\"")
+        told = re.escape("the extra 'plot': pip install matplotlib")
         with pytest.raises(ImportError, match=told):
             plot(fits["simple"])
 

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from kernelweave._core.extras import missing
 from kernelweave._core.warnings import LacksView
 
 _EXTRAS = {"click": "cli", "pandas": "cli", "pyarrow": "parquet"}
@@ -47,8 +48,7 @@ def _run(argv: Sequence[str] | None) -> int:
             return _BAD_INPUT
         if error.name not in _EXTRAS:
             raise
-        extra = f"pip install 'kernelweave[{_EXTRAS[error.name]}]'"
-        _tell(f"this command needs the package {error.name}: {extra}")
+        _tell(str(missing("this command needs", error.name, _EXTRAS[error.name])))
     except (ValueError, TypeError, MemoryError) as error:
         if "KERNELWEAVE_TRACEBACK" in os.environ:
             raise

@@ -231,9 +231,7 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
     def _score(self, scorer: Any, model: Any, y: Any, weights: Array | None) -> float:
         if self.scoring is not None:
             return super()._score(scorer, model, y, weights)
-        return float(
-            np.average(model.predict(None) == y, weights=weights)
-        )  # accuracy, without checks
+        return float(np.average(model.predict(None) == y, weights=weights))  # without checks
 
     def _splitter(self, y: Any, grouped: bool) -> Any:
         counts = np.unique(y, return_counts=True)[1]

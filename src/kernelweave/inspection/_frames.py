@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from kernelweave._core.extras import missing
+
 if TYPE_CHECKING:
     from pandas import DataFrame
 
@@ -14,6 +16,5 @@ def frame(columns: Mapping[str, Any]) -> DataFrame:
     try:
         from pandas import DataFrame
     except ImportError:
-        told = "data frames need pandas, the extra 'pandas': pip install \"kernelweave[pandas]\""
-        raise ImportError(told) from None
+        raise missing("data frames need", "pandas", "pandas") from None
     return DataFrame(dict(columns))

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._core.checks import check_choice
+from kernelweave._core.extras import missing
 from kernelweave._core.types import Array
 from kernelweave.inspection._fits import (
     chosen_kernels,
@@ -282,8 +283,7 @@ def _axes(ax: Axes | None) -> Axes:
     try:
         from matplotlib import pyplot
     except ImportError:
-        told = "plotting needs matplotlib, the extra 'plot': pip install \"kernelweave[plot]\""
-        raise ImportError(told) from None
+        raise missing("plotting needs", "matplotlib", "plot") from None
     return pyplot.subplots(layout="constrained")[1]
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from kernelweave._core.atomic import written
 from kernelweave._core.checks import shown
+from kernelweave._core.extras import missing
 from kernelweave._core.types import Array
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.member import Member
@@ -51,8 +52,7 @@ def to_onnx(model: Any, path: str | os.PathLike[str] | None = None, *, double: b
     try:
         from onnx import TensorProto, checker, helper
     except ImportError:
-        told = "to_onnx needs onnx, the extra 'onnx': pip install \"kernelweave[onnx]\""
-        raise ImportError(told) from None
+        raise missing("to_onnx needs", "onnx", "onnx") from None
     graph = _Graph()
     total = graph.values(model)
     kind = TensorProto.DOUBLE if double else TensorProto.FLOAT

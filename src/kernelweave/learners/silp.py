@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelweave._core.extras import missing
 from kernelweave._core.tolerances import LP_FEASIBILITY, LP_SMALLEST, TINY
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.cuts import Cuts, inner_tol
@@ -109,9 +110,7 @@ class _Program:
         try:
             import highspy
         except ImportError:
-            raise ImportError(
-                "learner 'silp' needs highspy, the extra 'lp': pip install highspy"
-            ) from None
+            raise missing("learner 'silp' needs", "highspy", "lp") from None
         self.m, self.infinity, self.unit = m, highspy.kHighsInf, 0.0
         self.optimal = highspy.HighsModelStatus.kOptimal
         self.sizes: list[float] = []

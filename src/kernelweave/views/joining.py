@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kernelweave._core.checks import is_sparse, shown, some
+from kernelweave._core.extras import missing
 from kernelweave._core.warnings import warn
 
 
@@ -84,8 +85,8 @@ def _read(name: str, table: Any) -> Any:
     """The table as a data frame with flat column names and one row per id."""
     try:
         import pandas as pd
-    except ImportError as error:
-        raise ImportError("join_views needs pandas: pip install pandas") from error
+    except ImportError:
+        raise missing("join_views needs", "pandas", "pandas") from None
     if is_sparse(table):
         raise TypeError(
             f"join_views: {name!r} is sparse. Join sparse tables of the same rows by "

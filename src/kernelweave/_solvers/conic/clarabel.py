@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from kernelweave._core.extras import missing
 from kernelweave._core.types import Array
 
 Matrix = Any  # dense or sparse
@@ -45,8 +46,7 @@ def load_clarabel() -> Any:
     try:
         import clarabel
     except ImportError:
-        told = "cone programs need clarabel, the extra 'conic': pip install clarabel"
-        raise ImportError(told) from None
+        raise missing("cone programs need", "clarabel", "conic") from None
     return clarabel
 
 

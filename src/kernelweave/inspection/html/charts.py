@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix, roc_auc_score, roc_curve
 
+from kernelweave._core.extras import missing
 from kernelweave._core.types import Array
 from kernelweave.inspection.draws import WeightDraws, WeightPath
 from kernelweave.inspection.held_out import HeldOut
@@ -45,8 +46,7 @@ def chart(
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        told = "charts need matplotlib, the extra 'report': pip install \"kernelweave[report]\""
-        raise ImportError(told) from None
+        raise missing("charts need", "matplotlib", "report") from None
     buffer = BytesIO()
     with style.context("default"):
         size = (_BROAD if broad else _WIDTH, height)

@@ -17,6 +17,7 @@ import numpy as np
 
 from kernelweave._core.atomic import check_place, written
 from kernelweave._core.checks import check_number
+from kernelweave._core.extras import missing
 from kernelweave.inspection._fits import weights_of
 from kernelweave.inspection._models import check_readable, check_rows_of
 from kernelweave.inspection.html.facts import Asked, Facts, gather
@@ -138,8 +139,7 @@ def _environment() -> Any:
     try:
         from jinja2 import Environment, StrictUndefined
     except ImportError:
-        told = "reports need jinja2, the extra 'report': pip install \"kernelweave[report]\""
-        raise ImportError(told) from None
+        raise missing("reports need", "jinja2", "report") from None
     made = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
