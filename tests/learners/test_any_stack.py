@@ -17,7 +17,7 @@ from kernelweave._solvers.svm import chunks
 from kernelweave.learners import NAMES, alignment, make_learner
 from kernelweave.learners.base import check_supported
 from kernelweave.machines.evaluator import HardMarginInfeasible
-from kernelweave.stacks import defaults, rounding
+from kernelweave.stacks import combined, defaults, rounding
 
 N, PIECE = 48, 8
 TOL = 1e-5
@@ -36,6 +36,7 @@ def many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
         (defaults, "_ROWS"),
         (centering, "_ROWS"),
+        (combined, "_ROWS"),
         (rounding, "_ROWS"),
         (skm_smo, "_FEW"),
     ):
@@ -237,6 +238,19 @@ def test_chunks_may_be_small(rows: int, monkeypatch: pytest.MonkeyPatch) -> None
     found = quietly(on_demand, y, tol=1e-4)
     assert found.certificate().gap <= 1e-4 + 1e-8
     agree(found, quietly(KernelStack(on_demand.matrices()), y, tol=1e-4))
+
+
+def test_chunks_hold_all_free_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A narrow kernel, under which nearly all rows are free, more than a chunk usually has."""
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 20)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 8))
+    y = np.where(X[:, 0] + 0.5 * rng.standard_normal(200) > 0.0, 1.0, -1.0)
+    stack = OnDemand(X, [1.0])
+    solution = quietly(stack, y, C=10.0, tol=1e-4)
+    assert np.count_nonzero((solution.alpha > 0.0) & (solution.alpha < 10.0)) > 150
+    assert solution.gap <= 1e-4
+    assert stack.asked < 20 * 200 * 200  # entries: 49 matrices where chunks do not grow
 
 
 # --- signed weights ---------------------------------------------------------------------------

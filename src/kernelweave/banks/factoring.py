@@ -30,7 +30,8 @@ from kernelweave.views.table import Table
 STORAGES = ("auto", "dense", "factors", "lazy")
 _FEW = 100  # rows below which matrices are small anyway
 _ALIKE = 100.0  # a sketch sums n entries: it may differ by this much more than an entry
-CHEAPER = 4  # a factor's passes cost what a matrix's cost at n over this
+_CHEAPER = 4  # a factor's passes cost what a matrix's cost at n over this
+_ON_DEMAND = 500  # to find a factor takes n·r² steps: beyond this rank rows on demand take fewer
 
 
 class Recipe(NamedTuple):
@@ -62,6 +63,13 @@ def find_factor(member: Member, rows: Rows, storage: str, most: int) -> Array | 
         return None  # which the builder of matrices has words for
     hopeful = storage == "factors" or kernel.most_rank(x.shape[1]) <= most
     return pivoted(x, entry, diagonal, NOTHING, most, hopeful)
+
+
+def largest_rank(storage: str, n: int) -> int:
+    """The rank up to which a kernel on n rows is kept as a factor."""
+    if storage == "factors":
+        return n
+    return min(n // _CHEAPER, _ON_DEMAND if storage == "lazy" else n)
 
 
 def pays(ranks: list[int], live: int, n: int) -> bool:
@@ -111,12 +119,11 @@ class FactorBuilder:
 
     def _find(self, groups: list[Group], storage: str) -> Iterator[tuple[int, _Found]]:
         """The kernels of low rank, by number."""
-        forced = storage == "factors"
         every = ((group, member) for group in groups for member in group.members)
         for number, (group, member) in enumerate(every):
             if self.approximation is None:
-                n = len(group.rows)
-                G = find_factor(member, group.rows, storage, n if forced else n // CHEAPER)
+                most = largest_rank(storage, len(group.rows))
+                G = find_factor(member, group.rows, storage, most)
                 if G is not None:
                     self.tell()
                     yield number, _Found(group, G, None)

@@ -16,7 +16,7 @@ import numpy as np
 
 from kernelweave._core.html import html_table
 from kernelweave._core.status import Bar
-from kernelweave.banks.factoring import CHEAPER, Recipe, find_factor, pays
+from kernelweave.banks.factoring import Recipe, find_factor, largest_rank, pays
 from kernelweave.banks.member import Group, Member
 from kernelweave.stacks.factors import FactorStack
 from kernelweave.stacks.memory import (
@@ -190,7 +190,7 @@ def _rank(member: Member, probe: Rows, half: Rows, n: int, recipe: Recipe) -> in
         return None
     growth = np.clip(math.log2(ranks[0] / ranks[1]), 0.0, 1.0)
     rank = round(ranks[0] * (n / len(probe)) ** growth)
-    return rank if recipe.storage == "factors" or rank <= n // CHEAPER else None
+    return rank if rank <= largest_rank(recipe.storage, n) else None
 
 
 class Told:

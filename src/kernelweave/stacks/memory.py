@@ -6,6 +6,7 @@ process instead of raising an error.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,10 +19,18 @@ GIB = 2.0**30
 
 # How many rows a fit works on at a time where no matrix of all rows fits: known to solvers, and to
 # the forecast of what they take.
-CHUNK_ROWS = 2000  # of a chunk, at the most: its block then takes 32 MB
+CHUNK_ROWS = 2000  # of a chunk, whose block then takes 32 MB; more where more variables are free
 SAMPLE_ROWS = 4000  # of a first fit on a sample, on matrices
 SAMPLE_ROWS_OF_FACTORS = 20_000
 SAMPLE_TIMES = 4  # times as many rows there must be for a sample to be worth it
+
+
+def largest_chunk() -> int:
+    """Rows of a chunk, at the most: solving it takes a quarter of the memory that is left."""
+    available = available_bytes()
+    return (
+        CHUNK_ROWS if available is None else max(CHUNK_ROWS, math.isqrt(available // (4 * 4 * 8)))
+    )
 
 
 def require_memory(m: int, n: int, dtype: DTypeLike) -> None:

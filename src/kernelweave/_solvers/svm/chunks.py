@@ -5,6 +5,9 @@
 A chunk holds the rows that have to move: the worst pair, the free variables, then those that should
 leave a bound. Its block of K is fetched and solved by ``smo``, the other variables fixed; K times
 the change updates the gradient of all rows. The duality gap of all variables ends it.
+
+A chunk grows with the number of free variables, as far as memory allows: where some of them are
+left out, each chunk undoes part of the last.
 """
 
 from __future__ import annotations
@@ -18,10 +21,10 @@ from kernelweave._core.types import Array, Places
 from kernelweave._solvers.svm.pairs import State, value_and_gap
 from kernelweave._solvers.svm.smo import Ascent, Inner, centered_norm, state_at
 from kernelweave.problems.dual_qp import DualQP
-from kernelweave.stacks.memory import CHUNK_ROWS
+from kernelweave.stacks.memory import CHUNK_ROWS, largest_chunk
 from kernelweave.stacks.protocol import CombinedKernel
 
-_SHARE = 0.75  # of all rows, at the most: where rows are few, no chunk is the whole kernel
+_SPARE = 1.5  # times as many rows as are free: some have to leave their bounds
 _ROUNDS = 1000  # chunks at the most
 _REPAIRS = 5  # times that rounding is removed and all is looked at again
 
@@ -38,7 +41,6 @@ def solve(
     n = qp.n
     scale = centered_norm(K.diagonal(), K @ np.full(n, 1.0 / n)) if qp.is_hard else 0.0
     ascent = Ascent(qp, 0.5 * tol, tick, max_steps, scale)
-    most = max(2, min(CHUNK_ROWS, int(_SHARE * n)))
     v, bounded = qp.feasible(start), True
     for _ in range(_REPAIRS):
         f = K @ qp.fold(v)
@@ -46,7 +48,7 @@ def solve(
         for _ in range(_ROUNDS):
             if _done(state, tol, 2.0 * ascent.kkt_tol):
                 break
-            rows = ranked_rows(n, state)[:most]
+            rows = ranked_rows(n, state)
             seen = ascent.steps
             bounded, change = ascent.ascend_rows(n, state, rows, K.block(rows, rows))
             state.gradient[:] -= qp.tile(K @ change)
@@ -74,7 +76,7 @@ def _done(state: State, tol: float, kkt_tol: float) -> bool:
 
 
 def ranked_rows(n: int, state: State) -> Places:
-    """Rows that have to move, the most urgent first.
+    """Rows that have to move, the most urgent first, as many as a chunk has room for.
 
     The worst pair leads, so that there is progress however few are taken; free variables follow,
     then those that should leave a bound. Rows firmly at their bounds are left out.
@@ -85,8 +87,14 @@ def ranked_rows(n: int, state: State) -> Places:
     middle = 0.5 * (top + bottom)
     grow = np.where(can_grow, state.gradient - middle, -np.inf).reshape(-1, n).max(axis=0)
     fall = np.where(can_fall, middle - state.gradient, -np.inf).reshape(-1, n).max(axis=0)
-    urge = np.maximum(grow, fall)
-    urge[np.isfinite(grow) & np.isfinite(fall)] = np.finfo(float).max
-    urge[[np.argmax(grow), np.argmax(fall)]] = np.inf
-    order = np.argsort(-urge, kind="stable")
-    return order[urge[order] >= 0.0]
+    urge, bound = np.maximum(grow, fall), ~(np.isfinite(grow) & np.isfinite(fall))
+    other = np.ones(n, dtype=bool)
+    other[[np.argmax(grow), np.argmax(fall)]] = False
+    order = np.lexsort((-urge, bound, other))
+    return order[urge[order] >= 0.0][: _room(n - int(np.count_nonzero(bound)))]
+
+
+def _room(free: int) -> int:
+    """Rows of a chunk where so many are free."""
+    wanted = int(_SPARE * free)
+    return CHUNK_ROWS if wanted <= CHUNK_ROWS else min(wanted, largest_chunk())
