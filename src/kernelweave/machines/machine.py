@@ -182,7 +182,8 @@ class QPMachine:
         scaled = scale[chosen, None] * stack.matvecs(coef, rows=rows, kernels=kernels)
         q = np.full(stack.m, np.nan)
         q[chosen] = np.maximum(scaled @ coef[rows], 0.0)
-        products = scaled[:, np.searchsorted(rows, free % self.qp.n)]
+        at = np.searchsorted(rows, free % self.qp.n)
+        products = scaled if np.array_equal(at, np.arange(rows.size)) else scaled.take(at, axis=1)
         return QPLook(q, K, self.qp, free, products, kernels)
 
     def model(self, answer: QPAnswer) -> tuple[Array, Array, float]:

@@ -62,3 +62,17 @@ def diagonals(G: Any, ends: Any, kernels: Any, out: Any, start: int, stop: int) 
             for j in range(n):
                 x = np.float64(row[j])
                 target[j] += x * x
+
+
+@jit
+def scaled(
+    G: Any, ends: Any, kernels: Any, scale: Any, firsts: Any, out: Any, start: int, stop: int
+) -> None:
+    """The rows of F_kᵀ times scale[a], in ``out`` from firsts[a] on."""
+    n = G.shape[1]
+    for a in range(start, stop):
+        k = kernels[a]
+        for r in range(ends[k + 1] - ends[k]):
+            row, target = G[ends[k] + r], out[firsts[a] + r]
+            for j in range(n):
+                target[j] = scale[a] * row[j]

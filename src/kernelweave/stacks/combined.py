@@ -130,9 +130,6 @@ class FactorCombined(_Rows):
 
     def written_out(self) -> Array:
         """The array, for those who know that they can afford it; exactly symmetric."""
-        found = self.factor()
-        if found is not None:
-            return found[0].product()
         G = self._G.array()
         total = (self._w * G) @ G.T
         return 0.5 * (total + total.T)

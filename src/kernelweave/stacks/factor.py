@@ -51,13 +51,6 @@ class Factor:
             np.multiply(part[:, rows].T, self.scale[to], out=out[:, to])
         return out
 
-    def product(self) -> Array:
-        """FFᵀ as an array (n, n), exactly symmetric; Fᵀ is copied as the parts lie in memory."""
-        rows = np.empty(self.shape[::-1])
-        for part, to in zip(self.parts, self._places, strict=True):
-            np.multiply(part, self.scale[to, None], out=rows[to])
-        return np.asarray(rows.T @ rows)
-
     def take(self, rows: Index) -> Factor:
         """Some rows of F, copied."""
         return Factor([part[:, rows] for part in self.parts], self.scale)

@@ -91,10 +91,10 @@ class FactorStack:
         """Number of points."""
         return int(self._G.shape[1])
 
-    @property
+    @cached_property
     def ranks(self) -> Places:
-        """The number of columns of each factor."""
-        return np.diff(self._ends)
+        """The number of columns of each factor, read-only."""
+        return read_only(np.diff(self._ends))
 
     @property
     def nbytes(self) -> int:
@@ -175,7 +175,16 @@ class FactorStack:
         kernel = FactorCombined(Factor(self._runs(active), np.ones(scale.size)), scale)
         if self.n > self.most_dense:
             return kernel
-        return DenseCombined(frozen(kernel.written_out()), kernel.factor())
+        low = kernel.factor()
+        K = kernel.written_out() if low is None else self._product(active, np.sqrt(w[active]))
+        return DenseCombined(frozen(K), low)
+
+    def _product(self, kernels: Places, scale: Array) -> Array:
+        """Σ_k scale_k² F_k F_kᵀ as an array, exactly symmetric."""
+        ends = np.concatenate([[0], np.cumsum(self.ranks[kernels])])
+        rows = np.empty((int(ends[-1]), self.n))
+        self._sweep(_sweeps.scaled, kernels, scale, ends, rows)
+        return np.asarray(rows.T @ rows)
 
     def restrict(self, rows: Index) -> Self:
         """The same kernels on some of the points, in the order of ``rows``."""

@@ -11,7 +11,7 @@ import pytest
 from _helpers.references import solve
 from scipy.optimize import linprog
 
-from kernelweave._solvers.bundle import interior_point, master
+from kernelweave._solvers.bundle import interior_point, master, wide_system
 from kernelweave._solvers.bundle.master import solve_master
 
 
@@ -220,7 +220,7 @@ def test_a_step_is_exact_beside_cuts_that_do_not_matter(seed: int) -> None:
     slopes, cuts = rng.standard_normal(120), 1e-3 * rng.standard_normal(6)
     none = np.zeros(120)
     program = interior_point.Program(np.zeros(6), g, none, none, np.zeros((0, 120)))
-    system = interior_point.WideSystem(program)
+    system = wide_system.WideSystem(program)
     system.factor(np.ones(120), D, theta, np.ones(6))
     work = interior_point.Work(*np.zeros((7, 126)))
     work.side[:] = np.append(slopes, cuts)
@@ -239,7 +239,7 @@ def test_where_one_system_fails_the_other_is_solved(monkeypatch) -> None:
     a, g, B = many(1, "plain", 6, 4)
     center = np.full(150, 1 / 150)
     best = objective(solve_master(a, g, center, 10.0, B)[0], a, g, center, 10.0, B)
-    monkeypatch.setattr(interior_point.WideSystem, "factor", singular)
+    monkeypatch.setattr(wide_system.WideSystem, "factor", singular)
     e, _ = solve_master(a, g, center, 10.0, B)
     assert objective(e, a, g, center, 10.0, B) == pytest.approx(best, rel=1e-10)
 
