@@ -6,6 +6,7 @@ import ast
 import doctest
 import gc
 import importlib
+import inspect
 import multiprocessing
 import os
 import pkgutil
@@ -62,6 +63,29 @@ def test_no_compiled_function_assumes_finite_numbers_or_runs_parallel() -> None:
         flags = options["fastmath"]
         assert flags is not True, name
         assert not set(flags or ()) & {"fast", "nnan", "ninf"}, name
+
+
+def test_compiled_functions_need_nothing_of_other_files() -> None:
+    """The cache on the disk does not see edits there: old code would run."""
+    imported = {
+        path: {
+            alias.asname or alias.name
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        for path in ROOT.rglob("*.py")
+    }
+    for name, function in compiled().items():
+        python = function.py_func
+        known = imported[Path(inspect.getsourcefile(python))]
+        used = {each: python.__globals__.get(each) for each in python.__code__.co_names}
+        foreign = [
+            each
+            for each, value in used.items()
+            if each in known and isinstance(value, Dispatcher | int | float)
+        ]
+        assert not foreign, f"{name} uses {foreign} of another file"
 
 
 def test_every_compiled_function_goes_through_one_decorator() -> None:

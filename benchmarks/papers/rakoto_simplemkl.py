@@ -15,10 +15,6 @@ an end where no weight changes by 0.01, or at 500 iterations; no gap is asked fo
 kernels, ± its standard deviation, stands beside table 1 of the paper. The paper has a line search
 such as Armijo's rule, without settings; ours is golden section. Whether that moves the count was
 not measured here. C is 100, the paper's the best of four.
-
-Rows of the journal's rule, ours and the reference's, were measured before a slip was mended: where
-the first weight to reach zero was the one that the others are compared with, later steps of that
-iteration were not the rule's. What it changes is on the page of figures.
 """
 
 import numpy as np

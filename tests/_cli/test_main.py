@@ -102,8 +102,8 @@ def test_what_is_not_installed_is_named(monkeypatch, capsys):
     monkeypatch.delitem(sys.modules, "kernelweave._cli.commands", raising=False)
     monkeypatch.setitem(sys.modules, "click", None)
     assert cli.main(["demo"]) == 2
-    told = "kernelweave: this command needs click, the extra 'cli': pip install click\n"
-    assert capsys.readouterr().err == told
+    told = "this command needs click, the extra 'cli': pip install click pandas jinja2 matplotlib"
+    assert capsys.readouterr().err == f"kernelweave: {told}\n"
 
 
 def test_what_a_report_lacks_is_named(monkeypatch, capsys, tmp_path):
@@ -112,7 +112,7 @@ def test_what_a_report_lacks_is_named(monkeypatch, capsys, tmp_path):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     report = tmp_path / "r.html"
     assert cli.main(["fit", str(table), "--target", "y", "--report", str(report)]) == 2
-    assert capsys.readouterr().err.endswith("the extra 'report': pip install jinja2\n")
+    assert capsys.readouterr().err.endswith("the extra 'report': pip install jinja2 matplotlib\n")
     assert [*tmp_path.iterdir()] == [table]
 
 

@@ -68,6 +68,16 @@ def test_the_path_is_that_of_the_weighed_classes(run, folder):
     assert found["views"] != json.loads(run(line)[1])["views"]
 
 
+def test_no_interval_of_balanced_accuracy_goes_beyond_1(run, folder):
+    table = pd.read_csv(folder / "table.csv")
+    table["a"] += 3.0 * RARE
+    table.to_csv(folder / "clear.csv", index=False)
+    words = "clear.csv --target status --view ab=a,b --class-weight balanced --cv 3"
+    code, out, err = run(f"compare {words} --repeats 2 --json")
+    assert code == 0, err
+    assert max(row["high"] for row in json.loads(out)["scores"]) <= 1.0
+
+
 def test_numbers_have_no_classes_to_weigh(run):
     code, out, err = run("fit table.csv --target days --view a=a --class-weight balanced")
     assert (code, out) == (2, "")

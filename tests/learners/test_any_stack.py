@@ -17,7 +17,7 @@ from kernelweave._solvers.svm import chunks
 from kernelweave.learners import NAMES, alignment, make_learner
 from kernelweave.learners.base import check_supported
 from kernelweave.machines.evaluator import HardMarginInfeasible
-from kernelweave.stacks import combined, defaults, rounding
+from kernelweave.stacks import defaults, rounding
 
 N, PIECE = 48, 8
 TOL = 1e-5
@@ -36,7 +36,7 @@ def many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
         (defaults, "_ROWS"),
         (centering, "_ROWS"),
-        (combined, "_ROWS"),
+        (chunks, "_ROWS"),
         (rounding, "_ROWS"),
         (skm_smo, "_FEW"),
     ):
@@ -251,6 +251,16 @@ def test_chunks_hold_all_free_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.count_nonzero((solution.alpha > 0.0) & (solution.alpha < 10.0)) > 150
     assert solution.gap <= 1e-4
     assert stack.asked < 20 * 200 * 200  # entries: 49 matrices where chunks do not grow
+
+
+def test_chunks_are_small_where_few_rows_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row within ε of its target is at two bounds, not free, though it may go either way."""
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 20)
+    X = np.random.default_rng(0).standard_normal((200, 2))
+    stack = OnDemand(X, [2.0])
+    solution = quietly(stack, np.tanh(X[:, 0]), C=1.0, loss="epsilon_insensitive", epsilon=0.3)
+    assert solution.status == "optimal"
+    assert stack.largest <= 20 * 200
 
 
 # --- signed weights ---------------------------------------------------------------------------

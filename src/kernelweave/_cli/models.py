@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kernelweave._cli.data import Data, Source, counted
 from kernelweave._core.checks import some
 from kernelweave.banks.bank import KernelBank
+from kernelweave.estimators._multiclass import class_factors
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.cross_validated import MKLClassifierCV, MKLRegressorCV
 from kernelweave.estimators.regressor import MKLRegressor
@@ -248,26 +249,23 @@ def parse_costs(text: str) -> list[float]:
 
 def along_path(data: Data, task: str, options: Options, Cs: list[float]) -> dict[str, Any]:
     """Weights by view for each C, and how certain each solution is."""
-    from sklearn.utils.class_weight import compute_sample_weight
-
     from kernelweave.path import regularization_path
 
     bank = bank_of(data, options).fit(rows_of(data), n_jobs=options.jobs)
     y = labels(data.target, task)
-    factors: Any = 1.0
+    factors = None
     if task == "regression":
         signs = (y - y.mean()) / (y.std() or 1.0)
     else:
-        if options.class_weight is not None:
-            factors = compute_sample_weight(options.class_weight, y)
         classes, numbers = np.unique(y, return_inverse=True)
         signs = np.where(numbers[:, None] == np.arange(len(classes)), 1.0, -1.0)
         signs = signs[:, 1] if len(classes) == 2 else signs
+        factors = class_factors(options.class_weight, classes, numbers, None)
     solutions = regularization_path(
         bank.stack,
         signs,
         Cs,
-        factors=factors,
+        factors=1.0 if factors is None else factors,
         loss="epsilon_insensitive" if task == "regression" else "hinge",
         weight_norm=options.norm,
         learner=options.learner,

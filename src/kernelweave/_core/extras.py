@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+_PACKAGES = {  # of extras with more than one, as in pyproject.toml
+    "cli": "click pandas jinja2 matplotlib",
+    "report": "jinja2 matplotlib",
+}
+
 
 def missing(what: str, package: str, extra: str) -> ImportError:
-    """The error for a package that ``what`` needs; ``extra`` is how pyproject.toml calls it."""
-    return ImportError(f"{what} {package}, the extra {extra!r}: pip install {package}")
+    """The error for a package that ``what`` needs, and how to get all of its ``extra``."""
+    return ImportError(
+        f"{what} {package}, the extra {extra!r}: pip install {_PACKAGES.get(extra, package)}"
+    )

@@ -78,8 +78,9 @@ class KernelBank(Params):
         How the training stack keeps a kernel: as a matrix (n², "dense"), or as a factor F with
         K = FFᵀ up to 1e-13 of its trace, which is rounding (n times its numerical rank). "auto":
         each kernel in its cheaper form; kernels on few columns have a low rank. "factors": a factor
-        of every numeric kernel, whatever its rank. "lazy": factors of ranks up to 500, all other
-        kernels on demand, for n where no matrix fits; nobody looks for equal ones among these.
+        of every numeric kernel, whatever its rank. "lazy": factors of linear kernels, and of ranks
+        up to 500 and n/4; all others on demand, for n where no matrix fits, and nobody looks for
+        equal ones among these.
     approximation : None, Nystroem(…), Cholesky(…) or RandomFeatures(…)
         None keeps kernels exactly. The others put kernels of few features in their place, n·r
         numbers where a matrix has n², for training and for new rows; ``storage`` is then not

@@ -1,8 +1,8 @@
 """Kernels of low rank as factors: found from the columns, normalized, duplicates left out.
 
 A kernel gets a factor where that is the cheaper form: K = FFᵀ up to 1e-13 of its trace, which is
-rounding, with a rank of at most a quarter of the rows. The others stay matrices. With an
-approximation every kernel gets the factor that this makes of it.
+rounding, with a rank of at most a quarter of the rows. The others are matrices, or on demand. With
+an approximation every kernel gets the factor that this makes of it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STORAGES = ("auto", "dense", "factors", "lazy")
 _FEW = 100  # rows below which matrices are small anyway
 _ALIKE = 100.0  # a sketch sums n entries: it may differ by this much more than an entry
 _CHEAPER = 4  # a factor's passes cost what a matrix's cost at n over this
-_ON_DEMAND = 500  # to find a factor takes n·r² steps: beyond this rank rows on demand take fewer
+_ON_DEMAND = 500  # finding a factor takes n·r² steps: beyond this rank rows on demand take fewer
 
 
 class Recipe(NamedTuple):
@@ -65,11 +65,12 @@ def find_factor(member: Member, rows: Rows, storage: str, most: int) -> Array | 
     return pivoted(x, entry, diagonal, NOTHING, most, hopeful)
 
 
-def largest_rank(storage: str, n: int) -> int:
+def largest_rank(member: Member, storage: str, n: int) -> int:
     """The rank up to which a kernel on n rows is kept as a factor."""
     if storage == "factors":
         return n
-    return min(n // _CHEAPER, _ON_DEMAND if storage == "lazy" else n)
+    sought = storage == "lazy" and member.kernel is not None and not member.kernel.is_linear
+    return min(n // _CHEAPER, _ON_DEMAND if sought else n)
 
 
 def pays(ranks: list[int], live: int, n: int) -> bool:
@@ -122,7 +123,7 @@ class FactorBuilder:
         every = ((group, member) for group in groups for member in group.members)
         for number, (group, member) in enumerate(every):
             if self.approximation is None:
-                most = largest_rank(storage, len(group.rows))
+                most = largest_rank(member, storage, len(group.rows))
                 G = find_factor(member, group.rows, storage, most)
                 if G is not None:
                     self.tell()

@@ -49,7 +49,8 @@ class Forecast:
     nbytes : tuple of int
         What each takes.
     peak : int
-        Bytes that a fit takes at the most, learning included.
+        Bytes that a fit takes at the most, learning included. On demand it may take more, where
+        thousands of support vectors are free: ``largest_chunk`` of stacks/memory.py.
     available : int or None
         Bytes that there are; None where the system does not say.
     """
@@ -190,7 +191,7 @@ def _rank(member: Member, probe: Rows, half: Rows, n: int, recipe: Recipe) -> in
         return None
     growth = np.clip(math.log2(ranks[0] / ranks[1]), 0.0, 1.0)
     rank = round(ranks[0] * (n / len(probe)) ** growth)
-    return rank if rank <= largest_rank(recipe.storage, n) else None
+    return rank if rank <= largest_rank(member, recipe.storage, n) else None
 
 
 class Told:

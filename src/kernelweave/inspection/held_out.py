@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _NONE = 1e-9  # differences of scores up to this are rounding
+_AT_MOST_1 = (None, "accuracy", "balanced_accuracy", "r2")  # scores that end there
 
 Ask = Callable[[Refits, Fold], Mapping[str, Array]]  # scores of several models on one split
 
@@ -196,7 +197,7 @@ class Splits:
         folds = as_folds(_pairs(refits, how), refits.n, np.arange(refits.n))
         if len(folds) < 2:
             raise ValueError("cv must make two splits or more, found 1: one has no interval")
-        most = 1.0 if scoring is None else np.inf
+        most = 1.0 if scoring in _AT_MOST_1 else np.inf
         return cls(refits, folds, scorer, name.replace("_", " "), most)
 
     @property

@@ -15,14 +15,11 @@ from functools import reduce
 
 import numpy as np
 
-from kernelweave._core.blocks import blocks
 from kernelweave._core.cached import cached_property
 from kernelweave._core.types import Array, Index
 from kernelweave.stacks.factor import Factor
 from kernelweave.stacks.protocol import CombinedKernel, NotDense, Stack, stack_name
 from kernelweave.stacks.validation import frozen
-
-_ROWS = 256  # of a block at a time: kernels are computed beside it, one by one
 
 
 class _Rows:
@@ -96,9 +93,8 @@ class BlockCombined(_Rows):
         """Some rows and columns, a new array."""
         rows, columns = np.arange(self.n)[rows], np.arange(self.n)[columns]
         total = np.zeros((rows.size, columns.size))
-        for piece in blocks(rows.size, 1, _ROWS):
-            for k in self._active:
-                total[piece] += self.weights[k] * self.stack.block(int(k), rows[piece], columns)
+        for k in self._active:
+            total += self.weights[k] * self.stack.block(int(k), rows, columns)
         return total
 
     def __matmul__(self, v: Array) -> Array:
@@ -182,7 +178,10 @@ class SumCombined(_Rows):
 
     def block(self, rows: Index, columns: Index) -> Array:
         """Some rows and columns, a new array."""
-        return np.sum([part.block(rows, columns) for part in self._parts], axis=0)
+        total = np.array(self._parts[0].block(rows, columns), dtype=float)
+        for part in self._parts[1:]:
+            total += part.block(rows, columns)
+        return total
 
     def __matmul__(self, v: Array) -> Array:
         return np.sum([part @ v for part in self._parts], axis=0)

@@ -20,6 +20,7 @@ GIB = 2.0**30
 # How many rows a fit works on at a time where no matrix of all rows fits: known to solvers, and to
 # the forecast of what they take.
 CHUNK_ROWS = 2000  # of a chunk, whose block then takes 32 MB; more where more variables are free
+CHUNK_MOST = 10_000  # whose block takes 800 MB, if memory is left for it
 SAMPLE_ROWS = 4000  # of a first fit on a sample, on matrices
 SAMPLE_ROWS_OF_FACTORS = 20_000
 SAMPLE_TIMES = 4  # times as many rows there must be for a sample to be worth it
@@ -27,10 +28,9 @@ SAMPLE_TIMES = 4  # times as many rows there must be for a sample to be worth it
 
 def largest_chunk() -> int:
     """Rows of a chunk, at the most: solving it takes a quarter of the memory that is left."""
-    available = available_bytes()
-    return (
-        CHUNK_ROWS if available is None else max(CHUNK_ROWS, math.isqrt(available // (4 * 4 * 8)))
-    )
+    available = available_bytes() or 0  # unknown: as if there were none
+    fits = math.isqrt(available // (4 * 4 * 8))  # four arrays of float64
+    return min(max(CHUNK_ROWS, fits), CHUNK_MOST)
 
 
 def require_memory(m: int, n: int, dtype: DTypeLike) -> None:

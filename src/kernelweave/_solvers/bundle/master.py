@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from kernelweave._core.tolerances import ENTER, EPS, TINY
 from kernelweave._core.types import Array
-from kernelweave._solvers.bundle.interior_point import Program, follow
-from kernelweave._solvers.bundle.narrow_system import NarrowSystem
+from kernelweave._solvers.bundle.interior_point import NarrowSystem, Program, follow
 from kernelweave._solvers.bundle.wide_system import WideSystem
 
 _ENTER = 20  # kernels that may join the working set at a time

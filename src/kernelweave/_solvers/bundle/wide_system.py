@@ -17,8 +17,8 @@ from kernelweave._solvers.bundle.interior_point import (
     Work,
     advance,
     correct,
+    has_ended,
     judge,
-    near_the_end,
 )
 
 
@@ -38,7 +38,7 @@ class WideSystem:
         """One step of Mehrotra's."""
         size = self.damping.size
         missed = self._judge(work, z, nu)
-        if near_the_end(missed):
+        if has_ended(missed):
             return z, nu, 0, ENDED
         try:
             self.factor(work.x[:size], work.y[:size], work.x[size:], work.y[size:])

@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from kernelweave._core.blocks import blocks
 from kernelweave._core.tolerances import ROUNDING
 from kernelweave._core.types import Array, Places
 from kernelweave._solvers.svm.pairs import State, value_and_gap
@@ -26,6 +27,7 @@ from kernelweave.stacks.protocol import CombinedKernel
 
 _SPARE = 1.5  # times as many rows as are free: some have to leave their bounds
 _ROUNDS = 1000  # chunks at the most
+_ROWS = 256  # of a chunk that are fetched at a time
 _REPAIRS = 5  # times that rounding is removed and all is looked at again
 
 
@@ -50,7 +52,7 @@ def solve(
                 break
             rows = ranked_rows(n, state)
             seen = ascent.steps
-            bounded, change = ascent.ascend_rows(n, state, rows, K.block(rows, rows))
+            bounded, change = ascent.ascend_rows(n, state, rows, _fetched(K, rows, tick))
             state.gradient[:] -= qp.tile(K @ change)
             if not bounded or ascent.spent:
                 break
@@ -62,6 +64,16 @@ def solve(
         if not bounded or ascent.spent or ascent.steps == before:
             break
     return Inner(v, K @ qp.fold(v), ascent.steps, bounded)
+
+
+def _fetched(K: CombinedKernel, rows: Places, tick: Callable[[], None] | None) -> Array:
+    """K at these rows, some at a time: time may run out meanwhile."""
+    out = np.empty((rows.size, rows.size))
+    for piece in blocks(rows.size, 1, _ROWS):
+        out[piece] = K.block(rows[piece], rows)
+        if tick is not None:
+            tick()
+    return out
 
 
 def _done(state: State, tol: float, kkt_tol: float) -> bool:
@@ -87,7 +99,7 @@ def ranked_rows(n: int, state: State) -> Places:
     middle = 0.5 * (top + bottom)
     grow = np.where(can_grow, state.gradient - middle, -np.inf).reshape(-1, n).max(axis=0)
     fall = np.where(can_fall, middle - state.gradient, -np.inf).reshape(-1, n).max(axis=0)
-    urge, bound = np.maximum(grow, fall), ~(np.isfinite(grow) & np.isfinite(fall))
+    urge, bound = np.maximum(grow, fall), ~(can_grow & can_fall).reshape(-1, n).any(axis=0)
     other = np.ones(n, dtype=bool)
     other[[np.argmax(grow), np.argmax(fall)]] = False
     order = np.lexsort((-urge, bound, other))
