@@ -180,7 +180,7 @@ class _Run:
             last = max(gap, step.stationarity) <= _LAST_DIGITS
             if since >= (_LAST_PATIENCE if last else learner.patience) or self._is_zero():
                 return "stopped"
-        return "stopped"
+        return "stopped" if progress.time_left() > 0.0 else "max_time"
 
     def _is_zero(self) -> bool:
         """Whether nothing is known of the optimum but that it is 0 up to rounding.

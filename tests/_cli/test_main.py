@@ -108,7 +108,7 @@ def test_what_is_not_installed_is_named(monkeypatch, capsys):
 
 def test_what_a_report_lacks_is_named(monkeypatch, capsys, tmp_path):
     table = tmp_path / "t.csv"
-    table.write_text("a,y\n1,u\n2,v\n")
+    table.write_text("a,y\n1,u\n2,v\n3,u\n4,v\n")
     monkeypatch.setitem(sys.modules, "jinja2", None)
     report = tmp_path / "r.html"
     assert cli.main(["fit", str(table), "--target", "y", "--report", str(report)]) == 2

@@ -82,3 +82,14 @@ def test_numbers_have_no_classes_to_weigh(run):
     code, out, err = run("fit table.csv --target days --view a=a --class-weight balanced")
     assert (code, out) == (2, "")
     assert "--class-weight needs classes, and 'days' is a number" in err
+
+
+@pytest.mark.parametrize("words", ["--cv 3", "--report r.html", "-C auto", "-C auto --cv 2"])
+def test_a_class_of_one_row_is_named_where_rows_are_held_out(run, folder, words):
+    table = pd.read_csv(folder / "table.csv")[11:]
+    table.to_csv(folder / "one.csv", index=False)
+    code, out, err = run(f"fit one.csv --target status --view a=a {words}")
+    assert (code, out) == (2, "")
+    assert "2 or more of each class; there is 1 row of class 'ill'" in err
+    assert not (folder / "r.html").exists()
+    assert run("fit one.csv --target status --view a=a --class-weight balanced")[0] == 0

@@ -690,6 +690,19 @@ def test_a_learner_of_ones_own() -> None:
     assert found.n_svm_solves == 5 and sorted(found.weights) == [0, 0, 0, 0, 1]
 
 
+def test_silp_says_that_time_ran_out_and_not_before() -> None:
+    """HiGHS counts the seconds of all linear programs; thousands would follow."""
+    rng = np.random.default_rng(1)
+    F = rng.standard_normal((500, 40, 5))
+    y = np.where(rng.random(40) > 0.5, 1.0, -1.0)
+    learn(F[:2] @ F[:2].swapaxes(1, 2), y, learner="silp")  # compiles
+    began = time.perf_counter()
+    with pytest.warns(ConvergenceWarning, match="max_time"):
+        found = learn(F @ F.swapaxes(1, 2) / 5, y, learner="silp", max_time=0.6)
+    assert found.status == "max_time"
+    assert time.perf_counter() - began >= 0.6
+
+
 def test_silp_without_highs_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "highspy", None)
     with pytest.raises(ImportError, match="'silp' needs highspy, the extra 'lp': pip install"):

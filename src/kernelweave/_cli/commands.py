@@ -98,7 +98,8 @@ def fit(
     asked = _report(said, "--report", report)
     check_output("-o", output, _source(said))
     cv = said["cv"]
-    data, task, options = _learning(said, C, cv)
+    needed = (cv, "--cv") if report is None or cv is not None else (2, "--report")
+    data, task, options = _learning(said, C, *needed)
     scored = None if cv is None else models.held_out(data, task, options, cv)
     model = models.fitted(data, task, options)
     rows = models.Labelled.of(data, task)
@@ -256,7 +257,7 @@ def _source(said: dict[str, Any], table: str | None = None) -> Any:
 
 
 def _learning(
-    said: dict[str, Any], C: float | None, folds: int | None = None
+    said: dict[str, Any], C: float | None, folds: int | None = None, option: str = "--cv"
 ) -> tuple[Any, str, Any]:
     """Data, task and options of a command that learns, checked; then tells what was found."""
     from kernelweave._cli import models
@@ -269,7 +270,9 @@ def _learning(
     data = read_data(source)
     task = models.task_of(data.target, said["task"])
     told = [models.told(data.target, task)]
-    models.check_folds(data, task, folds)
+    models.check_folds(data, task, folds, option)
+    if C is None:
+        models.check_folds(data, task, 2, "-C auto")
     models.check_words(data, source)
     if data.unused:
         told.append(f"columns in no view are left out: {some(data.unused)}")

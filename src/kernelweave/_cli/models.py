@@ -174,12 +174,19 @@ def fitted(data: Data, task: str, options: Options) -> Any:
     return estimator(kernels, task, options).fit(rows.X, rows.y)
 
 
-def check_folds(data: Data, task: str, folds: int | None) -> None:
-    """Raise ValueError if the rows are too few to be cut into so many folds."""
-    y = labels(data.target, task)
-    most = len(y) if task == "regression" else int(np.unique(y, return_counts=True)[1].min())
-    if folds is not None and not 2 <= folds <= most:
-        raise ValueError(f"--cv must lie between 2 and {most} on these rows, found {folds}")
+def check_folds(data: Data, task: str, folds: int | None, option: str) -> None:
+    """Raise ValueError if the rows are too few to be cut into so many folds, for an option."""
+    if folds is None:
+        return
+    classes, counts = np.unique(labels(data.target, task), return_counts=True)
+    most, whose = len(data), "in all"
+    if task == "classification":
+        most, whose = int(counts.min()), f"of class {str(classes[counts.argmin()])!r}"
+    if most < 2:
+        found = f"there is {counted(most, 'row')} {whose}"
+        raise ValueError(f"{option} needs rows to hold out, 2 or more of each class; {found}")
+    if not 2 <= folds <= most:
+        raise ValueError(f"{option} must lie between 2 and {most}, the rows {whose}; found {folds}")
 
 
 def held_out(data: Data, task: str, options: Options, folds: int) -> dict[str, Any]:

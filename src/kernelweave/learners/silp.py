@@ -138,7 +138,8 @@ class _Program:
 
     def solve(self, seconds: float) -> tuple[Array, Array] | None:
         """Minimizing e, and the multipliers of the cuts; None where HiGHS finds no optimum."""
-        self.model.setOptionValue("time_limit", min(seconds, self.infinity))
+        limit = self.model.getRunTime() + seconds  # its clock runs through all linear programs
+        self.model.setOptionValue("time_limit", min(limit, self.infinity))
         self.model.run()
         if self.model.getModelStatus() != self.optimal:
             return None
