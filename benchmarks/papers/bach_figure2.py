@@ -12,9 +12,10 @@ the paper's algorithm without our additions (``skm_published``: κ = 1, then hal
 kernels without weight are left out, C is the same for every κ, and Newton's method in a bracket
 finds the minimum along a pair, where the paper suggests Brent's); ``skm`` adds Newton steps over
 many variables, extrapolation and SVMs at the weights. Both have processor seconds. Where published
-differs from the paper: on adult it grows as m^1.98, where the paper's average is 1.1, and with m =
-96 it takes 1,390 s, more than the paper's 957 s on a machine of its time. On breast cancer it takes
-5.1 s with 48 kernels and 88.7 s with 96. A guess: pair steps alone move slowly where many kernels
+differs from the paper: on adult it grows as m^1.95, where the paper's average is 1.1, and with m =
+96 it takes 1,390 s (measured a day before the other cells, on another processor), more than the
+paper's 957 s on a machine of its time. On breast cancer it takes 18 s with 48 kernels and 76 s with
+96; the day before it was 5.1 s and 89 s, as rounding leads to other pair steps. A guess: pair steps alone move slowly where many kernels
 are nearly as good; they were not counted.
 
 Further tables are at certified gap 1e-4, one thread; skm and newton by the clock, in turns. The
