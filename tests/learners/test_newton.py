@@ -321,3 +321,14 @@ def test_where_nothing_bends_newton_is_as_quick_as_cuts_alone() -> None:
     newton, silp = (learn(stack, y, C=3.0, tol=1e-2, learner=name) for name in ("newton", "silp"))
     assert stack.m > 100 and silp.n_svm_solves > 1
     assert newton.n_svm_solves <= silp.n_svm_solves + 1
+
+
+def test_dual_variables_that_see_no_kernel_leave_weights_as_they_are() -> None:
+    """Rounding may leave q = 0 of every kernel: nothing says which should have more weight."""
+    rng = np.random.default_rng(55)
+    x, y, one = rng.standard_normal(10), rng.standard_normal(10), np.ones((10, 10))
+    K = 1e10 * np.array([np.outer(x, x), one, one * (1.0 + 1e-9), one])
+    asked = {"loss": "epsilon_insensitive", "epsilon": 0.6 * np.abs(y).max(), "tol": 1e-7}
+    with pytest.warns(ConvergenceWarning):
+        found = learn(K, y, C=1e10, learner="newton", max_time=1.0, **asked)
+    assert np.isfinite(found.weights).all() and found.certificate().gap <= found.gap

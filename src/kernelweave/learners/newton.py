@@ -108,7 +108,8 @@ class Newton(Learner):
             return descent_step(evaluator, center.point, center.look.q, close, drop=True)
         e = center.point.e * center.look.q
         e[e < _SMALL * e.mean()] = 0.0
-        return evaluator.solve(e / e.sum(), close)
+        total = float(e.sum())  # 0 where the dual variables see no kernel
+        return evaluator.solve(e / total if total > 0.0 else center.point.e, close)
 
 
 @dataclass(frozen=True)
