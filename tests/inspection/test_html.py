@@ -188,7 +188,7 @@ def test_numbers_are_as_people_write_them(x, told):
 def test_what_is_missing_is_named(tmp_path, monkeypatch):
     model = MKLClassifier(bank()).fit(X, Y)
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(ImportError, match="the extra .report.: pip install jinja2 matplotlib"):
+    with pytest.raises(ImportError, match="'report': pip install jinja2 matplotlib"):
         model.report(tmp_path / "r.html")
     with pytest.raises(NotFittedError):
         MKLClassifier().report(tmp_path / "r.html")
