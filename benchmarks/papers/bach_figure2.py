@@ -15,8 +15,8 @@ many variables, extrapolation and SVMs at the weights. Both have processor secon
 differs from the paper: on adult it grows as m^1.95, where the paper's average is 1.1, and with m =
 96 it takes 1,390 s (measured a day before the other cells, on another processor), more than the
 paper's 957 s on a machine of its time. On breast cancer it takes 18 s with 48 kernels and 76 s with
-96; the day before it was 5.1 s and 89 s, as rounding leads to other pair steps. A guess: pair steps alone move slowly where many kernels
-are nearly as good; they were not counted.
+96; the day before it was 5.1 s and 89 s, as rounding leads to other pair steps. A guess: pair steps
+alone move slowly where many kernels are nearly as good; they were not counted.
 
 Further tables are at certified gap 1e-4, one thread; skm and newton by the clock, in turns. The
 rival is Clarabel (the paper's is Mosek, which has a dash where it ran out of memory) on the faster
