@@ -90,6 +90,6 @@ def test_a_class_of_one_row_is_named_where_rows_are_held_out(run, folder, words)
     table.to_csv(folder / "one.csv", index=False)
     code, out, err = run(f"fit one.csv --target status --view a=a {words}")
     assert (code, out) == (2, "")
-    assert "2 or more of each class; there is 1 row of class 'ill'" in err
+    assert "2 or more of each class; found 1 row of class 'ill'" in err
     assert not (folder / "r.html").exists()
     assert run("fit one.csv --target status --view a=a --class-weight balanced")[0] == 0

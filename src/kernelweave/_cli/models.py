@@ -178,15 +178,16 @@ def check_folds(data: Data, task: str, folds: int | None, option: str) -> None:
     """Raise ValueError if the rows are too few to be cut into so many folds, for an option."""
     if folds is None:
         return
-    classes, counts = np.unique(labels(data.target, task), return_counts=True)
-    most, whose = len(data), "in all"
+    most, there = len(data), f"{counted(len(data), 'row')} in all"
     if task == "classification":
-        most, whose = int(counts.min()), f"of class {str(classes[counts.argmin()])!r}"
+        classes, counts = np.unique(labels(data.target, task), return_counts=True)
+        most = int(counts.min())
+        there = f"{counted(most, 'row')} of class {str(classes[counts.argmin()])!r}"
     if most < 2:
-        found = f"there is {counted(most, 'row')} {whose}"
-        raise ValueError(f"{option} needs rows to hold out, 2 or more of each class; {found}")
+        each = " of each class" if task == "classification" else ""
+        raise ValueError(f"{option} holds rows out, and needs 2 or more{each}; found {there}")
     if not 2 <= folds <= most:
-        raise ValueError(f"{option} must lie between 2 and {most}, the rows {whose}; found {folds}")
+        raise ValueError(f"{option} must lie between 2 and {most}, found {folds}; {there}")
 
 
 def held_out(data: Data, task: str, options: Options, folds: int) -> dict[str, Any]:
