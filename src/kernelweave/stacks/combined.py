@@ -98,6 +98,8 @@ class BlockCombined(_Rows):
         return total
 
     def __matmul__(self, v: Array) -> Array:
+        if v.ndim == 2:  # kernels on demand are asked for one vector at a time
+            return np.column_stack([self @ column for column in v.T])
         if not self._active.size:
             return np.zeros(self.n)
         return self.weights[self._active] @ self.stack.matvecs(v, kernels=self._active)
@@ -142,7 +144,8 @@ class FactorCombined(_Rows):
         return np.asarray((self._w * self._G.array(rows)) @ self._G.array(columns).T)
 
     def __matmul__(self, v: Array) -> Array:
-        return self._G.times(self._w * self._G.onto(v))
+        onto = self._G.onto(v)
+        return self._G.times((self._w if v.ndim == 1 else self._w[:, None]) * onto)
 
     def factor(self) -> tuple[Factor, float] | None:
         """F = G diag(w)^½; None where a weight is negative."""

@@ -55,7 +55,7 @@ class CombinedKernel(Protocol):
         ...
 
     def __matmul__(self, v: Array) -> Array:
-        """K(d) v, shape (n,)."""
+        """K(d) v, for one vector or the columns of (n, k)."""
         ...
 
     def dense(self) -> Array:

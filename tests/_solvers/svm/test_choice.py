@@ -11,7 +11,11 @@ from kernelweave.problems.losses import hinge
 from kernelweave.stacks.factors import FactorStack
 from kernelweave.stacks.lazy import LazyStack
 
-METHODS = {"smo": smo, "interior_point": interior_point, "chunks": chunks}
+METHODS = {
+    "smo": (smo, "solve"),
+    "interior_point": (interior_point, "_driven"),
+    "chunks": (chunks, "solve"),
+}
 rng = np.random.default_rng(1)
 FACTORS = [rng.normal(size=(120, 3)) for _ in range(4)]
 Y = np.where(FACTORS[1][:, 0] + 0.7 * rng.normal(size=120) > 0.0, 1.0, -1.0)
@@ -26,19 +30,20 @@ def on_demand() -> LazyStack:
 @pytest.mark.parametrize("make", [lambda: FactorStack(FACTORS), on_demand])
 def test_the_method_asked_for_is_used_and_proves_the_same(solver, make, monkeypatch) -> None:
     stack, calls = make(), []
-    for name, module in METHODS.items():
-        real = module.solve
+    for name, (module, entry) in METHODS.items():
+        real = getattr(module, entry)
         monkeypatch.setattr(
-            module, "solve", lambda *a, n=name, r=real, **k: (calls.append(n), r(*a, **k))[1]
+            module, entry, lambda *a, n=name, r=real, **k: (calls.append(n), r(*a, **k))[1]
         )
-    if solver == "interior_point" and isinstance(stack, LazyStack):
-        with pytest.raises(ValueError, match=r"kernels kept as factors.*solver='auto'"):
-            learn(stack, Y, C=1.0, solver=solver)
-        return
     found = learn(stack, Y, C=1.0, tol=1e-5, solver=solver)
     assert set(calls) == {solver}
     exact = learn(KernelStack(K), Y, C=1.0, tol=1e-7)
     assert found.gap <= 1e-5 and found.dual <= exact.primal and exact.dual <= found.primal
+
+
+def test_an_interior_point_needs_slacks_that_have_a_price() -> None:
+    with pytest.raises(ValueError, match=r"needs a finite C; solver='auto'"):
+        learn(on_demand(), Y, C=np.inf, solver="interior_point")
 
 
 def test_auto_goes_by_the_form_and_the_rank() -> None:

@@ -1,7 +1,8 @@
 """Which method solves a dual QP: by the form of the kernel, and by seconds where two would do.
 
     smo               an n × n array; pair steps and shrinking
-    interior_point    K = FFᵀ + τI: STEPS steps of n·R² operations and some passes over F
+    interior_point    K = FFᵀ + τI: STEPS steps of n·R² operations and some passes over F; asked
+                      for without a factor, products with K and conjugate gradients
     chunks            neither an array nor a useful factor: smo on some rows at a time
 
 Under a factor the interior point method takes STEPS·(n·R²·PRODUCT + PASSES·n·R·ENTRY) seconds, and
@@ -42,8 +43,9 @@ def choose(K: CombinedKernel, qp: DualQP) -> str:
     if K.is_dense:
         return "smo"
     low = interior_point.suits(K, qp)
-    if low is None:
-        return "chunks"
+    if low is None:  # a kernel that factors itself has products that cost less than its rows
+        own = hasattr(K, "landmark_factor") and not qp.is_hard
+        return "interior_point" if own else "chunks"
     n, R = low[0].shape
     by_factor = STEPS * (n * R * R * PRODUCT + PASSES * n * R * ENTRY)
     return "interior_point" if by_factor <= n * n * (R * PRODUCT + PAIR) else "chunks"
@@ -64,12 +66,14 @@ def solve(
         return smo.solve(_array(K), qp, start, tol, tick, exact=exact)
     if method == "interior_point":
         low = interior_point.suits(K, qp)
-        if low is None:
+        if low is None and qp.is_hard:
             raise ValueError(
-                "solver='interior_point' needs kernels kept as factors, by storage='factors' or an "
-                "approximation, weights ≥ 0 and a finite C; solver='auto' takes what there is."
+                "solver='interior_point' needs a finite C; solver='auto' takes what there is."
             )
-        inner, gap = interior_point.solve(*low, qp, 0.5 * tol, tick)
+        if low is None:
+            inner, gap = interior_point.solve_by_products(K, qp, 0.5 * tol, tick)
+        else:
+            inner, gap = interior_point.solve(*low, qp, 0.5 * tol, tick)
         if gap <= tol:
             return inner
         start = inner.v  # rounding ended it: rows go on from there

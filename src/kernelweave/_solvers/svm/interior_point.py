@@ -1,15 +1,16 @@
-"""The dual QP under a kernel of low rank, K = FFᵀ + τI: Mehrotra's predictor and corrector.
+"""The dual QP by an interior point method: Mehrotra's predictor and corrector.
 
-    max_v  cᵀv − ½ vᵀ(FFᵀ)v − ½ Σ δ_i v_i²    s.t.  Σv = r,  lo ≤ v ≤ hi,      δ = ρ + τ
+    max_v  cᵀv − ½ vᵀKv − ½ Σ δ_i v_i²    s.t.  Σv = r,  lo ≤ v ≤ hi,      δ = ρ + τ
 
 With slacks s = v − lo, t = hi − v and their multipliers w, z, a step solves
 
-    (FFᵀ + D) dv + db·1 = …,    Σdv = …,      D = diag(δ + w/s + z/t)
+    (K + D) dv + db·1 = …,    Σdv = …,      D = diag(δ + w/s + z/t)
 
-by Woodbury's formula: one matrix of the order of the rank, FᵀD⁻¹F + I, whatever n is. It takes some
-ten steps of n·R² operations. The multiplier of Σv = r is the bias. It starts where the central path
-would be if f were 0: a root per row. The true duality gap ends it; v is then put on the bounds that
-it approaches, and the rest moved to make up for it, so that few rows are support vectors.
+by a system (``kernelweave._solvers.svm.systems``): a factor of low rank, K = FFᵀ + τI, or products
+with K and conjugate gradients. It takes some ten steps, whatever n is. The multiplier of Σv = r is
+the bias. It starts where the central path would be if f were 0: a root per row. The true duality
+gap ends it; v is then put on the bounds that it approaches, and the rest moved to make up for it,
+so that few rows are support vectors.
 """
 
 from __future__ import annotations
@@ -18,11 +19,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError
 
 from kernelweave._core.tolerances import TINY
 from kernelweave._core.types import Array
 from kernelweave._solvers.svm.smo import Inner
+from kernelweave._solvers.svm.systems import (
+    Conjugate,
+    Lift,
+    System,
+    Woodbury,
+    landmark_factor,
+    landmarks_of,
+)
 from kernelweave.problems.dual_qp import DualQP, relative_gap
 from kernelweave.stacks.factor import Factor
 from kernelweave.stacks.protocol import CombinedKernel
@@ -33,13 +42,12 @@ _BACK = 0.995  # share of the way to a bound that a step may go
 _WIDE = 2.0  # gap of the first point, as a share of the primal value of f = 0
 _NEAR = 6.0  # times the tolerance: a gap by the multipliers below this is computed
 _RESIDUAL = 1e-4  # share of a right side that a solution may leave and not be refined
-_LARGE = 10**9  # n·R² from which on few digits of the matrix do until they do not
 _HALVINGS = 60  # of the interval that holds a point of the path
 _BALANCE = 10  # halvings of the interval that holds the first bias
 
 
 def suits(K: CombinedKernel, qp: DualQP) -> tuple[Factor, float] | None:
-    """F and τ, where this method can solve the QP.
+    """F and τ, where this method can solve the QP on a factor.
 
     Two variables per row need τ = 0. A hard margin needs τ > 0, under which all rows can be told
     apart; otherwise a method that can tell infeasibility.
@@ -57,11 +65,30 @@ def solve(
     tol: float,
     tick: Callable[[], None] | None = None,
 ) -> tuple[Inner, float]:
-    """Solve the dual QP to a relative duality gap ``tol``; the solution, and the gap it reached.
+    """Solve the dual QP under FFᵀ + τI to a relative duality gap ``tol``; the gap it reached.
 
     Where rounding ends it short of that, the solution is one to start from.
     """
-    path = _Path(F, tau, qp)
+    return _driven(_Path(Woodbury(F, _lift(qp)), tau, qp), qp, tol, tick)
+
+
+def solve_by_products(
+    K: CombinedKernel, qp: DualQP, tol: float, tick: Callable[[], None] | None = None
+) -> tuple[Inner, float]:
+    """The same under any K ⪰ 0, of which products are asked, and a factor on some landmarks."""
+    system = Conjugate(K, landmark_factor(K, landmarks_of(K.n)), _lift(qp))
+    return _driven(_Path(system, 0.0, qp), qp, tol, tick)
+
+
+def _lift(qp: DualQP) -> Lift:
+    """The rows of the variables that can move."""
+    return Lift(np.flatnonzero(qp.upper > qp.lower) % qp.n, qp.n)
+
+
+def _driven(
+    path: _Path, qp: DualQP, tol: float, tick: Callable[[], None] | None
+) -> tuple[Inner, float]:
+    """Steps along the path until the gap is small, or no step helps."""
     best, least, vain = path.judged(qp.feasible()), np.inf, 0
     for step in range(_STEPS):
         if tick is not None:
@@ -99,22 +126,20 @@ class _Judged:
 class _Path:
     """A point inside the box, and the step from it; over the variables that can move.
 
-    ``f`` is FFᵀv at the rows, the variables that cannot move included.
+    ``f`` is Kv at the rows, the variables that cannot move included, without τ.
     """
 
-    def __init__(self, F: Factor, tau: float, qp: DualQP) -> None:
-        self.F, self.tau, self.qp = F, tau, qp
+    def __init__(self, system: System, tau: float, qp: DualQP) -> None:
+        self.system, self.tau, self.qp = system, tau, qp
+        self._at, self._folded = system.lift.at, system.lift.folded
         self.moving = np.flatnonzero(qp.upper > qp.lower)
-        self.rows = self.moving % qp.n
-        self.every = self.moving.size == qp.n and self.rows.size == qp.size
         self.c, self.delta = qp.linear[self.moving], qp.ridges[self.moving] + tau
         self.lo, self.hi = qp.lower[self.moving], qp.upper[self.moving]
         self.below, self.above = np.isfinite(self.lo), np.isfinite(self.hi)
         self.count = max(int(self.below.sum() + self.above.sum()), 1)
         self.fixed = qp.feasible() * (qp.upper <= qp.lower)
         self.total = qp.total - float(self.fixed.sum())
-        large = F.shape[0] * F.shape[1] ** 2 >= _LARGE
-        self.kind: type = np.float32 if large else np.float64
+        self.gap = 1.0
         self._start()
 
     def _start(self) -> None:
@@ -130,12 +155,12 @@ class _Path:
         self.b, self.v = self._balanced(self.c - self._at(f), bias, mu)
         self.w = np.where(self.below, mu / np.maximum(self.v - self.lo, TINY), 0.0)
         self.z = np.where(self.above, mu / np.maximum(self.hi - self.v, TINY), 0.0)
-        self.f = self.F.times(self.F.onto(self._folded(self.v) + qp.fold(self.fixed)))
+        self.f = self.system.times(self._folded(self.v) + qp.fold(self.fixed))
 
     def _times(self, v: Array) -> Array:
-        """(FFᵀ + τI)v at the rows, for all variables."""
+        """(K + τI)v at the rows, for all variables."""
         coef = self.qp.fold(v)
-        return self.F.times(self.F.onto(coef)) + self.tau * coef
+        return self.system.times(coef) + self.tau * coef
 
     def _balanced(self, slope: Array, bias: float, mu: float) -> tuple[float, Array]:
         """The bias near which Σv = r on the path, and v there: Σv falls as the bias grows."""
@@ -148,21 +173,14 @@ class _Path:
             bias = 0.5 * (low + high)
         return bias, _on_path(slope - bias, self.delta, self.lo, self.hi, mu)
 
-    def _at(self, f: Array) -> Array:
-        """Values at the rows, for each variable that moves."""
-        return f if self.every else f[self.rows]
-
-    def _folded(self, x: Array) -> Array:
-        """Variables that move, added up by row."""
-        return x if self.every else np.bincount(self.rows, x, self.qp.n).astype(float)
-
     def open_gap(self) -> float:
         """The relative gap that multipliers and residuals tell of."""
         s, t = self._slacks()
         value = float(self.c @ self.v - 0.5 * self._folded(self.v) @ self.f)
         rest = float(np.abs(self._slope()) @ np.abs(self.v))
         rest += abs(self.b * (self.total - float(self.v.sum())))
-        return (float(self.w @ s + self.z @ t) + rest) / max(abs(value), TINY)
+        self.gap = (float(self.w @ s + self.z @ t) + rest) / max(abs(value), TINY)
+        return self.gap
 
     def _slope(self) -> Array:
         """What the slope of the Lagrangian still is."""
@@ -180,9 +198,9 @@ class _Path:
         mu = float(w @ s + z @ t) / self.count
         slope = self._slope()
         lack = self.total - float(self.v.sum())
-        aside = self._factor(self.delta + w / s + z / t, slope - w + z)
+        aside = self._prepare(self.delta + w / s + z / t, slope - w + z)
         if not mu > 0.0:  # no bounds: one linear system
-            dv, db, product = self._solve(slope, lack)
+            dv, db, product = self._solve(slope, lack, aside)
             self.v, self.b, self.f = self.v + dv, self.b + db, self.f + product
             return
         dv, _ = self._bordered(aside, lack)
@@ -193,7 +211,7 @@ class _Path:
         aim = mu * (float(after) / self.count / mu) ** 3
         low = np.where(self.below, aim - w * s - dw * dv, 0.0)
         high = np.where(self.above, aim - z * t + dz * dv, 0.0)
-        dv, db, product = self._solve(slope + low / s - high / t, lack)
+        dv, db, product = self._solve(slope + low / s - high / t, lack, aside)
         dw, dz = (low - w * dv) / s, (high + z * dv) / t
         reach = min(1.0, _BACK * min(self._reaches(s, t, dv, dw, dz)))
         self.v, self.b = self.v + reach * dv, self.b + reach * db
@@ -209,57 +227,34 @@ class _Path:
         primal = min(reach(s, dv, self.below), reach(t, -dv, self.above))
         return primal, min(reach(self.w, dw, self.below), reach(self.z, dz, self.above))
 
-    def _factor(self, D: Array, side: Array) -> Array:
-        """Cholesky's factor of I + FᵀD⁻¹F; what the system makes of 1, and of one right side."""
+    def _prepare(self, D: Array, side: Array) -> Array:
+        """What the system with this diagonal makes of 1, and of one right side."""
         self.D = D
-        try:
-            self.L = self._cholesky()
-        except LinAlgError:
-            if self.kind is np.float64:
-                raise
-            self.kind = np.float64
-            self.L = self._cholesky()
-        self.along, found = self._woodbury(np.column_stack([np.ones(D.size), side])).T
+        self.system.prepare(D, self.gap)
+        self.along, found = self.system.solve(np.column_stack([np.ones(D.size), side])).T
         return np.asarray(found)
-
-    def _cholesky(self) -> tuple[Array, bool]:
-        matrix = self.F.gram(self._folded(1.0 / self.D), self.kind)
-        matrix[np.diag_indices_from(matrix)] += 1.0
-        found = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-        return np.asarray(found[0]), bool(found[1])
-
-    def _woodbury(self, x: Array) -> Array:
-        """(FFᵀ + D)⁻¹ x, for one right side or several."""
-        one = x.ndim == 1
-        y = x / (self.D if one else self.D[:, None])
-        onto = self.F.onto(self._folded(y) if one else self._folded_all(y))
-        f = self.F.times(np.asarray(cho_solve(self.L, onto, check_finite=False)))
-        f = self._at(f)
-        return np.asarray(y - f / (self.D if one else self.D[:, None]))
-
-    def _folded_all(self, y: Array) -> Array:
-        return y if self.every else np.column_stack([self._folded(part) for part in y.T])
 
     def _bordered(self, found: Array, lack: float) -> tuple[Array, float]:
         """Dv and db of the bordered system, from what the system makes of its right side."""
         db = (float(found.sum()) - lack) / float(self.along.sum())
         return found - db * self.along, db
 
-    def _solve(self, side: Array, lack: float) -> tuple[Array, float, Array]:
-        """Dv and db of the bordered system, and FFᵀdv; refined where rounding shows.
+    def _solve(self, side: Array, lack: float, near: Array) -> tuple[Array, float, Array]:
+        """Dv and db of the bordered system, and K dv; refined where rounding shows.
 
-        Where two rounds do not do, all digits are used from the next step on.
+        Where that does not do, more digits are used from the next step on.
         """
-        dv, db = self._bordered(self._woodbury(side), lack)
-        for _ in range(2):
-            product = self.F.times(self.F.onto(self._folded(dv)))
+        dv, db = self._bordered(self.system.solve(side, near), lack)
+        product = self.system.times(self._folded(dv))
+        for _ in range(self.system.refinements):
             rest = side - self._at(product) - self.D * dv - db
             if np.abs(rest).max() <= _RESIDUAL * np.abs(side).max():
                 break
-            more, change = self._bordered(self._woodbury(rest), lack - float(dv.sum()))
+            more, change = self._bordered(self.system.solve(rest), lack - float(dv.sum()))
             dv, db = dv + more, db + change
+            product = self.system.times(self._folded(dv))
         else:
-            product, self.kind = self.F.times(self.F.onto(self._folded(dv))), np.float64
+            self.system.widen()
         return dv, db, product
 
     def whole(self) -> Array:
@@ -279,8 +274,8 @@ class _Path:
         high = self.above & ((self.hi - self.v) / large_v < self.z / large_m)
         v = np.where(low, self.lo, np.where(high, self.hi, self.v))
         free = ~(low | high)
-        pull = self.F.times(self.F.onto(self._folded(v - self.v)))
-        dv, _ = self._bordered(self._woodbury(-self._at(pull)), self.total - float(v.sum()))
+        pull = self.system.times(self._folded(v - self.v))
+        dv, _ = self._bordered(self.system.solve(-self._at(pull)), self.total - float(v.sum()))
         v = np.clip(v + np.where(free, dv, 0.0), self.lo, self.hi)
         missing = self.total - float(v.sum())
         room = np.where(free, self.hi - v if missing > 0.0 else v - self.lo, 0.0)
@@ -310,6 +305,10 @@ def _on_path(slope: Array, delta: Array, lo: Array, hi: Array, mu: float) -> Arr
     The left side falls in v, so that halving an interval finds it; without a bound there is δ.
     """
     below, above = np.isfinite(lo), np.isfinite(hi)
+    if below.all() and above.all() and not delta.any():  # a square equation in the place between
+        half = 0.5 * (hi - lo)
+        pull = slope * half / mu
+        return np.asarray(lo + half + half * (pull / (1.0 + np.hypot(1.0, pull))))
     near = np.where(below, lo, np.where(above, hi, 0.0))
     delta_ = np.where(below & above, 1.0, delta)
     far = np.abs(slope - delta * near) / delta_ + np.sqrt(mu / delta_)
