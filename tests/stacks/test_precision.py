@@ -126,3 +126,24 @@ def test_the_contract_measures_the_claim():
     check_precision_is_as_claimed(made(lambda K: as_stack(Rough(K))), 1e-6)
     with pytest.raises(AssertionError):
         check_precision_is_as_claimed(made(lambda K: as_stack(Boasts(K))), 1e-6)
+
+
+def test_kernels_symmetric_up_to_rounding_are_made_symmetric():
+    """Rows are summed for columns: the gap told was 1e-12 where 0.2 was true."""
+    K, y = problem(0, 10)
+    K[:, 0, 1] += 1e-9
+    stack, every = KernelStack(K), np.arange(10)
+    for k in range(4):
+        held = stack.block(k, every, every)
+        np.testing.assert_array_equal(held, held.T)
+        np.testing.assert_allclose(held, (K[k] + K[k].T) / 2, atol=1e-16)
+    assert K[0, 0, 1] != K[0, 1, 0]  # the user's own stays as it is
+    found = learn(stack, y, C=1e9, tol=1e-6)
+    assert found.certificate().gap <= max(1.1 * found.gap, 1e-6)
+
+
+def test_a_few_ulp_need_no_copy():
+    K, _ = problem(0, 10)
+    K[:, 0, 1] *= 1.0 + 2 * DOUBLE
+    K.flags.writeable = False
+    assert np.shares_memory(KernelStack(K).combine(np.eye(4)[0]), K)
