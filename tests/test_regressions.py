@@ -273,3 +273,20 @@ def test_squared_loss_where_the_ridge_is_lost_in_rounding(seed):
         solution = learn(K, rng.normal(size=40), C=1e12, loss="squared", tol=1e-4)
     assert np.isfinite(solution.coef).all()
     assert 1e-4 < solution.gap <= 2.0 and np.isfinite(solution.primal)
+
+
+@pytest.mark.parametrize("size", [1e-170, 1e-110, 1e104, 1e150])
+def test_one_class_in_extreme_units_is_refused(size: float) -> None:
+    """Bounds were 0 or NaN, and told as optimal."""
+    X = np.random.default_rng(0).normal(size=(12, 3))
+    G = X @ X.T
+    with pytest.raises(ValueError, match=r"too (small|large) to compute with"):
+        learn(np.stack([G * size, (G + 1.0) ** 2 * size]), None, C=1 / 3, loss="one_class")
+
+
+@pytest.mark.parametrize("size", [1e-170, 1e155])
+def test_squares_of_extreme_targets_are_refused(size: float) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12, 3)), rng.normal(size=12)
+    with pytest.raises(ValueError, match=r"y is too (small|large)"):
+        learn(np.stack([X @ X.T, (X @ X.T) ** 2]), size * y, loss="squared")

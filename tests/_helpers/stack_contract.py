@@ -22,7 +22,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelweave.stacks.protocol import OPTIONAL, REQUIRED, NotDense
+from kernelweave.stacks.precision import units_of
+from kernelweave.stacks.protocol import OPTIONAL, REQUIRED, NotDense, operations_of
+from kernelweave.stacks.rounding import fine_product
 
 Make = Callable[[np.ndarray], tuple[Any, np.ndarray, np.ndarray]]
 
@@ -259,6 +261,31 @@ def check_every_kind_of_index(make: Make, rtol: float) -> None:
         np.testing.assert_array_equal(
             stack.matvecs(v, kernels=kernels), stack.matvecs(v, kernels=places)
         )
+
+
+def check_precision_is_as_claimed(make: Make, rtol: float) -> None:
+    """Passes are within (terms·sum_eps + entry_eps)·s_i Σ s_j|v_j| of what blocks say."""
+    stack, _, _ = make(grams(6, 23))
+    units, every, entries = units_of(stack), np.arange(23), operations_of(stack)
+    assert units.fine <= np.finfo(float).eps
+    K = np.stack([stack.block(k, every, every) for k in range(stack.m)]).astype(np.longdouble)
+    s = np.sqrt(np.maximum(np.einsum("kii->ki", K), 0.0))
+    for v in vectors(23):
+        sizes = s * (s @ abs(v))[:, None]
+        unit = units.of(np.count_nonzero(v) + entries + 16)
+        assert (abs(stack.matvecs(v) - K @ v) <= unit * sizes).all()
+        unit = units.of(2 * np.count_nonzero(v) + entries + 16)
+        assert (abs(stack.quad_forms(v) - K @ v @ v) <= unit * (s @ abs(v)) ** 2).all()
+        for k in range(stack.m):
+            fine = fine_product(stack, k, every, every, v.astype(np.longdouble))
+            share = 40 * units.fine + (1 + entries) * np.finfo(float).eps
+            assert (abs(fine - K[k] @ v) <= share * sizes[k]).all()
+    for d in some_weights(stack.m):
+        unit = units.of(23 + np.count_nonzero(d) * (1 + entries) + 16)
+        root = np.sqrt(abs(d) @ s**2)
+        v = vectors(23)[0]
+        error = abs(stack.combined(d) @ v - np.tensordot(d, K, 1) @ v)
+        assert (error <= unit * root * (root @ abs(v))).all()
 
 
 def check_restrict(make: Make, rtol: float) -> None:

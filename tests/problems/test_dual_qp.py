@@ -339,3 +339,8 @@ def test_a_gap_over_zero_is_above_one():
     assert relative_gap(1e-28, -4e-9) > 1.0
     assert relative_gap(1.0, -1.0) == 2.0
     assert relative_gap(1.0, 0.0) == 1.0 and relative_gap(0.0, -1.0) == 1.0
+
+
+@pytest.mark.parametrize("dual", [np.nan, -np.inf, np.inf])
+def test_a_bound_that_is_not_finite_proves_nothing(dual: float) -> None:
+    assert relative_gap(1.0, dual) == relative_gap(dual, 1.0) == np.inf

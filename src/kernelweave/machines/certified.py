@@ -28,6 +28,7 @@ from kernelweave.machines.total import Machine
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.problem import Problem
 from kernelweave.problems.weight_sets import WeightSet
+from kernelweave.stacks.precision import units_of
 from kernelweave.stacks.protocol import Stack
 from kernelweave.stacks.rounding import (
     Values,
@@ -192,7 +193,7 @@ def radius_bounds(
     norms = d @ stack.diagonals() + ridge
     size = float(np.abs(norms).max())
     if not fine:
-        error = 4.0 * (2 * beta.size + 16) * EPS * size
+        error = 4.0 * units_of(stack).of(2 * beta.size + 16) * size
         return radius2 + error, max(radius2 - error, 0.0)
     values = fine_values(stack, d, beta)
     spread = float(beta @ values.f + ridge * (beta @ beta))

@@ -24,6 +24,7 @@ from kernelweave.machines.incumbent import Bound
 from kernelweave.machines.machine import QPAnswer, QPMachine, Tick
 from kernelweave.machines.total import Answer, Look, Machine
 from kernelweave.problems.problem import Problem
+from kernelweave.stacks.precision import units_of
 from kernelweave.stacks.protocol import CombinedKernel, Stack
 from kernelweave.stacks.rounding import cancellation
 
@@ -234,7 +235,8 @@ class _Tally:
 
 def machine_of(problem: Problem) -> Machine:
     """The sum of the machines of all dual QPs of a problem."""
-    return Machine([QPMachine(qp, problem.solver) for qp in problem.qps])
+    units = units_of(problem.stack)
+    return Machine([QPMachine(qp, problem.solver, units) for qp in problem.qps])
 
 
 def _quads(

@@ -46,7 +46,8 @@ class Incumbent:
 
     def offer(self, point: Point) -> None:
         """Keep the point if its primal value is the least so far."""
-        if self.best is None or point.primal < self.best.primal:
+        best = self.best
+        if best is None or point.primal < best.primal or np.isnan(best.primal):
             self.best = point
 
     def offer_bound(self, bound: Bound) -> bool:

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kernelweave._core.tolerances import EPS
 from kernelweave._core.types import Array, Places
 from kernelweave._solvers.svm import choice, linear_system, smo
 from kernelweave._solvers.svm.curvature import Half, half_inverse, rows_of_factor
 from kernelweave.problems.dual_qp import DualQP
+from kernelweave.stacks.precision import DOUBLE, Units
 from kernelweave.stacks.protocol import CombinedKernel, Stack
 
 _SHOWS = 1e-6  # share of the primal from which on rounding in f is worth a second look
@@ -89,10 +89,14 @@ class QPLook:
 
 @dataclass(frozen=True)
 class QPMachine:
-    """The machine of one dual QP; ``solver`` is the method, "auto" that which suits the kernel."""
+    """The machine of one dual QP; ``solver`` is the method, "auto" that which suits the kernel.
+
+    ``units`` say how exactly products with the kernel are known.
+    """
 
     qp: DualQP
     solver: str = "auto"
+    units: Units = DOUBLE
 
     def solve(
         self,
@@ -144,11 +148,12 @@ class QPMachine:
         It is 1 unless slacks cost so much that rounding in f shows in the primal value.
         """
         cost = float(np.maximum(self.qp.upper, -self.qp.lower).sum())
-        size = coef.size * EPS * float(np.abs(coef).sum())
+        unit = self.units.of(coef.size)
+        size = unit * float(np.abs(coef).sum())
         if _LARGE * size * cost <= _SHOWS * abs(primal):  # whatever the kernel, within reason
             return 1.0
         s = np.sqrt(np.maximum(K.diagonal(), 0.0))
-        error = coef.size * EPS * float(s.max()) * float(s @ np.abs(coef))
+        error = unit * float(s.max()) * float(s @ np.abs(coef))
         if not (0.0 < error < 0.25 and error * cost > _SHOWS * abs(primal)):
             return 1.0
         return 1.0 / (1.0 - 2.0 * error)

@@ -340,10 +340,11 @@ def _within(v: Array, lower: Array, upper: Array) -> Array:
 def relative_gap(primal: float, dual: float) -> float:
     """(primal − dual) / max(|primal|, |dual|), and 0 where the two are equal.
 
-    Infinite where the primal is. Where rounding has put the dual above the primal, the size of the
-    difference counts. Above 1 where 0 lies between the two, even if one is lost in rounding.
+    Infinite where a bound is not finite, and so proves nothing. Where rounding has put the dual
+    above the primal, the size of the difference counts. Above 1 where 0 lies between the two, even
+    if one is lost in rounding.
     """
-    if not np.isfinite(primal):
+    if not np.isfinite(primal - dual):
         return float(np.inf)
     distance = abs(primal - dual)
     gap = distance / max(abs(primal), abs(dual)) if distance > 0.0 else 0.0

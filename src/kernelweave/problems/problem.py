@@ -43,6 +43,9 @@ from kernelweave.stacks.defaults import as_stack
 from kernelweave.stacks.identity import WithIdentity
 from kernelweave.stacks.protocol import Stack, is_stack
 
+_MOST = 1e100  # size of kernels, where the objective has it, from which on squares overflow
+_LEAST_TARGET = 1e-150  # whose square is a number; one over this for the largest
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -68,7 +71,7 @@ class Problem:
         C, then are the same problem to the last bit where the factor is a power of two.
         """
         sizes = self.weight_set.scale * self.stack.traces() / self.stack.n
-        _refuse_extremes(sizes)
+        _refuse_extremes(sizes, self.qps)
         if not sizes.any():
             return self
         # The nearest power of two: 1 for a mean of 1, whichever way it was rounded, and a single
@@ -289,13 +292,25 @@ def make_formulation(
     )
 
 
-def _refuse_extremes(sizes: Array) -> None:
-    """Raise ValueError where numbers of this size end, and results would be NaN."""
-    wrong = ~np.isfinite(sizes) | ((sizes > 0.0) & (sizes < TINY))
+def _refuse_extremes(sizes: Array, qps: Sequence[DualQP]) -> None:
+    """Raise ValueError where numbers of this size end, and results would be 0 or NaN.
+
+    With Σv given, as in one class, the objective has the units of the kernels; under a squared
+    loss it has those of the targets, squared.
+    """
+    least, most = (1.0 / _MOST, _MOST) if any(qp.total for qp in qps) else (TINY, np.inf)
+    for qp in qps:
+        far = float(np.abs(qp.linear).max(initial=0.0))
+        if qp.is_unbounded and far > 0.0 and not _LEAST_TARGET <= far <= 1.0 / _LEAST_TARGET:
+            raise ValueError(
+                f"y is too {'small' if far < 1.0 else 'large'} to compute squares of (largest "
+                f"|y| {far:g}): divide it by a number of its size"
+            )
+    wrong = ~np.isfinite(sizes) | (sizes > most) | ((sizes > 0.0) & (sizes < least))
     if wrong.any():
         kernel = int(np.argmax(wrong))
         raise ValueError(
-            f"kernel {kernel} is too {'small' if np.isfinite(sizes[kernel]) else 'large'} to "
+            f"kernel {kernel} is too {'small' if sizes[kernel] < 1.0 else 'large'} to "
             f"compute with (mean diagonal {sizes[kernel]:g}): divide it by a number of its size"
         )
 

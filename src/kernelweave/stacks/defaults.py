@@ -15,7 +15,9 @@ from kernelweave._core.checks import check_vector
 from kernelweave._core.types import Array, Index, Places
 from kernelweave.stacks.combined import BlockCombined
 from kernelweave.stacks.dense import KernelStack
-from kernelweave.stacks.protocol import OPTIONAL, CombinedKernel, Stack, is_stack
+from kernelweave.stacks.precision import Units, units_of
+from kernelweave.stacks.protocol import FINER, OPTIONAL, CombinedKernel, Stack, is_stack
+from kernelweave.stacks.rounding import fine_product
 
 _ROWS = 256  # rows of a kernel at a time
 
@@ -115,6 +117,11 @@ class Completed(BlockStack):
                 return _completing(method) if name in _VIEWS else method
         return object.__getattribute__(self, name)
 
+    def __getattr__(self, name: str) -> Any:
+        if name in FINER:
+            return getattr(self.wrapped, name)
+        raise AttributeError(f"{self.wrapped!r} has no {name}")
+
     def __repr__(self) -> str:
         return repr(self.wrapped)
 
@@ -140,9 +147,19 @@ class Part(BlockStack):
         """That of the stack."""
         return self.stack.precision
 
+    @property
+    def units(self) -> Units:
+        """Those of the stack."""
+        return units_of(self.stack)
+
     def block(self, kernel: int, rows: Index, columns: Index) -> Array:
         """One kernel at some rows and columns."""
         return self.stack.block(int(self._kernels[kernel]), self._rows[rows], self._rows[columns])
+
+    def fine_product(self, kernel: int, rows: Places, support: Places, w: np.ndarray) -> np.ndarray:
+        """K_k[rows, support]·w in the precision of ``w``, as the stack does it."""
+        places = self._rows[rows], self._rows[support]
+        return fine_product(self.stack, int(self._kernels[kernel]), *places, w)
 
     def diagonals(self) -> Array:
         """All diagonals."""

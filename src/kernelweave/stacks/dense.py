@@ -29,6 +29,7 @@ from kernelweave.stacks.validation import (
     float_type,
     frozen,
     read_only,
+    symmetric,
 )
 
 PIECE = 8192  # numbers of a combined matrix that stay in cache while the kernels stream past
@@ -40,7 +41,8 @@ class KernelStack:
     """Symmetric positive semidefinite matrices K_1, …, K_m of one size n, dense in memory.
 
     The numbers are trusted from here on: solvers check nothing quadratic again. They are kept as
-    a read-only view of ``K`` when it is C-contiguous and of the right dtype, as a copy otherwise.
+    a read-only view of ``K`` when it is C-contiguous, of the right dtype and symmetric to the last
+    digits, as a copy otherwise: kernels symmetric only up to rounding get their symmetric part.
     Sums are float64 whatever the dtype, and the same to the last bit for every ``n_jobs``.
 
     Parameters
@@ -75,7 +77,8 @@ class KernelStack:
         data, owned, precision = as_matrices(K, float_type(dtype))
         if check:
             voice, clip = Voice(), indefinite == "clip"
-            scales, _ = check_entries(data, precision, threads, voice)
+            scales, gaps = check_entries(data, precision, threads, voice)
+            data, owned = symmetric(data, gaps, owned)
             data = check_definite(data, scales, precision, threads, clip, owned, voice)
         self._set(data, n_jobs, precision)
 

@@ -24,6 +24,7 @@ from kernelweave._core.types import Array, Index, Places
 from kernelweave.stacks import _sweeps
 from kernelweave.stacks.combined import DenseCombined, FactorCombined
 from kernelweave.stacks.factor import Factor
+from kernelweave.stacks.precision import FINE_EPS
 from kernelweave.stacks.threads import count_threads, run
 from kernelweave.stacks.validation import as_places, float_type, frozen, read_only
 
@@ -43,6 +44,7 @@ class FactorStack:
         Threads for large stacks; None is 1, −1 is one for each core.
     """
 
+    fine_eps = FINE_EPS
     most_dense = 4000  # points up to which a combined kernel is written out: 128 MB
 
     def __init__(

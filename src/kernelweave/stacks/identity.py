@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from kernelweave._core.types import Array, Index, Mask, Places
 from kernelweave.stacks.combined import Changed
 from kernelweave.stacks.defaults import Part
+from kernelweave.stacks.precision import Units, units_of
 from kernelweave.stacks.protocol import Stack
 from kernelweave.stacks.rounding import fine_product
 
@@ -38,6 +39,11 @@ class WithIdentity:
     def precision(self) -> np.dtype:
         """That of the stack."""
         return self.stack.precision
+
+    @property
+    def units(self) -> Units:
+        """Those of the stack."""
+        return units_of(self.stack)
 
     def traces(self) -> Array:
         """All tr K_k."""

@@ -11,6 +11,7 @@ from kernelweave._core.cached import cached_property
 from kernelweave._core.checks import check_vector
 from kernelweave._core.types import Array, Index, Places
 from kernelweave.stacks.combined import DenseCombined, SumCombined
+from kernelweave.stacks.precision import Units, roughest, units_of
 from kernelweave.stacks.protocol import CombinedKernel, Stack, operations_of
 from kernelweave.stacks.rounding import fine_product
 from kernelweave.stacks.validation import as_places, frozen, read_only
@@ -56,6 +57,11 @@ class MixedStack:
     def operations(self) -> int:
         """The most of the stacks."""
         return max(map(operations_of, self.stacks))
+
+    @cached_property
+    def units(self) -> Units:
+        """The roughest of the stacks."""
+        return roughest(map(units_of, self.stacks))
 
     def block(self, kernel: int, rows: Index, columns: Index) -> Array:
         """One kernel at some rows and columns."""

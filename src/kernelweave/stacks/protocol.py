@@ -14,6 +14,21 @@ y)`` then works. Everything else that ``Stack`` names has a default, computed fr
 (``kernelweave.stacks.defaults``). An object that knows a faster way defines the method itself, and
 is asked instead.
 
+How exactly it computes, a stack may say by five members more; none of them has to be there:
+
+    sum_eps        the unit of the sums in ``matvecs``, ``quad_forms`` and ``combined``: by default
+                   float64's, 2.2e-16
+    entry_eps      how far an entry that these use may be from that of ``block``, as a share of
+                   √(K_ii K_jj): 0 by default
+    fine_product(kernel, rows, support, w)
+                   K[rows, support]·w, for certificates, in float64 at least; by default from
+                   ``block``, in extended precision
+    fine_eps       the unit of its own ``fine_product``: by default float64's
+    operations     roundings behind one entry of ``block``, where the kernel is something more
+                   exact: the rank, for factors
+
+``block`` and ``fine_product`` say what the kernel is that is certified.
+
 ``combined(weights)`` hands out K(d) as a ``CombinedKernel``. It does not promise that an n × n
 array exists: a solver asks ``is_dense`` first, and works on blocks where that is false.
 """
@@ -140,6 +155,7 @@ OPTIONAL = (
     "select",
     "threaded",
 )
+FINER = ("sum_eps", "entry_eps", "fine_eps", "fine_product", "operations")
 
 
 def stack_name(stack: Any) -> str:

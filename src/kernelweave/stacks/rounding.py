@@ -5,10 +5,11 @@ whatever the order. For kernels |K_ij| ≤ √(K_ii K_jj), so that with s_i² = 
 
     |f_i − (K(d)w)_i| ≤ k·ε·s_i Σ_j s_j|w_j|        |q_m − vᵀK_m v| ≤ k·ε·(Σ_i √K_m,ii |v_i|)²
 
-which costs O(mn), for every kind of stack. A little is added to each K_ii: what negative
-eigenvalues a kernel may have. Where this is not good enough, ``fine`` sums are made in extended
-precision (``numpy.longdouble``), whose ε is 2000 times smaller on most processors; where it is not,
-the bound stays true and loose.
+which costs O(mn), for every kind of stack; ε is the unit of the sums that a stack names, and what
+its entries may be off by is added to k·ε (``kernelweave.stacks.precision``). A little is added to
+each K_ii: what negative eigenvalues a kernel may have. Where this is not good enough, ``fine`` sums
+are made in extended precision (``numpy.longdouble``), whose ε is 2000 times smaller on most
+processors; where it is not, the bound stays true and loose.
 """
 
 from __future__ import annotations
@@ -21,10 +22,9 @@ import numpy as np
 
 from kernelweave._core.tolerances import EPS, NEGATIVITY, NOTHING
 from kernelweave._core.types import Array, Places
+from kernelweave.stacks.precision import FINE, units_of
 from kernelweave.stacks.protocol import Stack, operations_of
 
-FINE = np.longdouble
-FINE_EPS = float(np.finfo(FINE).eps)
 _ROWS = 256  # rows of a kernel that are widened at a time
 _MORE = 16  # operations beside the sum itself: scaling, weights, the bias
 
@@ -46,7 +46,7 @@ def row_norms(stack: Stack, d: Array) -> Array:
 def cancellation(stack: Stack, d: Array, coef: Array) -> Array:
     """What a few operations per entry of K(d)coef may lose where weights of either sign cancel."""
     s = row_norms(stack, d)
-    return np.asarray(4.0 * EPS * s * float(s @ np.abs(coef)))
+    return np.asarray(units_of(stack).of(4.0) * s * float(s @ np.abs(coef)))
 
 
 def _little(stack: Stack) -> Array:
@@ -60,11 +60,11 @@ def values_of(stack: Stack, d: Array, coef: Array, f: Array | None) -> Values:
 
 
 def plain_values(stack: Stack, d: Array, coef: Array, f: Array) -> Values:
-    """f = K(d)coef as it was computed in double precision, with its error."""
-    active = np.count_nonzero(d)
-    terms = np.count_nonzero(coef) + active * (1 + operations_of(stack)) + _MORE
+    """f = K(d)coef as the passes of the stack computed it, with its error."""
+    active = int(np.count_nonzero(d))
+    terms = int(np.count_nonzero(coef)) + active * (1 + operations_of(stack)) + _MORE
     s = row_norms(stack, d)
-    return Values(f, terms * EPS * s * float(s @ np.abs(coef)))
+    return Values(f, units_of(stack).of(terms) * s * float(s @ np.abs(coef)))
 
 
 def fine_values(stack: Stack, d: Array, coef: Array) -> Values:
@@ -75,7 +75,8 @@ def fine_values(stack: Stack, d: Array, coef: Array) -> Values:
         f += FINE(d[k]) * fine_product(stack, int(k), np.arange(stack.n), support, w)
     s = row_norms(stack, d)
     terms = support.size + active.size + _MORE
-    unit = terms * FINE_EPS + operations_of(stack) * EPS  # entries may be rounded themselves
+    entry = operations_of(stack) * EPS  # entries may be rounded themselves
+    unit = terms * units_of(stack).fine + entry
     error = unit * s * float(s @ np.abs(coef))
     norm = (active.size + 4.0) * EPS * np.abs(f.astype(float))  # that of the weights is 1 nearly
     return Values(f, error + norm)
@@ -103,12 +104,12 @@ def quad_bounds(
     ``fine``: they are computed anew. Where only the ``largest`` counts, those that could be it;
     otherwise until what is left of the errors is nothing.
     """
-    sizes, entry = np.zeros(stack.m), operations_of(stack)
+    sizes, entry, units = np.zeros(stack.m), operations_of(stack), units_of(stack)
     terms = 2 * max(int(np.count_nonzero(v)) for v in parts) + len(parts) + _MORE
     for v in parts:
         total = float(np.abs(v).sum())  # (Σ √K_ii|v_i|)² ≤ Σ|v_i| Σ K_ii|v_i|
         sizes += total * (stack.diagonals() @ np.abs(v) + total * _little(stack))
-    error = (terms + entry) * EPS * scale * sizes
+    error = units.of(terms + entry) * scale * sizes
     most = q + error
     if not fine or not sizes.any():
         return most
@@ -119,7 +120,7 @@ def quad_bounds(
         if most[k] <= least if largest else rest <= nothing:
             break
         exact = FINE(scale[k]) * sum(_fine_quad(stack, int(k), v) for v in parts)
-        error[k] = (terms * FINE_EPS + entry * EPS) * scale[k] * sizes[k]
+        error[k] = (terms * units.fine + entry * EPS) * scale[k] * sizes[k]
         most[k] = float(max(exact, FINE(0.0))) * (1.0 + EPS) + error[k]
         least = max(least, float(exact) - error[k])
     return most

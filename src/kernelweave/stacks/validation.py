@@ -20,6 +20,8 @@ from kernelweave.stacks import _passes
 from kernelweave.stacks.memory import require_memory
 from kernelweave.stacks.threads import run
 
+_ULPS = 4  # kernels of scikit-learn differ from their transposes by one or two
+_ROWS = 256  # rows of a kernel that are compared at a time
 SMALL = 1000  # points up to which LAPACK, whose threads wait for each other, gains little
 
 
@@ -143,6 +145,28 @@ def check_entries(
             f"{voice.symmetrize}"
         )
     return scales, gaps
+
+
+def symmetric(K: NDArray, gaps: Array, owned: bool) -> tuple[NDArray, bool]:
+    """K, in a copy the symmetric part of kernels that differ from it by more than a few ulp.
+
+    Passes sum rows in the place of columns: what the two differ by would be in no bound. ``gaps``
+    are max |K_k − K_kᵀ|; whether K is ours, and whether the result is, is ``owned``.
+    """
+    for k in map(int, np.flatnonzero(gaps > 0.0)):
+        s = np.sqrt(np.maximum(np.diagonal(K[k]), 0.0)).astype(np.float64)
+        few = _ULPS * float(np.finfo(K.dtype).eps)
+        parts = (slice(i, i + _ROWS) for i in range(0, len(s), _ROWS))
+        if all(
+            (np.abs(K[k, rows] - K[k].T[rows]) <= few * np.outer(s[rows], s)).all()
+            for rows in parts
+        ):
+            continue
+        if not owned:
+            require_memory(K.shape[0], K.shape[1], K.dtype)
+            K, owned = K.copy(), True
+        K[k] = 0.5 * K[k] + 0.5 * K[k].T
+    return K, owned
 
 
 def check_definite(

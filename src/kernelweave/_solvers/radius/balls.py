@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelweave._core.tolerances import EPS
 from kernelweave._core.types import Array
 from kernelweave._solvers.radius.centering import Centered
 from kernelweave._solvers.radius.enclosing_ball import Ball, ball_qp, smallest_ball
 from kernelweave._solvers.svm import curvature
 from kernelweave.stacks.combined import Changed
+from kernelweave.stacks.precision import units_of
 from kernelweave.stacks.protocol import CombinedKernel
 
 
@@ -69,7 +69,8 @@ class Balls:
         seen = self.sizes > 0.0
         terms = 2 * v.size + 16  # of sums, each as wrong as the sizes of their terms say
         wide = (self.roots @ np.abs(v)) ** 2, self.roots.max(axis=1) ** 2
-        errors = [terms * EPS * self.scale * size for size in wide]
+        unit = units_of(self.stack).of(terms)
+        errors = [unit * self.scale * size for size in wide]
         most = (q + errors[0])[seen]
         least = np.maximum(slopes - 2.0 * errors[1], 0.0)[seen]
         ratios = np.divide(most, least, out=np.full(most.size, np.inf), where=least > 0.0)
