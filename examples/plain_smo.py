@@ -17,8 +17,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from kernelweave import KernelStack, learn
-from kernelweave._solvers.skm import smo as skm_smo
-from kernelweave._solvers.skm.pairs import Target
+from kernelweave.papers.bach2004 import _smo as skm_smo
+from kernelweave.papers.bach2004._pairs import Target
 from kernelweave.problems.losses import hinge
 
 # %%

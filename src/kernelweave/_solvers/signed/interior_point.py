@@ -22,7 +22,8 @@ from scipy.linalg import solve_triangular
 from kernelweave._core.cached import cached_property
 from kernelweave._core.tolerances import COINCIDE, CONE_ACCURACY, ROUNDING, TIGHTEST, TINY
 from kernelweave._core.types import Array
-from kernelweave._solvers.signed.semidefinite_set import SemidefiniteSet, factored, triangle
+from kernelweave._solvers.signed.semidefinite_set import SemidefiniteSet, factored
+from kernelweave.stacks.cholesky import triangle
 
 _REACH = (1.0, 0.85, 0.7, 0.55, 0.4, 0.25, 0.15, 0.07, 0.03, 0.01, 1e-3, 1e-5)
 _LEAST = (0.03, 0.3, 1.0)  # share of τ to keep, by the number of points without a bound

@@ -19,6 +19,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from kernelweave._core.cached import cached_property
 from kernelweave._core.tolerances import NEGATIVITY, NOTHING, RANK_CUTS, ROUNDING
 from kernelweave._core.types import Array
+from kernelweave.stacks.cholesky import triangle
 from kernelweave.stacks.protocol import Stack
 
 _LIMIT = {np.dtype(np.float64): 1e7, np.dtype(np.float32): 1e3}  # weights that rounding stands
@@ -295,11 +296,6 @@ def _independent(blocks: Array, plane: Array) -> tuple[Array, float]:
     sizes = sizes / np.linalg.norm(R, axis=0).max()
     kept = np.count_nonzero(sizes > NOTHING)
     return combinations[:kept] @ plane, float(sizes[:kept].min(initial=np.inf))
-
-
-def triangle(columns: Array) -> Array:
-    """R, upper triangular, with RᵀR = columnsᵀcolumns."""
-    return np.asarray(np.linalg.qr(columns, mode="r"))
 
 
 def _flat(matrices: Array) -> Array:

@@ -26,14 +26,14 @@ from kernelweave._core.tolerances import SOFT, SQUARED_TOL, TINY
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.descent import Descent
 from kernelweave._solvers.radius.balls import Balls
-from kernelweave._solvers.radius.bundle import RadiusBundle
 from kernelweave._solvers.radius.centering import centered
-from kernelweave._solvers.radius.projected_gradient import projected_gradient
 from kernelweave.learners.base import Learner, Step, first_point
 from kernelweave.machines.certified import charged_ball
 from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Bound, Incumbent
 from kernelweave.machines.machine import QPAnswer
+from kernelweave.papers.gai2010._bundle import RadiusBundle
+from kernelweave.papers.gai2010._projected_gradient import projected_gradient
 
 _PATIENCE = 10  # steps in vain after which cutting planes take over
 _LEAST_REACH = 1e-9  # cutting planes end where steps may go no further than this

@@ -19,10 +19,10 @@ from scipy.linalg.lapack import dsysv, dsysv_lwork
 
 from kernelweave._core.tolerances import COINCIDE, ROUNDING, SOFT, TIGHTEST, TINY
 from kernelweave._core.types import Array, Places
-from kernelweave._solvers.skm import pairs as skm_pairs
-from kernelweave._solvers.skm.moreau_yosida import Regularised, regularise
-from kernelweave._solvers.skm.optimality import extremes
-from kernelweave._solvers.skm.pairs import Target
+from kernelweave.papers.bach2004 import _pairs as skm_pairs
+from kernelweave.papers.bach2004._moreau_yosida import Regularised, regularise
+from kernelweave.papers.bach2004._optimality import extremes
+from kernelweave.papers.bach2004._pairs import Target
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.stacks.protocol import Stack
 

@@ -21,11 +21,11 @@ from kernelweave._core.tolerances import ROUNDING, SQUARED_TOL
 from kernelweave._core.types import Array
 from kernelweave._solvers.radius.balls import Balls
 from kernelweave._solvers.radius.centering import Centered, centered
-from kernelweave._solvers.radius.projected_gradient import projected_gradient
 from kernelweave.learners.base import Learner, Step, first_point
 from kernelweave.machines.certified import certified_given, certified_point, radius_bounds
 from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Bound, Incumbent
+from kernelweave.papers.gai2010._projected_gradient import projected_gradient
 
 
 class RadiusBound(Learner):

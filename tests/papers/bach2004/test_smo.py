@@ -27,11 +27,11 @@ from _helpers.references import (
 from scipy.optimize import minimize_scalar
 
 from kernelweave import KernelStack
-from kernelweave._solvers.skm import pairs as skm_pairs
-from kernelweave._solvers.skm import smo as skm_smo
-from kernelweave._solvers.skm.moreau_yosida import regularise
-from kernelweave._solvers.skm.pairs import Line, Target
 from kernelweave._solvers.svm import smo
+from kernelweave.papers.bach2004 import _pairs as skm_pairs
+from kernelweave.papers.bach2004 import _smo as skm_smo
+from kernelweave.papers.bach2004._moreau_yosida import regularise
+from kernelweave.papers.bach2004._pairs import Line, Target
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.losses import hinge
 from kernelweave.stacks.identity import WithIdentity

@@ -23,12 +23,12 @@ from numpy.typing import ArrayLike
 from kernelweave._core.checks import check_positive
 from kernelweave._core.types import Array, Places
 from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
-from kernelweave._solvers.skm.few import Machines
-from kernelweave._solvers.skm.moreau_yosida import regularise
-from kernelweave._solvers.skm.optimality import check_tolerances, excess, report
 from kernelweave.learners.base import Learner, Step, first_point
 from kernelweave.machines.evaluator import Evaluator
 from kernelweave.machines.incumbent import Incumbent
+from kernelweave.papers.bach2004._few import Machines
+from kernelweave.papers.bach2004._moreau_yosida import regularise
+from kernelweave.papers.bach2004._optimality import check_tolerances, excess, report
 
 
 class Skm(Learner):

@@ -25,12 +25,12 @@ from _helpers.references import (
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelweave import KernelStack, duality_gap, learn
-from kernelweave._solvers.skm import smo as skm_smo
-from kernelweave._solvers.skm.moreau_yosida import regularise
-from kernelweave._solvers.skm.pairs import Target
-from kernelweave.learners.skm import Skm
+from kernelweave.papers.bach2004 import _smo as skm_smo
 from kernelweave.papers.bach2004 import theory
+from kernelweave.papers.bach2004._moreau_yosida import regularise
+from kernelweave.papers.bach2004._pairs import Target
 from kernelweave.papers.bach2004.general import support_kernel_machine
+from kernelweave.papers.bach2004.skm import Skm
 from kernelweave.problems.losses import hinge
 from kernelweave.problems.problem import make_problem
 

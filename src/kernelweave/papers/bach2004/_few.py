@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelweave._core.types import Array, Places
-from kernelweave._solvers.skm import smo
-from kernelweave._solvers.skm.pairs import Target
+from kernelweave.papers.bach2004 import _smo as smo
+from kernelweave.papers.bach2004._pairs import Target
 
 if TYPE_CHECKING:
     from kernelweave.machines.evaluator import Evaluator
