@@ -18,7 +18,7 @@ import numpy as np
 from kernelweave._core.tolerances import LEAST_PROXIMAL, SOFT
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
-from kernelweave._solvers.bundle.descent import Descent
+from kernelweave._solvers.bundle.descent import GOOD, Descent
 from kernelweave._solvers.joint_newton import refined
 from kernelweave._solvers.reduced_gradient import descent_step
 from kernelweave.learners.base import Learner, Step, first_point
@@ -183,12 +183,12 @@ class _Descent(Descent[_Seen]):
         cuts = self.cuts
         return self.see(cuts.evaluator.solve(e, cuts.step_tol(share, cuts.incumbent.gap)))
 
-    def accept(self, seen: _Seen, good: bool) -> None:
+    def accept(self, seen: _Seen, fit: float) -> None:
         """Go there; leave kernels aside where the model is good, unless the end is near."""
-        super().accept(seen, good)
+        super().accept(seen, fit)
         if self.cuts.seen_gap(seen.primal) <= self.cuts.tol:
             self.cuts.complete()
-        elif self.screen and good:
+        elif self.screen and fit > GOOD:
             self.cuts.narrow(seen.point.e)
 
     def reject(self, seen: _Seen, promise: float, share: float) -> None:

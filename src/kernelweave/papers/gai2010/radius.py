@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kernelweave._core.tolerances import SOFT, SQUARED_TOL, TINY
+from kernelweave._core.tolerances import SOFT, SQUARED_TOL
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.descent import Descent
 from kernelweave._solvers.radius.balls import Balls
@@ -195,9 +195,9 @@ class _Newton(Descent[_State]):
         """The machine and the ball there."""
         return self.objective.look(e, share)
 
-    def accept(self, seen: _State, good: bool) -> None:
+    def accept(self, seen: _State, fit: float) -> None:
         """The new center, and its curvature."""
-        super().accept(seen, good)
+        super().accept(seen, fit)
         self.factor, self.vain = self.objective.curvature(seen), 0
 
     def reject(self, seen: _State, promise: float, share: float) -> None:
@@ -247,21 +247,42 @@ def _gradient(objective: _Objective, e: Array) -> Iterator[Step]:
     yield from _cutting_planes(objective, center)
 
 
+class _Planes(Descent[_State]):
+    """Steps by the cuts alone, in a trust region: no further than these have been right so far."""
+
+    serious = 0.1
+
+    def __init__(self, objective: _Objective, center: _State) -> None:
+        super().__init__(center, damping=0.0)
+        self.objective, self.reach, self.nulls = objective, 0.1, 0
+
+    def propose(self) -> tuple[Array, float]:
+        """The minimizer of the cuts of J and R² within reach."""
+        center, bundle = self.center, self.objective.bundle
+        e = bundle.plane_step(center.point.e, center.slopes, self.reach)
+        return e, bundle.model(e)
+
+    def look(self, e: Array, share: float) -> _State:
+        """The machine and the ball there."""
+        return self.objective.look(e, share)
+
+    def accept(self, seen: _State, fit: float) -> None:
+        """The new center; the region grows where the model was right."""
+        self.center, self.nulls = seen, 0
+        if fit > 0.5:
+            self.reach = min(2.0 * self.reach, 1.0)
+
+    def reject(self, seen: _State, promise: float, share: float) -> None:
+        """A null step taught the model a cut: the region shrinks only if it was far off."""
+        self.nulls += 1
+        if (self.center.primal - seen.primal) / promise < -2.0 or self.nulls >= 5:
+            self.reach, self.nulls = 0.5 * self.reach, 0
+        self.objective.bundle.disappointed(share)
+
+
 def _cutting_planes(objective: _Objective, center: _State) -> Iterator[Step]:
-    """Steps by the cuts alone, no further than these have been right so far."""
-    reach, nulls, bundle = 0.1, 0, objective.bundle
-    while reach > _LEAST_REACH:
-        e = bundle.plane_step(center.point.e, center.slopes, reach)
-        promise = max(center.value - bundle.model(e), TINY)
-        share = promise / abs(center.value)
-        state = objective.look(e, share)
-        fit = (center.value - state.value) / promise
-        if fit >= 0.1:
-            center, nulls = state, 0
-            reach = min(2.0 * reach, 1.0) if fit > 0.5 else reach
-        else:
-            nulls += 1  # it taught the model something; only if it is far off, go less far
-            if fit < -2.0 or nulls >= 5:
-                reach, nulls = 0.5 * reach, 0
-            bundle.disappointed(share)
-        yield objective.step("cutting planes", center)
+    """Cutting planes until the trust region is no longer one."""
+    state = _Planes(objective, center)
+    while state.reach > _LEAST_REACH:
+        state.step()
+        yield objective.step("cutting planes", state.center)
