@@ -596,9 +596,9 @@ def test_rows_without_a_label() -> None:
 # --- theorem 1 and corollary 2 -------------------------------------------------------------------
 
 
-def regularised(problem: Problem, a: np.ndarray, d: np.ndarray, eps: float) -> skm_smo.Inner:
+def regularised(problem: Problem, a: np.ndarray, d: np.ndarray, eps: float) -> skm_smo.SkmInner:
     """The ε-optimal solution of the regularised machine, reached by way of larger a."""
-    rows, every = skm_smo.Rows(KernelStack(problem.K)), np.arange(len(problem.K))
+    rows, every = skm_smo.KernelRows(KernelStack(problem.K)), np.arange(len(problem.K))
     qp, v = hinge(problem.y, problem.C), None
     for times in (64.0, 16.0, 4.0, 1.0):
         target = Target(every, times * a, d)

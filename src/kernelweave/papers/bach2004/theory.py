@@ -100,7 +100,7 @@ def regularized_machine(
     task = _Form(problem)
     scales, units = check_positive("a", a, task.stack.m), check_nonnegative("d", d, task.stack.m)
     qp, every = task.problem.qp, np.arange(task.stack.m)
-    rows = skm_smo.Rows(task.stack)
+    rows = skm_smo.KernelRows(task.stack)
     target = Target(every, scales, units)
     found = skm_smo.solve(rows, target, qp, gap_tol=check_number("tol", tol))
     if not found.bounded:

@@ -58,7 +58,7 @@ class Qcqp(Learner):
         point = first_point(evaluator, e, inner_tol(1.0, tol))
         cuts.add(point)
         yield Step("machine")
-        program = _Program(evaluator, point, tol, self.form)
+        program = _ConePart(evaluator, point, tol, self.form)
         q, top = point.q, -1.0
         while program.enter(q, top, self.batch):
             e, v = program.solve()
@@ -74,7 +74,7 @@ class Qcqp(Learner):
             yield Step("bundle")
 
 
-class _Program:
+class _ConePart:
     """The program of some of the kernels, in units that a first machine suggests."""
 
     def __init__(self, evaluator: Evaluator, first: Point, tol: float, form: str) -> None:
