@@ -17,8 +17,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from kernelweave import KernelStack, learn
-from kernelweave._solvers.skm import smo as skm_smo
-from kernelweave._solvers.skm.pairs import Target
+from kernelweave.papers.bach2004 import _smo as skm_smo
+from kernelweave.papers.bach2004._pairs import Target
 from kernelweave.problems.losses import hinge
 
 # %%
@@ -83,7 +83,7 @@ assert plain[-1] > 0.01, "no pair helps, and yet this is not the optimum"
 # The same pair steps, and nothing else, on functions without kinks, each started from the previous
 # solution.
 
-rows, kernels = skm_smo.Rows(KernelStack(K)), np.arange(3)
+rows, kernels = skm_smo.KernelRows(KernelStack(K)), np.arange(3)
 w, steps, smooth = np.zeros(40), 0, [(0, 1.0)]
 for kappa in 0.5 ** np.arange(1, 9):
     a, d = np.full(3, kappa / (1.0 - kappa)), np.ones(3)

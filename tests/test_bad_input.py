@@ -10,7 +10,7 @@ import pytest
 from _helpers.references import dense
 from scipy.sparse import csr_array
 
-import kernelweave.learners.simple
+import kernelweave.learners
 from kernelweave import (
     GaussianWidths,
     Graph,
@@ -166,7 +166,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], Error, str]] = {
     "loss list": ({"loss": ["hinge"]}, (ValueError, TypeError), r"loss must .* found \['hinge'\]"),
     "learner": ({"learner": "simpel"}, ValueError, "learner must be one of .*'simple'.* 'simpel'"),
     "learner class": (
-        {"learner": kernelweave.learners.simple.Simple},
+        {"learner": kernelweave.learners.Simple},
         TypeError,
         "learner must be .* found <class",
     ),

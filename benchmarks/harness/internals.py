@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from kernelweave import solving
-from kernelweave._solvers.conic.clarabel import ConeSolution, solve_cone_program
-from kernelweave._solvers.conic.programs import group_form, machine_form
 from kernelweave._solvers.svm import choice
 from kernelweave.kernels._plsa import plsa
 from kernelweave.learners import Learner, make_learner
 from kernelweave.learners.base import Step
 from kernelweave.machines.evaluator import HardMarginInfeasible
+from kernelweave.papers.lanckriet2004._clarabel import ConeSolution, solve_cone_program
+from kernelweave.papers.lanckriet2004._programs import group_form, machine_form
 from kernelweave.problems.losses import hinge, make_qp
 from kernelweave.stacks.cholesky import factor
 from kernelweave.stacks.combined import FactorCombined

@@ -10,7 +10,7 @@ from _helpers.references import dense
 
 from kernelweave import learn
 from kernelweave._solvers import reduced_gradient
-from kernelweave.learners.simple import Simple
+from kernelweave.papers.rakoto2007.simple import Simple
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -22,7 +22,7 @@ from kernelweave import (
     MKLOneClass,
     MKLRegressor,
 )
-from kernelweave.learners.simple import Simple
+from kernelweave.papers.rakoto2007.simple import Simple
 
 # They compare decisions to 1e-7, but tol=1e-3 leaves them open by more. scikit-learn declares the
 # same of its SVC. ``test_weights.py`` makes the comparison at tol=1e-10.

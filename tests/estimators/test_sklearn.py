@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from kernelweave import Gaussian, KernelBank, Linear, MKLClassifier, Precomputed
 from kernelweave.learners import NAMES, make_learner
-from kernelweave.learners.simple import Simple
+from kernelweave.papers.rakoto2007.simple import Simple
 
 rng = np.random.default_rng(8)
 X = rng.normal(size=(60, 4))

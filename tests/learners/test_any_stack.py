@@ -12,11 +12,11 @@ from _helpers.small_stacks import Factors, OnDemand, factors_of
 
 from kernelweave import KernelStack, Solution, duality_gap, learn
 from kernelweave._solvers.radius import centering
-from kernelweave._solvers.skm import smo as skm_smo
 from kernelweave._solvers.svm import chunks
 from kernelweave.learners import NAMES, alignment, make_learner
 from kernelweave.learners.base import check_supported
 from kernelweave.machines.evaluator import HardMarginInfeasible
+from kernelweave.papers.bach2004 import _smo as skm_smo
 from kernelweave.stacks import defaults, rounding
 
 N, PIECE = 48, 8

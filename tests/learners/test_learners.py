@@ -39,12 +39,12 @@ from kernelweave.learners import Learner
 from kernelweave.learners.alternate import Alternate
 from kernelweave.learners.base import Step
 from kernelweave.learners.newton import Newton
-from kernelweave.learners.qcqp import Qcqp
-from kernelweave.learners.silp import Silp
-from kernelweave.learners.simple import Simple
-from kernelweave.learners.skm import Skm
 from kernelweave.learners.uniform import Uniform
 from kernelweave.machines import machine as machine_module
+from kernelweave.papers.bach2004.skm import Skm
+from kernelweave.papers.lanckriet2004.qcqp import Qcqp
+from kernelweave.papers.rakoto2007.silp import Silp
+from kernelweave.papers.rakoto2007.simple import Simple
 
 STEPWISE = ["simple", "silp", "newton"]  # one SVM an iteration
 EXACT = [*STEPWISE, "qcqp", "skm"]

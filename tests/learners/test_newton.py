@@ -143,7 +143,7 @@ def test_cuts_that_prove_a_point_spare_machines(monkeypatch):
     """Single solutions prove little where J has kinks; all together close the gap sooner."""
     stack, y = single_columns(5)
     spared = learn(stack, y, C=100.0, tol=1e-2, learner="newton")
-    monkeypatch.setattr(newton._Descent, "may_be_done", lambda *_: False)
+    monkeypatch.setattr(newton._NewtonDescent, "may_be_done", lambda *_: False)
     plain = learn(stack, y, C=100.0, tol=1e-2, learner="newton")
     assert spared.gap <= 1e-2 and plain.gap <= 1e-2
     assert spared.n_svm_solves < plain.n_svm_solves

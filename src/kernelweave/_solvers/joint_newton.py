@@ -36,7 +36,7 @@ def refined(evaluator: Evaluator, point: Point, look: Look) -> Point:
     ``look`` is one at the point, at the kernels with a weight or more.
     """
     for _ in range(_ROUNDS):
-        step = _Step(evaluator, point, look)
+        step = _JointStep(evaluator, point, look)
         if not step.found:
             break
         point = evaluator.judge(*step.taken())
@@ -46,7 +46,7 @@ def refined(evaluator: Evaluator, point: Point, look: Look) -> Point:
     return point
 
 
-class _Step:
+class _JointStep:
     """One step from a point: changes of e and of the variables, and how much of it is taken."""
 
     def __init__(self, evaluator: Evaluator, point: Point, look: Look) -> None:

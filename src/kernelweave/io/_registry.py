@@ -73,7 +73,7 @@ _SKLEARN = {
 CLASSES = {
     **ESTIMATORS,
     **{f"kernels.{name}": f"kernelweave.kernels.{path}" for name, path in _KERNELS.items()},
-    **{f"learners.{name}": f"kernelweave.learners.{path}" for name, path in LEARNERS.items()},
+    **{f"learners.{name}": f"kernelweave.{path}" for name, path in LEARNERS.items()},
     **{
         f"sklearn.{name}": f"sklearn.{module}.{name}"
         for module, names in _SKLEARN.items()

@@ -28,17 +28,13 @@ from kernelweave._core.tolerances import NOTHING, SUM_ROUNDING
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.master import solve_master
 from kernelweave._solvers.signed.interior_point import follow_sets
-from kernelweave._solvers.signed.semidefinite_set import (
-    Joint,
-    SemidefiniteSet,
-    nested_sets,
-    triangle,
-)
+from kernelweave._solvers.signed.semidefinite_set import Joint, SemidefiniteSet, nested_sets
 from kernelweave.learners.base import Learner, Step, at_given_weights, given_point
 from kernelweave.machines.evaluator import Evaluator
 from kernelweave.machines.incumbent import Incumbent
 from kernelweave.problems.losses import LOSSES
 from kernelweave.problems.problem import Problem
+from kernelweave.stacks.cholesky import triangle
 from kernelweave.stacks.protocol import Stack
 
 _CHUNK = 1 << 22  # numbers, of all kernels together, that are multiplied with each other at a time

@@ -51,7 +51,7 @@ class Grouped(Learner):
     ) -> Iterator[Step]:
         """One step of the bundle at a time, from unit weights ``e``."""
         first = first_point(evaluator, e, inner_tol(1.0, tol))
-        state = _Descent(evaluator, incumbent, first, tol)
+        state = _GroupDescent(evaluator, incumbent, first, tol)
         yield Step("grouped")
         while True:
             state.step()
@@ -64,7 +64,7 @@ def learner_of_norms(evaluator: Evaluator) -> Learner:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _SeenGroups:
     """The shares t of groups, and the last machine there, with its Q."""
 
     t: Array
@@ -81,7 +81,7 @@ class _Seen:
         return self.point.linear - 0.5 * float(self.Q @ self.t)
 
 
-class _Descent(Descent[_Seen]):
+class _GroupDescent(Descent[_SeenGroups]):
     """Steps on G; ``inside`` are the weights r of kernels in their groups."""
 
     def __init__(
@@ -104,11 +104,11 @@ class _Descent(Descent[_Seen]):
         """Weights of norm 1 in every group."""
         return r / self._spread(self.weight_set.sizes(r))
 
-    def _settle(self, t: Array, point: Point, close: float) -> _Seen:
+    def _settle(self, t: Array, point: Point, close: float) -> _SeenGroups:
         """Move r, from a machine at t, until G(t) is known to the relative gap ``close``."""
         least, vain = np.inf, 0
         while True:
-            seen = _Seen(t, point, self.weight_set.supports(point.q))
+            seen = _SeenGroups(t, point, self.weight_set.supports(point.q))
             self.incumbent.offer_bound(self.evaluator.bound(point.v, point.q))
             gap = relative_gap(seen.primal, seen.bound)
             least, vain = (gap, 0) if gap < 0.99 * least else (least, vain + 1)
@@ -135,13 +135,13 @@ class _Descent(Descent[_Seen]):
         self.bundle.thin(multipliers)
         return t, model
 
-    def look(self, e: Array, share: float) -> _Seen:
+    def look(self, e: Array, share: float) -> _SeenGroups:
         """The machine at shares ``e``, with the best weights inside the groups."""
         close = self.bundle.step_tol(share, self.incumbent.gap)
         point = self.evaluator.solve(self._spread(e) * self.inside, _INNER * close)
         return self._settle(e, point, close)
 
-    def reject(self, seen: _Seen, promise: float, share: float) -> None:
+    def reject(self, seen: _SeenGroups, promise: float, share: float) -> None:
         """Stay, prove what the cuts prove, and shorten steps where the new one taught little."""
         bundle, center = self.bundle, self.center
         _, multipliers = bundle.minimize(center.t, NOTHING * float(np.ptp(seen.Q)))

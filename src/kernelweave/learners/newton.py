@@ -18,7 +18,7 @@ import numpy as np
 from kernelweave._core.tolerances import LEAST_PROXIMAL, SOFT
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
-from kernelweave._solvers.bundle.descent import Descent
+from kernelweave._solvers.bundle.descent import GOOD, Descent
 from kernelweave._solvers.joint_newton import refined
 from kernelweave._solvers.reduced_gradient import descent_step
 from kernelweave.learners.base import Learner, Step, first_point
@@ -73,7 +73,7 @@ class Newton(Learner):
             yield from learner_of_norms(evaluator).iterate(evaluator, incumbent, e, tol)
             return
         first = first_point(evaluator, e, inner_tol(1.0, tol))
-        state = _Descent(Cuts(evaluator, incumbent, tol), first, self.screen)
+        state = _NewtonDescent(Cuts(evaluator, incumbent, tol), first, self.screen)
         yield Step("newton")
         for _ in range(1 if self.mixed else self.warm_up):
             if incumbent.gap < 0.2 or not state.center.look.q.any():
@@ -89,6 +89,7 @@ class Newton(Learner):
         while state.stale < _PATIENCE:
             gap = incumbent.gap
             e, model = state.propose()
+            # the proximal step's λ is not that of the best bound: ask for it only where it may pay
             if state.may_be_done(model):
                 state.cuts.bound()
             if incumbent.gap <= tol < gap:  # the cuts together prove it: no machine is needed
@@ -103,7 +104,7 @@ class Newton(Learner):
         for _ in descend(cuts):  # on a kink, only other weights bring other solutions
             yield Step("bundle")
 
-    def _first_step(self, evaluator: Evaluator, center: _Seen, close: float) -> Point:
+    def _first_step(self, evaluator: Evaluator, center: _SeenKernels, close: float) -> Point:
         if self.mixed:
             return descent_step(evaluator, center.point, center.look.q, close, drop=True)
         e = center.point.e * center.look.q
@@ -113,7 +114,7 @@ class Newton(Learner):
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _SeenKernels:
     """A point, and one pass over the kernels there."""
 
     point: Point
@@ -124,7 +125,7 @@ class _Seen:
         return self.point.primal
 
 
-class _Descent(Descent[_Seen]):
+class _NewtonDescent(Descent[_SeenKernels]):
     """Newton steps on J.
 
     ``soft`` is the ridge that keeps the Hessian finite at kinks, ``stale`` the number of steps
@@ -135,13 +136,13 @@ class _Descent(Descent[_Seen]):
         self.cuts, self.screen = cuts, screen
         super().__init__(self.see(first), damping=0.1)
         self.soft, self.stale, self.tried = SOFT, 0, False
-        self.refined: _Seen | None = None  # the center from which weights and machine were moved
+        self.refined: _SeenKernels | None = None  # from where weights and machine were moved
 
-    def see(self, point: Point) -> _Seen:
+    def see(self, point: Point) -> _SeenKernels:
         """One pass over the kernels: the gradient as a cut, and what the Hessian is made of."""
         look = self.cuts.evaluator.look(point, self.cuts.among)
         self.cuts.add(point, look.q)
-        return _Seen(point, look)
+        return _SeenKernels(point, look)
 
     def take_if_lower(self, point: Point) -> None:
         """Go to a point that the model did not propose, if J falls."""
@@ -163,7 +164,7 @@ class _Descent(Descent[_Seen]):
         """Minimize the cuts, the curvature and the proximal term."""
         cuts, point = self.cuts, self.center.point
         if cuts.among is None and np.isnan(self.center.look.q).any():  # kernels are back
-            self.center = _Seen(point, cuts.evaluator.look(point))
+            self.center = _SeenKernels(point, cuts.evaluator.look(point))
         factor = self.center.look.curvature(self.soft)
         if not self.tried:
             self.tried, self.damping = True, self.damping * self._bend(factor)
@@ -174,24 +175,27 @@ class _Descent(Descent[_Seen]):
         return e, model
 
     def may_be_done(self, model: float) -> bool:
-        """Whether the cuts, at some weights of this value, may close the gap together."""
+        """Whether the cuts may close the gap together.
+
+        Their minimum is at most the model at any weights: if even that is too low, it is, too.
+        """
         tol, gap = self.cuts.tol, self.cuts.incumbent.gap
         return gap > tol >= relative_gap(self.center.primal, model)
 
-    def look(self, e: Array, share: float) -> _Seen:
+    def look(self, e: Array, share: float) -> _SeenKernels:
         """The machine at ``e``, and a pass over the kernels."""
         cuts = self.cuts
         return self.see(cuts.evaluator.solve(e, cuts.step_tol(share, cuts.incumbent.gap)))
 
-    def accept(self, seen: _Seen, good: bool) -> None:
+    def accept(self, seen: _SeenKernels, fit: float) -> None:
         """Go there; leave kernels aside where the model is good, unless the end is near."""
-        super().accept(seen, good)
+        super().accept(seen, fit)
         if self.cuts.seen_gap(seen.primal) <= self.cuts.tol:
             self.cuts.complete()
-        elif self.screen and good:
+        elif self.screen and fit > GOOD:
             self.cuts.narrow(seen.point.e)
 
-    def reject(self, seen: _Seen, promise: float, share: float) -> None:
+    def reject(self, seen: _SeenKernels, promise: float, share: float) -> None:
         """Stay, look at all kernels again, and shorten steps where the cut taught little."""
         self.cuts.complete()
         self.cuts.bound()

@@ -21,10 +21,10 @@ import numpy as np
 
 from kernelweave._core.cached import cached_property
 from kernelweave._core.types import Array, Places
-from kernelweave._solvers.signed.semidefinite_set import triangle
 from kernelweave._solvers.svm import linear_system
 from kernelweave._solvers.svm.curvature import Half, half_inverse
 from kernelweave.machines.machine import QPAnswer, QPLook, QPMachine, Rounding, Tick
+from kernelweave.stacks.cholesky import triangle
 from kernelweave.stacks.protocol import CombinedKernel, Stack
 
 

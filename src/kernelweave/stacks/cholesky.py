@@ -1,7 +1,4 @@
-"""Low-rank factors of kernel matrices.
-
-K ≈ F Fᵀ, F with as many columns as K has a numerical rank
-"""
+"""Factors: of kernel matrices, K ≈ FFᵀ, as wide as the numerical rank; of products, AᵀA = RᵀR."""
 
 from __future__ import annotations
 
@@ -20,3 +17,8 @@ def factor(K: Array, drop: float) -> Array:
     F = np.zeros((len(K), rank))
     F[order - 1] = np.tril(L[:, :rank])
     return F
+
+
+def triangle(columns: Array) -> Array:
+    """R, upper triangular, with RᵀR = columnsᵀcolumns: no digit is lost to squares."""
+    return np.asarray(np.linalg.qr(columns, mode="r"))

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelweave._core.tolerances import NOTHING, TIGHTEST, TINY
+from kernelweave._core.tolerances import NOTHING, TIGHTEST
 from kernelweave._core.types import Array, Places
+from kernelweave._solvers.bundle.descent import Descent
 from kernelweave._solvers.bundle.master import solve_master
 from kernelweave.problems.dual_qp import relative_gap
 
@@ -201,31 +202,49 @@ class Cuts(Bundle):
         return bool(center.primal - cut > promise)
 
 
-def descend(cuts: Cuts) -> Iterator[None]:
-    """Proximal bundle from the incumbent's best point; yields after every solve.
+class _Proximal(Descent["Point"]):
+    """A proximal bundle method on J, without curvature; ``damping`` is the proximal weight."""
 
-    A step is serious when J falls by a tenth of what the model promised; the proximal weight
-    falls then, and grows where a cut made further out says little about the center.
-    """
-    center = cuts.incumbent.best
-    assert center is not None
-    delta = 0.1 * float(np.ptp(center.q))
-    while True:
-        cuts.bound()
-        e, multipliers = cuts.minimize(center.e, delta)
-        promise = max(center.primal - cuts.model(e), TINY)
-        share = promise / max(abs(center.primal), TINY)
-        cuts.thin(multipliers)
+    serious = 0.1
+
+    def __init__(self, cuts: Cuts) -> None:
+        first = cuts.incumbent.best
+        assert first is not None
+        super().__init__(first, 0.1 * float(np.ptp(first.q)))
+        self.cuts = cuts
+
+    def propose(self) -> tuple[Array, float]:
+        """The minimizer of the cuts and the proximal term."""
+        self.cuts.bound()
+        e, multipliers = self.cuts.minimize(self.center.e, self.damping)
+        model = self.cuts.model(e)
+        self.cuts.thin(multipliers)
+        return e, model
+
+    def look(self, e: Array, share: float) -> Point:
+        """The machine there, as one more cut."""
+        cuts = self.cuts
         point = cuts.evaluator.solve(e, cuts.step_tol(share, cuts.incumbent.gap))
         cuts.add(point)
-        fit = (center.primal - point.primal) / promise
-        if fit >= 0.1:
-            center = point
-            delta *= 0.5 if fit < 0.5 else 0.2
-        else:
-            cuts.disappointed(share)
-            if cuts.says_little(point, center, promise):
-                delta *= 2.0
+        return point
+
+    def accept(self, seen: Point, fit: float) -> None:
+        """The new center, and longer steps."""
+        self.center = seen
+        self.damping *= 0.5 if fit < 0.5 else 0.2
+
+    def reject(self, seen: Point, promise: float, share: float) -> None:
+        """Shorter steps only where a cut made further out says little about the center."""
+        self.cuts.disappointed(share)
+        if self.cuts.says_little(seen, self.center, promise):
+            self.damping *= 2.0
+
+
+def descend(cuts: Cuts) -> Iterator[None]:
+    """Proximal bundle from the incumbent's best point; yields after every solve."""
+    state = _Proximal(cuts)
+    while True:
+        state.step()
         yield
 
 

@@ -1,20 +1,19 @@
-"""Newton steps on a bundle: propose, look, accept or reject.
+"""The one driver of bundle methods: propose, look, and make a serious step or a null step.
 
-A step minimizes the cuts plus curvature and a proximal term, which keeps it near the center. What
-it promises is the fall of the model; it is accepted where the function falls by a share of that,
-and otherwise teaches the model a cut. The proximal term shrinks where steps keep their promise and
-grows where they do not.
+A step minimizes the cuts near the center: with curvature and a proximal term, or within a trust
+region. What it promises is the fall of the model. It is serious, and moves the center, where the
+function falls by a share of that; otherwise it is a null step, which teaches the model a cut. How
+far the model is trusted grows where steps keep their promise, and shrinks where they do not.
 """
 
 from __future__ import annotations
 
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from kernelweave._core.tolerances import TINY
 from kernelweave._core.types import Array
 
-_SERIOUS = 0.05  # share of the promise from which on a step is accepted
-_GOOD = 0.3  # share from which on the model is trusted more
+GOOD = 0.3  # share of the promise from which on the model is trusted more
 
 
 class Valued(Protocol):
@@ -32,9 +31,12 @@ Seen = TypeVar("Seen", bound=Valued)
 class Descent(Generic[Seen]):
     """The state of the method: the center, and how far the model is trusted there.
 
-    ``damping`` is the size of the proximal term. Subclasses say how to ``propose`` a place, and how
-    to ``look`` at the function there.
+    ``damping`` is the size of the proximal term, ``serious`` the share of its promise that a
+    serious step keeps. Subclasses say how to ``propose`` a place, and how to ``look`` at the
+    function there.
     """
+
+    serious: ClassVar[float] = 0.05
 
     def __init__(self, center: Seen, damping: float) -> None:
         self.center, self.damping = center, damping
@@ -49,11 +51,11 @@ class Descent(Generic[Seen]):
         share = promise / max(abs(self.center.primal), TINY)
         seen = self.look(e, share)
         fit = (self.center.primal - seen.primal) / promise
-        if fit >= _SERIOUS:
-            self.accept(seen, fit > _GOOD)
+        if fit >= self.serious:
+            self.accept(seen, fit)
         else:
             self.reject(seen, promise, share)
-        return fit >= _SERIOUS
+        return fit >= self.serious
 
     def propose(self) -> tuple[Array, float]:
         """Where to go next, and the value of the model there."""
@@ -63,11 +65,11 @@ class Descent(Generic[Seen]):
         """The function there, as exactly as a step needs that promises this share of it."""
         raise NotImplementedError
 
-    def accept(self, seen: Seen, good: bool) -> None:
-        """The new center; where the step was ``good`` the proximal term shrinks."""
+    def accept(self, seen: Seen, fit: float) -> None:
+        """A serious step, which kept the share ``fit`` of its promise: the new center."""
         self.center = seen
-        self.damping *= 0.25 if good else 1.0
+        self.damping *= 0.25 if fit > GOOD else 1.0
 
     def reject(self, seen: Seen, promise: float, share: float) -> None:
-        """The center stays, and the proximal term grows."""
+        """A null step: the center stays, and the proximal term grows."""
         self.damping = max(4.0 * self.damping, 1e-3)

@@ -68,7 +68,10 @@ class WideSystem:
         among_cuts = matrix[bends:, bends:]
         matrix[np.diag_indices(bends)] += 1.0
         among_cuts[np.diag_indices_from(among_cuts)] += theta
-        self.heavy = float(among_cuts.diagonal().min())  # a larger one would take their digits
+        # Σλ = 1 borders this Schur complement, so that h·11ᵀ added to it changes dz alone, but it
+        # lifts the direction of 1, in which it is nearly singular. h is as large as the smallest
+        # diagonal entry: a larger one would take the digits of the others.
+        self.heavy = float(among_cuts.diagonal().min())
         among_cuts += self.heavy
         self.scale = 1.0 / np.sqrt(matrix.diagonal())
         matrix *= self.scale[:, None] * self.scale

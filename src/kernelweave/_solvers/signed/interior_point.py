@@ -22,14 +22,15 @@ from scipy.linalg import solve_triangular
 from kernelweave._core.cached import cached_property
 from kernelweave._core.tolerances import COINCIDE, CONE_ACCURACY, ROUNDING, TIGHTEST, TINY
 from kernelweave._core.types import Array
-from kernelweave._solvers.signed.semidefinite_set import SemidefiniteSet, factored, triangle
+from kernelweave._solvers.signed.semidefinite_set import SemidefiniteSet, factored
+from kernelweave.stacks.cholesky import triangle
 
 _REACH = (1.0, 0.85, 0.7, 0.55, 0.4, 0.25, 0.15, 0.07, 0.03, 0.01, 1e-3, 1e-5)
 _LEAST = (0.03, 0.3, 1.0)  # share of τ to keep, by the number of points without a bound
 _BACK = 0.99  # share of the way to the boundary that a step may go
 
 
-class Look(Protocol):
+class Convex(Protocol):
     """A convex f at some weights e; its value first, the rest where a step is taken."""
 
     @property
@@ -42,24 +43,24 @@ class Look(Protocol):
         ...
 
 
-AnyLook = TypeVar("AnyLook", bound=Look)
+AnyConvex = TypeVar("AnyConvex", bound=Convex)
 
 
 @dataclass(frozen=True)
-class Center(Generic[AnyLook]):
+class Center(Generic[AnyConvex]):
     """A point of the set's interior, and the lower bound of min f that it proves (or −∞)."""
 
-    look: AnyLook
+    look: AnyConvex
     bound: float
 
 
 def follow(
     region: SemidefiniteSet,
-    evaluate: Callable[[Array, float], AnyLook | None],
+    evaluate: Callable[[Array, float], AnyConvex | None],
     starts: Iterable[Array],
     tol: float,
     patience: int = 12,
-) -> Iterator[Center[AnyLook]]:
+) -> Iterator[Center[AnyConvex]]:
     """Minimise f over the set; yields each point, of the interior, that it comes to.
 
     It begins at the first of ``starts``, coordinates of points of the interior, where f is finite.
@@ -83,7 +84,7 @@ def follow(
     Y: Array | None = None
     lost = 0
     while True:
-        state = _State(region, look, x, L, Y)
+        state = _Interior(region, look, x, L, Y)
         yield Center(look, state.bound)
         rest = min(float(np.trace(state.Y)) / max(abs(look.value), TINY), 1.0)
         if rest < TIGHTEST:
@@ -107,10 +108,10 @@ def follow(
 
 def follow_sets(
     sets: Iterable[SemidefiniteSet],
-    evaluate: Callable[[Array, float], AnyLook | None],
+    evaluate: Callable[[Array, float], AnyConvex | None],
     starts: Callable[[SemidefiniteSet], Iterable[Array]],
     tol: float,
-) -> Iterator[tuple[SemidefiniteSet, Center[AnyLook]]]:
+) -> Iterator[tuple[SemidefiniteSet, Center[AnyConvex]]]:
     """``follow`` in the first of the sets whose points have K(e) ⪰ 0 on all rows.
 
     A set is left for the next one at the first point that has not.
@@ -129,11 +130,11 @@ class _Outside(Exception):
 
 
 def _inside(
-    region: SemidefiniteSet, evaluate: Callable[[Array, float], AnyLook | None]
-) -> Callable[[Array, float], AnyLook | None]:
+    region: SemidefiniteSet, evaluate: Callable[[Array, float], AnyConvex | None]
+) -> Callable[[Array, float], AnyConvex | None]:
     """``evaluate``, asked only about weights under which K(e) ⪰ 0."""
 
-    def checked(e: Array, close: float) -> AnyLook | None:
+    def checked(e: Array, close: float) -> AnyConvex | None:
         if not region.holds(e):
             raise _Outside
         return evaluate(e, close)
@@ -142,7 +143,7 @@ def _inside(
 
 
 @dataclass(frozen=True)
-class _Step:
+class _Direction:
     """Directions for x (``move`` is what it does to L⁻¹ML⁻ᵀ) and Y, and how far they may go.
 
     ``fall`` is that of f − τ log det M along x, to first order; τ is ``target``.
@@ -157,11 +158,11 @@ class _Step:
     fall: float
 
 
-class _State:
+class _Interior:
     """All that a step needs to know at one point: M = LLᵀ and Y = LᵀZL, near τI on the path."""
 
     def __init__(
-        self, region: SemidefiniteSet, look: Look, x: Array, L: Array, Y: Array | None
+        self, region: SemidefiniteSet, look: Convex, x: Array, L: Array, Y: Array | None
     ) -> None:
         self.look, self.x, self.L = look, x, L
         constant, gradient, B = look.expand()
@@ -219,7 +220,7 @@ class _State:
         rooted = (self.A @ self.root).reshape(len(self.A), -1)
         return triangle(np.vstack([self.bends, triangle(rooted.T)]))
 
-    def step(self, least: float) -> _Step:
+    def step(self, least: float) -> _Direction:
         """Mehrotra's predictor and corrector for a smaller τ, at least a share ``least`` of it."""
         size, whole = len(self.Y), float(np.trace(self.Y))
         ahead = self._toward(0.0)
@@ -229,7 +230,7 @@ class _State:
         step = self._toward(target, _symmetric(ahead.move @ ahead.dual)) if least < 1.0 else None
         return step if step is not None and step.fall > 0.0 else self._toward(target)
 
-    def _toward(self, target: float, bend: Array | None = None) -> _Step:
+    def _toward(self, target: float, bend: Array | None = None) -> _Direction:
         """The direction of Helmberg, Kojima and Monteiro to MZ = τI, τ = ``target``.
 
         ``bend`` is what the second-order term ½(D·dY + dY·D) of an earlier direction says.
@@ -242,16 +243,16 @@ class _State:
         dual = rest - self.Y - _symmetric(move @ self.Y)
         fall = float((target * np.einsum("kii->k", self.A) - self.slope) @ delta)
         reach, dual_reach = _reach(np.eye(len(self.Y)), move), _reach(self.Y, dual)
-        return _Step(target, delta, move, reach, dual, dual_reach, fall)
+        return _Direction(target, delta, move, reach, dual, dual_reach, fall)
 
 
 def _search(
     region: SemidefiniteSet,
-    evaluate: Callable[[Array, float], AnyLook | None],
-    state: _State,
-    step: _Step,
+    evaluate: Callable[[Array, float], AnyConvex | None],
+    state: _Interior,
+    step: _Direction,
     close: float,
-) -> tuple[float, Array, AnyLook, Array] | None:
+) -> tuple[float, Array, AnyConvex, Array] | None:
     """Backtrack until f − τ log det M falls: the share of the reach, x, look and factor there."""
     merit = state.look.value - step.target * state.log_det
     large = float(np.abs(region.weights(state.x)).sum() / np.abs(region.center).sum())

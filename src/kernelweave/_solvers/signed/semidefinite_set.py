@@ -19,6 +19,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from kernelweave._core.cached import cached_property
 from kernelweave._core.tolerances import NEGATIVITY, NOTHING, RANK_CUTS, ROUNDING
 from kernelweave._core.types import Array
+from kernelweave.stacks.cholesky import triangle
 from kernelweave.stacks.protocol import Stack
 
 _LIMIT = {np.dtype(np.float64): 1e7, np.dtype(np.float32): 1e3}  # weights that rounding stands
@@ -82,6 +83,7 @@ class Joint:
         """
         blocks, values = self._blocks, self._values.copy()
         first = int(np.searchsorted(values, cut * values[-1], "right"))
+        # e ≥ 0 must be within the set: K_m ⪰ −0.01 K(e₀) on the range, or noise decides M ⪰ 0
         while cut < 1e-5:
             mean = 0.01 * np.diag(values[first:])
             if all(factored(block[first:, first:] + mean) is not None for block in blocks):
@@ -90,6 +92,8 @@ class Joint:
             first = int(np.searchsorted(values, cut * values[-1]))
         most = NEGATIVITY[self.stack.precision] * float(values.sum())
         little = max(2.0 * self.error, min(10.0 * self.error, 0.9 * most))
+        # eigenvalues are lifted above their error, so that M is definite where K(e) is; outside
+        # the range by a tenth of the negativity that any kernel may have
         values += np.where(np.arange(values.size) < first, max(little, 0.1 * most), little)
         if not lenient:
             blocks, values = blocks[:, first:, first:], values[first:]
@@ -295,11 +299,6 @@ def _independent(blocks: Array, plane: Array) -> tuple[Array, float]:
     sizes = sizes / np.linalg.norm(R, axis=0).max()
     kept = np.count_nonzero(sizes > NOTHING)
     return combinations[:kept] @ plane, float(sizes[:kept].min(initial=np.inf))
-
-
-def triangle(columns: Array) -> Array:
-    """R, upper triangular, with RᵀR = columnsᵀcolumns."""
-    return np.asarray(np.linalg.qr(columns, mode="r"))
 
 
 def _flat(matrices: Array) -> Array:

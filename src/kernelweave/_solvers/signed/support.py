@@ -52,7 +52,7 @@ def supports(joint: Joint, Q: Array, tol: float) -> Array:
     for region in nested_sets(joint):
         if not rest.size:
             break
-        part = _Part(region)
+        part = _FewRows(region)
         found = [(*part.maximise(Q[k], tol), k) for k in rest]
         for _, bound, k in found:
             most[k] = min(most[k], bound)
@@ -60,7 +60,7 @@ def supports(joint: Joint, Q: Array, tol: float) -> Array:
     return np.maximum(most, Q.max(axis=1))
 
 
-class _Part:
+class _FewRows:
     """A set, and the larger one of which few columns V ask K(e) ⪰ 0."""
 
     def __init__(self, region: SemidefiniteSet) -> None:

@@ -20,9 +20,9 @@ from kernelweave._core.checks import check_number, check_positive
 from kernelweave._core.tolerances import CONE_ACCURACY_FINE, NOTHING
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
-from kernelweave._solvers.conic.programs import block_norm_form, in_units
 from kernelweave.machines.evaluator import NOT_SEPARABLE, HardMarginInfeasible
 from kernelweave.machines.machine import QPMachine
+from kernelweave.papers.lanckriet2004._programs import block_norm_form, in_units
 from kernelweave.problems.dual_qp import DualQP, relative_gap
 from kernelweave.problems.problem import make_problem, refuse_learnt_C
 from kernelweave.stacks.cholesky import factor

@@ -12,7 +12,7 @@ from dataclasses import replace
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_number, check_positive
-from kernelweave.learners.skm import Skm
+from kernelweave.papers.bach2004.skm import Skm
 from kernelweave.papers.bach2004.theory import SupportKernelMachine, paper_form
 from kernelweave.problems.problem import make_problem, refuse_learnt_C
 from kernelweave.problems.weight_sets import WeightSet

@@ -27,10 +27,10 @@ from kernelweave._core.checks import (
 )
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
-from kernelweave._solvers.skm import optimality as skm_optimality
-from kernelweave._solvers.skm import smo as skm_smo
-from kernelweave._solvers.skm.pairs import Target
 from kernelweave.machines.evaluator import NOT_SEPARABLE, HardMarginInfeasible
+from kernelweave.papers.bach2004 import _optimality as skm_optimality
+from kernelweave.papers.bach2004 import _smo as skm_smo
+from kernelweave.papers.bach2004._pairs import Target
 from kernelweave.problems.dual_qp import relative_gap
 from kernelweave.problems.problem import Problem, refuse_learnt_C
 from kernelweave.solution import Solution
@@ -100,7 +100,7 @@ def regularized_machine(
     task = _Form(problem)
     scales, units = check_positive("a", a, task.stack.m), check_nonnegative("d", d, task.stack.m)
     qp, every = task.problem.qp, np.arange(task.stack.m)
-    rows = skm_smo.Rows(task.stack)
+    rows = skm_smo.KernelRows(task.stack)
     target = Target(every, scales, units)
     found = skm_smo.solve(rows, target, qp, gap_tol=check_number("tol", tol))
     if not found.bounded:

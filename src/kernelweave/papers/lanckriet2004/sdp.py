@@ -126,17 +126,17 @@ def _warn_at_limit(e: Array, least: Array) -> None:
         )
 
 
-def _look(evaluator: Evaluator, e: Array, close: float) -> _Look | None:
+def _look(evaluator: Evaluator, e: Array, close: float) -> _Tangent | None:
     point = evaluator.solve(e, close, exact=True)
     # where rounding alone keeps f from separating the classes, the next point may do better
     if not point.answer.bounded:
         return None
     met = point.primal < np.inf or evaluator.machine.improved(point.answer).primal < np.inf
-    return _Look(evaluator, point) if met else None
+    return _Tangent(evaluator, point) if met else None
 
 
 @dataclass(frozen=True)
-class _Look:
+class _Tangent:
     """J at one point: its tangent l(v) − ½q·e lies below J everywhere."""
 
     evaluator: Evaluator

@@ -23,12 +23,12 @@ from numpy.typing import ArrayLike
 from kernelweave._core.checks import check_positive
 from kernelweave._core.types import Array, Places
 from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
-from kernelweave._solvers.skm.few import Machines
-from kernelweave._solvers.skm.moreau_yosida import regularise
-from kernelweave._solvers.skm.optimality import check_tolerances, excess, report
 from kernelweave.learners.base import Learner, Step, first_point
 from kernelweave.machines.evaluator import Evaluator
 from kernelweave.machines.incumbent import Incumbent
+from kernelweave.papers.bach2004._few import Machines
+from kernelweave.papers.bach2004._moreau_yosida import regularise
+from kernelweave.papers.bach2004._optimality import check_tolerances, excess, report
 
 
 class Skm(Learner):
@@ -82,7 +82,7 @@ class Skm(Learner):
         if self.a is not None:  # in units of d_j, which is 1 for the kernels s_j K_j
             root = np.sqrt(evaluator.problem.unit * evaluator.weight_set.scale)
             shape = root * check_positive("a", self.a, e.size)
-        path = _Path(evaluator, incumbent, e, tol, shape)
+        path = _KappaPath(evaluator, incumbent, e, tol, shape)
         yield self._step("machine", path)
         missed, stale = np.inf, 0
         kappa = min(self.mu, max(float(np.sqrt(incumbent.gap)), 1e-6))
@@ -100,7 +100,7 @@ class Skm(Learner):
             if incumbent.gap <= tol:
                 return
 
-    def _step(self, by: str, path: _Path) -> Step:
+    def _step(self, by: str, path: _KappaPath) -> Step:
         status = "running"
         if self.stop == "optimality":
             met = excess(path.pair, self.eps1, self.eps2) <= 1.0
@@ -113,7 +113,7 @@ class Skm(Learner):
             raise ValueError(f"stop must be 'gap' or 'optimality', found {self.stop!r}")
 
 
-class _Path(Machines):
+class _KappaPath(Machines):
     """The machines along κ; of the last two, ``used`` kernels with a weight, ``track`` κ and v."""
 
     def __init__(

@@ -28,7 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelweave import KernelStack, duality_gap, learn, regularization_path
 from kernelweave._solvers.signed.semidefinite_set import Joint, SemidefiniteSet
-from kernelweave._solvers.signed.support import _Part, support, supports
+from kernelweave._solvers.signed.support import _FewRows, support, supports
 from kernelweave._solvers.svm import smo
 from kernelweave.machines.evaluator import HardMarginInfeasible
 from kernelweave.problems.problem import make_problem
@@ -372,7 +372,7 @@ def test_few_columns_bind():
     problem = mixed(14, n=80)
     stack = KernelStack(problem.K)
     region = SemidefiniteSet(Joint(stack, 1.0 / stack.traces()))
-    part = _Part(region)
+    part = _FewRows(region)
     rng = np.random.default_rng(0)
     for q in rng.random((5, 3)):
         e, bound = part.maximise(q, 1e-4)

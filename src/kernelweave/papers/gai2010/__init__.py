@@ -26,9 +26,9 @@ from kernelweave._core.warnings import warn_unconverged
 from kernelweave._solvers.radius.balls import Balls, KernelBall
 from kernelweave._solvers.radius.both_bounds import radius_bounds
 from kernelweave._solvers.radius.centering import Centered, centered
-from kernelweave._solvers.radius.projected_gradient import projected_gradient
 from kernelweave.certificate import Certificate
 from kernelweave.machines.machine import QPAnswer, QPMachine
+from kernelweave.papers.gai2010._projected_gradient import projected_gradient
 from kernelweave.problems.dual_qp import DualQP, relative_gap
 from kernelweave.problems.losses import check_C, hinge, lower, make_qp
 from kernelweave.problems.problem import make_formulation
@@ -191,8 +191,8 @@ def radius_gap(
 
     primal = ½R²(θ)‖w‖² + loss of the given model; dual = l(v) − ½ max_m q_m/c_m(β) with
     v = y∘dual_alpha and β = ``center``, by default that of the ball at θ (see
-    ``kernelweave.learners.radius``). No weights have a g(θ) below the dual value. ``C``, ``loss``
-    and ``ridge`` are as in ``learn``.
+    ``kernelweave.papers.gai2010.radius``). No weights have a g(θ) below the dual value. ``C``,
+    ``loss`` and ``ridge`` are as in ``learn``.
     """
     check_number("tol", tol)
     problem = make_formulation(y, C, loss, ridge=ridge).on(as_stack(K))

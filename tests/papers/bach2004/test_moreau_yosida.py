@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from _helpers.references import dense, factor, far_scaled, solve
 
-from kernelweave._solvers.skm.moreau_yosida import Regularised, regularise
+from kernelweave.papers.bach2004._moreau_yosida import Regularised, regularise
 
 
 def draw(seed: int, m: int = 6) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@
 Eq. (33) with a hard margin, (38) with the hinge, (43) with the squared hinge, (47) with C learnt.
 The paper's ω is 2J, and its r_m = tr K_m is in the scale s. The weights are the multipliers of the
 constraints. A conic solver takes all of it at once, on low-rank factors of the kernels
-(``_solvers/conic/programs.py``); constraints that v does not come near are left out until it does.
+(``_programs.py``); constraints that v does not come near are left out until it does.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from kernelweave._core.checks import check_number
 from kernelweave._core.tolerances import CONE_ACCURACY, SUM_ROUNDING, TINY
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
-from kernelweave._solvers.conic.clarabel import load_clarabel
-from kernelweave._solvers.conic.programs import FORMS, in_units
 from kernelweave.learners.base import Learner, Step, first_point
 from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Incumbent
+from kernelweave.papers.lanckriet2004._clarabel import load_clarabel
+from kernelweave.papers.lanckriet2004._programs import FORMS, in_units
 from kernelweave.stacks.cholesky import factor
 
 
@@ -58,7 +58,7 @@ class Qcqp(Learner):
         point = first_point(evaluator, e, inner_tol(1.0, tol))
         cuts.add(point)
         yield Step("machine")
-        program = _Program(evaluator, point, tol, self.form)
+        program = _ConePart(evaluator, point, tol, self.form)
         q, top = point.q, -1.0
         while program.enter(q, top, self.batch):
             e, v = program.solve()
@@ -74,7 +74,7 @@ class Qcqp(Learner):
             yield Step("bundle")
 
 
-class _Program:
+class _ConePart:
     """The program of some of the kernels, in units that a first machine suggests."""
 
     def __init__(self, evaluator: Evaluator, first: Point, tol: float, form: str) -> None:

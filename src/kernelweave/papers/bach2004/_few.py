@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelweave._core.types import Array, Places
-from kernelweave._solvers.skm import smo
-from kernelweave._solvers.skm.pairs import Target
+from kernelweave.papers.bach2004 import _smo as smo
+from kernelweave.papers.bach2004._pairs import Target
 
 if TYPE_CHECKING:
     from kernelweave.machines.evaluator import Evaluator
@@ -24,7 +24,7 @@ class Machines:
 
     def __init__(self, evaluator: Evaluator, newton: bool = True) -> None:
         self.evaluator, self.qp, self.newton = evaluator, evaluator.problem.qp, newton
-        self.rows = smo.Rows(evaluator.stack, scale=evaluator.weight_set.scale)
+        self.rows = smo.KernelRows(evaluator.stack, scale=evaluator.weight_set.scale)
         self.v: Array | None = None
         self.q = np.zeros(evaluator.stack.m)
 
@@ -39,7 +39,7 @@ class Machines:
 
     def solve(
         self, kernels: Places, a: Array, d: Array, start: Array | None, tol: float, kkt_tol: float
-    ) -> tuple[smo.Inner, Places]:
+    ) -> tuple[smo.SkmInner, Places]:
         """The machine of all kernels, from one on ``kernels``; those that took part in the end.
 
         It is solved to a relative gap of ``tol``, or to ``kkt_tol`` where that is not 0.

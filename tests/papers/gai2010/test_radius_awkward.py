@@ -118,7 +118,7 @@ def test_differences_lost_in_rounding_are_reported():
 
 def test_a_bound_above_the_value_is_not_hidden():
     """A bundle that lies leaves a gap, not a certificate."""
-    from kernelweave.learners.radius import _Objective
+    from kernelweave.papers.gai2010.radius import _Objective
     from kernelweave.problems.problem import make_problem
 
     problem = dense(0)

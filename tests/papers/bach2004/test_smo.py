@@ -27,11 +27,11 @@ from _helpers.references import (
 from scipy.optimize import minimize_scalar
 
 from kernelweave import KernelStack
-from kernelweave._solvers.skm import pairs as skm_pairs
-from kernelweave._solvers.skm import smo as skm_smo
-from kernelweave._solvers.skm.moreau_yosida import regularise
-from kernelweave._solvers.skm.pairs import Line, Target
 from kernelweave._solvers.svm import smo
+from kernelweave.papers.bach2004 import _pairs as skm_pairs
+from kernelweave.papers.bach2004 import _smo as skm_smo
+from kernelweave.papers.bach2004._moreau_yosida import regularise
+from kernelweave.papers.bach2004._pairs import Line, Target
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.losses import hinge
 from kernelweave.stacks.identity import WithIdentity
@@ -64,18 +64,18 @@ def optimum(K: np.ndarray, qp: DualQP, a: np.ndarray, d: np.ndarray) -> float:
     return solve(cp.Problem(cp.Minimize(value), limits))
 
 
-def run(K: Any, qp: DualQP, a: np.ndarray, d: np.ndarray, **options: Any) -> skm_smo.Inner:
+def run(K: Any, qp: DualQP, a: np.ndarray, d: np.ndarray, **options: Any) -> skm_smo.SkmInner:
     stack = K if hasattr(K, "block") else KernelStack(K)
-    rows = skm_smo.Rows(stack, options.pop("limit", 1 << 26))
+    rows = skm_smo.KernelRows(stack, options.pop("limit", 1 << 26))
     options = {"gap_tol": 1e-8, **options}
     return skm_smo.solve(rows, Target(np.arange(stack.m), a, d), qp, **options)
 
 
-def value(qp: DualQP, found: skm_smo.Inner) -> float:
+def value(qp: DualQP, found: skm_smo.SkmInner) -> float:
     return found.parts.value - qp.dual_linear(found.v)
 
 
-def check(K: np.ndarray, qp: DualQP, a: np.ndarray, d: np.ndarray, found: skm_smo.Inner) -> None:
+def check(K: np.ndarray, qp: DualQP, a: np.ndarray, d: np.ndarray, found: skm_smo.SkmInner) -> None:
     """Feasible, consistent, and as low as a conic solver gets."""
     assert (found.v >= qp.lower).all() and (found.v <= qp.upper).all()
     assert found.v.sum() == pytest.approx(qp.total, abs=1e-9 * max(1.0, np.abs(found.v).sum()))
@@ -159,7 +159,7 @@ def test_some_kernels_of_a_stack() -> None:
     problem = dense(7, m=6)
     kernels = np.array([1, 2, 5])
     qp, (a, d) = hinge(problem.y, 1.0), scales(problem.K, 0.1)
-    rows = skm_smo.Rows(KernelStack(problem.K))
+    rows = skm_smo.KernelRows(KernelStack(problem.K))
     found = skm_smo.solve(rows, Target(kernels, a[kernels], d[kernels]), qp, gap_tol=1e-8)
     check(problem.K[kernels], qp, a[kernels], d[kernels], found)
 
@@ -223,7 +223,7 @@ def test_any_number_of_points_held_gives_the_same(room: int) -> None:
 
 def test_points_that_cannot_matter_are_left_out() -> None:
     problem = many(700)
-    rows = skm_smo.Rows(KernelStack(problem.K))
+    rows = skm_smo.KernelRows(KernelStack(problem.K))
     qp, (a, d) = hinge(problem.y, 1.0), scales(problem.K, 0.1)
     found = skm_smo.solve(rows, Target(np.arange(3), a, d), qp, gap_tol=1e-6)
     found = skm_smo.solve(rows, Target(np.arange(3), 0.5 * a, d), qp, found.v, gap_tol=1e-6)
@@ -242,7 +242,7 @@ def test_rows_are_fetched_once() -> None:
             return super().block(kernel, rows, columns)
 
     problem = many()
-    rows = skm_smo.Rows(Counting(problem.K))
+    rows = skm_smo.KernelRows(Counting(problem.K))
     qp, (a, d) = hinge(problem.y, 1.0), scales(problem.K, 0.1)
     first = skm_smo.solve(rows, Target(np.arange(3), a, d), qp, gap_tol=1e-6)
     before = Counting.fetched

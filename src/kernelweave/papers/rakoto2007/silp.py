@@ -64,7 +64,7 @@ class Silp(Learner):
     ) -> Iterator[Step]:
         """One LP and one SVM per step, from unit weights ``e``."""
         check_stop(self.stop, self.change)
-        program, cuts = _Program(e.size), Cuts(evaluator, incumbent, tol)
+        program, cuts = _LinearProgram(e.size), Cuts(evaluator, incumbent, tol)
         point = first_point(evaluator, e, inner_tol(incumbent.gap, tol))
         _enter(point, program, cuts)
         for _ in range(_ITERATIONS if self.warm_start else 0):
@@ -97,13 +97,13 @@ class Silp(Learner):
         return None if self.stop == "gap" else (point, incumbent.bound)
 
 
-def _enter(point: Point, program: _Program, cuts: Cuts) -> None:
+def _enter(point: Point, program: _LinearProgram, cuts: Cuts) -> None:
     """A row of the linear program, and a cut."""
     cuts.add(point)
     program.add(point)
 
 
-class _Program:
+class _LinearProgram:
     """min θ over (e, θ) in a live HiGHS model; rows in units of the first cut's value."""
 
     def __init__(self, m: int) -> None:

@@ -64,7 +64,7 @@ class Hessian(Learner):
             if by == "simple":
                 point = descent_step(evaluator, point, look.q, close, drop=True)
             else:
-                step = newton_step(point, look.q, look.curvature(self.ridge))
+                step = _newton_step(point, look.q, look.curvature(self.ridge))
                 point = self._backtrack(evaluator, point, step, close)
             fall = (before.value - point.value) / max(abs(before.value), TINY)
             if 0.0 < fall < close:  # as little as SVMs can tell: solve the next ones better
@@ -80,7 +80,7 @@ class Hessian(Learner):
         return point
 
 
-def newton_step(point: Point, q: Array, factor: Array | None) -> Array:
+def _newton_step(point: Point, q: Array, factor: Array | None) -> Array:
     """s of [chapelle2008, eq. 4], with ``factor`` B, H = BᵀB; None: J is linear near e."""
     least = LEAST_PROXIMAL * max(float(q.max()), TINY)
     e, _ = solve_master(np.array([point.linear]), 0.5 * q[None], point.e, least, factor)

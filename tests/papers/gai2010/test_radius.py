@@ -24,9 +24,9 @@ from kernelweave import (
 )
 from kernelweave._solvers.radius.balls import Balls
 from kernelweave._solvers.radius.centering import centered
-from kernelweave.learners.radius import Radius
-from kernelweave.learners.radius_bound import RadiusBound
 from kernelweave.papers import gai2010 as theory
+from kernelweave.papers.gai2010.radius import Radius
+from kernelweave.papers.gai2010.radius_bound import RadiusBound
 
 METHODS = ["newton", "gradient"]
 NORMS = [1, 2, None]
@@ -79,7 +79,7 @@ def test_gradient_of_the_radius(cancer):
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_gradients_of_both_criteria(cancer, loss):
     """[gai2010, eq. 21–22] by finite differences of values that another function computes."""
-    from kernelweave.learners.radius import _Objective
+    from kernelweave.papers.gai2010.radius import _Objective
     from kernelweave.problems.problem import make_problem
 
     K, y = cancer

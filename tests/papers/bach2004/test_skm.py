@@ -25,12 +25,12 @@ from _helpers.references import (
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelweave import KernelStack, duality_gap, learn
-from kernelweave._solvers.skm import smo as skm_smo
-from kernelweave._solvers.skm.moreau_yosida import regularise
-from kernelweave._solvers.skm.pairs import Target
-from kernelweave.learners.skm import Skm
+from kernelweave.papers.bach2004 import _smo as skm_smo
 from kernelweave.papers.bach2004 import theory
+from kernelweave.papers.bach2004._moreau_yosida import regularise
+from kernelweave.papers.bach2004._pairs import Target
 from kernelweave.papers.bach2004.general import support_kernel_machine
+from kernelweave.papers.bach2004.skm import Skm
 from kernelweave.problems.losses import hinge
 from kernelweave.problems.problem import make_problem
 
@@ -596,9 +596,9 @@ def test_rows_without_a_label() -> None:
 # --- theorem 1 and corollary 2 -------------------------------------------------------------------
 
 
-def regularised(problem: Problem, a: np.ndarray, d: np.ndarray, eps: float) -> skm_smo.Inner:
+def regularised(problem: Problem, a: np.ndarray, d: np.ndarray, eps: float) -> skm_smo.SkmInner:
     """The ε-optimal solution of the regularised machine, reached by way of larger a."""
-    rows, every = skm_smo.Rows(KernelStack(problem.K)), np.arange(len(problem.K))
+    rows, every = skm_smo.KernelRows(KernelStack(problem.K)), np.arange(len(problem.K))
     qp, v = hinge(problem.y, problem.C), None
     for times in (64.0, 16.0, 4.0, 1.0):
         target = Target(every, times * a, d)

@@ -21,11 +21,11 @@ from kernelweave._core.tolerances import ROUNDING, SQUARED_TOL
 from kernelweave._core.types import Array
 from kernelweave._solvers.radius.balls import Balls
 from kernelweave._solvers.radius.centering import Centered, centered
-from kernelweave._solvers.radius.projected_gradient import projected_gradient
 from kernelweave.learners.base import Learner, Step, first_point
 from kernelweave.machines.certified import certified_given, certified_point, radius_bounds
 from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Bound, Incumbent
+from kernelweave.papers.gai2010._projected_gradient import projected_gradient
 
 
 class RadiusBound(Learner):
@@ -73,13 +73,13 @@ class RadiusBound(Learner):
         balls = Balls(kernels, weight_set.scale, evaluator.tick)
         close = max(0.1 * min(tol, 0.1) ** 2, SQUARED_TOL)  # the gradient errs by the root of it
 
-        def evaluate(e: Array) -> _State:
+        def evaluate(e: Array) -> _BallAndMachine:
             ball = balls.around(e, close, ridge)
             point = evaluator.solve(e, close, K=ball.K)
             gradient = balls.slopes(ball.beta) * point.value - 0.5 * ball.radius2 * point.q
             if weight_set.norm == 2.0:
                 gradient -= float(gradient @ e) * e  # along the sphere
-            return _State(point, ball.beta, ball.radius2, ball.lower, gradient)
+            return _BallAndMachine(point, ball.beta, ball.radius2, ball.lower, gradient)
 
         if machine.is_hard:  # other weights, where these do not separate the classes
             e = first_point(evaluator, e, 0.1).e
@@ -92,7 +92,7 @@ class RadiusBound(Learner):
 
 
 def _settled(
-    kernels: Centered, evaluator: Evaluator, state: _State, primal: float, dual: float
+    kernels: Centered, evaluator: Evaluator, state: _BallAndMachine, primal: float, dual: float
 ) -> tuple[Point, Bound]:
     """The point for the kernels as they were given, and its bound."""
     point = state.point
@@ -104,7 +104,7 @@ def _settled(
 
 
 def _certified(
-    kernels: Centered, evaluator: Evaluator, state: _State, ridge: float, fine: bool
+    kernels: Centered, evaluator: Evaluator, state: _BallAndMachine, ridge: float, fine: bool
 ) -> tuple[Point, Bound]:
     """Both values in exact arithmetic: bounds of the ball times bounds of the machine."""
     d = evaluator.weight_set.scale * state.point.e
@@ -122,7 +122,7 @@ def _certified(
 
 
 @dataclass(frozen=True)
-class _State:
+class _BallAndMachine:
     point: Point
     beta: Array
     radius2: float

@@ -28,11 +28,11 @@ from _helpers.references import (
 from scipy import sparse
 
 from kernelweave import learn
-from kernelweave._solvers.conic import clarabel as conic
-from kernelweave._solvers.conic.clarabel import ConeProgram, solve_cone_program
-from kernelweave._solvers.conic.programs import FORMS, in_units
-from kernelweave.learners.qcqp import Qcqp
 from kernelweave.machines import machine as machine_module
+from kernelweave.papers.lanckriet2004 import _clarabel as conic
+from kernelweave.papers.lanckriet2004._clarabel import ConeProgram, solve_cone_program
+from kernelweave.papers.lanckriet2004._programs import FORMS, in_units
+from kernelweave.papers.lanckriet2004.qcqp import Qcqp
 from kernelweave.problems.losses import hinge
 from kernelweave.stacks.cholesky import factor
 

@@ -22,7 +22,7 @@ _SHRINK = 0.1, 0.5  # how much shorter the next trial of a line search is
 _LEAST = 0.01  # of D, relative to its largest entry
 
 
-class Valued(Protocol):
+class Differentiable(Protocol):
     """What an evaluation has to tell."""
 
     @property
@@ -36,13 +36,13 @@ class Valued(Protocol):
         ...
 
 
-State = TypeVar("State", bound=Valued)
+Evaluation = TypeVar("Evaluation", bound=Differentiable)
 Project = Callable[[Array, Array], Array]  # of x in the norm of D⁻¹, D given by its diagonal
 
 
 def projected_gradient(
-    evaluate: Callable[[Array], State], project: Project, x: Array, precision: float
-) -> Iterator[tuple[Array, State]]:
+    evaluate: Callable[[Array], Evaluation], project: Project, x: Array, precision: float
+) -> Iterator[tuple[Array, Evaluation]]:
     """Points of falling value with their evaluations, from ``x``.
 
     Ends where no step falls, or promises a relative fall above ``precision``, to which values are
@@ -73,14 +73,14 @@ def _metric(x: Array) -> Array:
 
 
 def _search(
-    evaluate: Callable[[Array], State],
+    evaluate: Callable[[Array], Evaluation],
     project: Project,
     x: Array,
-    now: State,
+    now: Evaluation,
     metric: Array,
     step: float,
     precision: float,
-) -> tuple[Array, State, float] | None:
+) -> tuple[Array, Evaluation, float] | None:
     """The first point along the arc that falls enough, with its step."""
     for _ in range(30):
         x_new = project(x - step * metric * now.gradient, metric)

@@ -21,7 +21,7 @@ import numpy as np
 from scipy import sparse
 
 from kernelweave._core.types import Array
-from kernelweave._solvers.conic.clarabel import ConeProgram, ConeSolution, Matrix
+from kernelweave.papers.lanckriet2004._clarabel import ConeProgram, ConeSolution, Matrix
 from kernelweave.problems.dual_qp import DualQP
 
 Reader = Callable[[ConeSolution], tuple[Array, Array]]

@@ -22,18 +22,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kernelweave._core.tolerances import SOFT, SQUARED_TOL, TINY
+from kernelweave._core.tolerances import SOFT, SQUARED_TOL
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.descent import Descent
 from kernelweave._solvers.radius.balls import Balls
-from kernelweave._solvers.radius.bundle import RadiusBundle
 from kernelweave._solvers.radius.centering import centered
-from kernelweave._solvers.radius.projected_gradient import projected_gradient
 from kernelweave.learners.base import Learner, Step, first_point
 from kernelweave.machines.certified import charged_ball
 from kernelweave.machines.evaluator import Evaluator, Point
 from kernelweave.machines.incumbent import Bound, Incumbent
 from kernelweave.machines.machine import QPAnswer
+from kernelweave.papers.gai2010._bundle import RadiusBundle
+from kernelweave.papers.gai2010._projected_gradient import projected_gradient
 
 _PATIENCE = 10  # steps in vain after which cutting planes take over
 _LEAST_REACH = 1e-9  # cutting planes end where steps may go no further than this
@@ -73,7 +73,7 @@ class Radius(Learner):
 
 
 @dataclass(frozen=True)
-class _State:
+class _UnitBall:
     """A machine at weights ``point.e`` of unit radius.
 
     ``slopes`` are ∂R²/∂e = c(β); ``gradient`` is ∂g/∂x at the x that was evaluated.
@@ -114,7 +114,7 @@ class _Objective:
             e = np.where(self.balls.sizes > 0.0, first.e, 0.0)
         return e
 
-    def evaluate(self, e: Array, close: float, units: Array | float = 1.0) -> _State:
+    def evaluate(self, e: Array, close: float, units: Array | float = 1.0) -> _UnitBall:
         """The machine and ball at ``e``, both to relative gap ``close``; the bundle keeps both.
 
         The gradient is that with respect to x = e/units [gai2010, eq. 21].
@@ -126,13 +126,13 @@ class _Objective:
         pull = float(unit @ point.q) / float(slopes @ unit)
         gradient = 0.5 * (pull * slopes - point.q) * units / ball.radius2
         self.bundle.take(point.v, point.linear, point.q, slopes, ball.beta)
-        return _State(point, ball.beta, slopes, gradient)
+        return _UnitBall(point, ball.beta, slopes, gradient)
 
-    def look(self, e: Array, share: float) -> _State:
+    def look(self, e: Array, share: float) -> _UnitBall:
         """Evaluate as tightly as a step needs that shall lower g by this share."""
         return self.evaluate(e, self.bundle.step_tol(share, self.incumbent.gap))
 
-    def curvature(self, state: _State) -> Array | None:
+    def curvature(self, state: _UnitBall) -> Array | None:
         """B with BᵀB the Hessian of the Lagrangian J + λR², λ = ½ e·q [chapelle2008, eq. 3]."""
         point = state.point
         price = float(point.e @ point.q)  # 2λ
@@ -142,7 +142,7 @@ class _Objective:
         known = [part for part in parts if part is not None]
         return np.vstack(known) if known else None
 
-    def step(self, by: str, state: _State) -> Step:
+    def step(self, by: str, state: _UnitBall) -> Step:
         """Report ``state`` on the norm that was asked for, with the best bound."""
         point, bundle = state.point, self.bundle
         size = 1.0
@@ -175,10 +175,10 @@ class _Objective:
         )
 
 
-class _Newton(Descent[_State]):
+class _Newton(Descent[_UnitBall]):
     """Steps with curvature, R² linearized at the center."""
 
-    def __init__(self, objective: _Objective, center: _State) -> None:
+    def __init__(self, objective: _Objective, center: _UnitBall) -> None:
         super().__init__(center, damping=0.0)
         self.objective, self.vain = objective, 0
         self.factor = objective.curvature(center)
@@ -191,16 +191,16 @@ class _Newton(Descent[_State]):
         )
         return e, bundle.model(e)
 
-    def look(self, e: Array, share: float) -> _State:
+    def look(self, e: Array, share: float) -> _UnitBall:
         """The machine and the ball there."""
         return self.objective.look(e, share)
 
-    def accept(self, seen: _State, good: bool) -> None:
+    def accept(self, seen: _UnitBall, fit: float) -> None:
         """The new center, and its curvature."""
-        super().accept(seen, good)
+        super().accept(seen, fit)
         self.factor, self.vain = self.objective.curvature(seen), 0
 
-    def reject(self, seen: _State, promise: float, share: float) -> None:
+    def reject(self, seen: _UnitBall, promise: float, share: float) -> None:
         """Shorter steps, and closer looks where little was promised."""
         super().reject(seen, promise, share)
         self.vain += 1
@@ -247,21 +247,42 @@ def _gradient(objective: _Objective, e: Array) -> Iterator[Step]:
     yield from _cutting_planes(objective, center)
 
 
-def _cutting_planes(objective: _Objective, center: _State) -> Iterator[Step]:
-    """Steps by the cuts alone, no further than these have been right so far."""
-    reach, nulls, bundle = 0.1, 0, objective.bundle
-    while reach > _LEAST_REACH:
-        e = bundle.plane_step(center.point.e, center.slopes, reach)
-        promise = max(center.value - bundle.model(e), TINY)
-        share = promise / abs(center.value)
-        state = objective.look(e, share)
-        fit = (center.value - state.value) / promise
-        if fit >= 0.1:
-            center, nulls = state, 0
-            reach = min(2.0 * reach, 1.0) if fit > 0.5 else reach
-        else:
-            nulls += 1  # it taught the model something; only if it is far off, go less far
-            if fit < -2.0 or nulls >= 5:
-                reach, nulls = 0.5 * reach, 0
-            bundle.disappointed(share)
-        yield objective.step("cutting planes", center)
+class _Planes(Descent[_UnitBall]):
+    """Steps by the cuts alone, in a trust region: no further than these have been right so far."""
+
+    serious = 0.1
+
+    def __init__(self, objective: _Objective, center: _UnitBall) -> None:
+        super().__init__(center, damping=0.0)
+        self.objective, self.reach, self.nulls = objective, 0.1, 0
+
+    def propose(self) -> tuple[Array, float]:
+        """The minimizer of the cuts of J and R² within reach."""
+        center, bundle = self.center, self.objective.bundle
+        e = bundle.plane_step(center.point.e, center.slopes, self.reach)
+        return e, bundle.model(e)
+
+    def look(self, e: Array, share: float) -> _UnitBall:
+        """The machine and the ball there."""
+        return self.objective.look(e, share)
+
+    def accept(self, seen: _UnitBall, fit: float) -> None:
+        """The new center; the region grows where the model was right."""
+        self.center, self.nulls = seen, 0
+        if fit > 0.5:
+            self.reach = min(2.0 * self.reach, 1.0)
+
+    def reject(self, seen: _UnitBall, promise: float, share: float) -> None:
+        """A null step taught the model a cut: the region shrinks only if it was far off."""
+        self.nulls += 1
+        if (self.center.primal - seen.primal) / promise < -2.0 or self.nulls >= 5:
+            self.reach, self.nulls = 0.5 * self.reach, 0
+        self.objective.bundle.disappointed(share)
+
+
+def _cutting_planes(objective: _Objective, center: _UnitBall) -> Iterator[Step]:
+    """Cutting planes until the trust region is no longer one."""
+    state = _Planes(objective, center)
+    while state.reach > _LEAST_REACH:
+        state.step()
+        yield objective.step("cutting planes", state.center)

@@ -19,13 +19,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from kernelweave._core.types import Array, Places
-from kernelweave._solvers.skm.few import Machines
-from kernelweave._solvers.skm.moreau_yosida import regularise
-from kernelweave._solvers.skm.optimality import check_tolerances, excess, report
-from kernelweave._solvers.skm.smo import Inner
 from kernelweave.learners.base import Learner, Step
 from kernelweave.machines.evaluator import NOT_SEPARABLE, Evaluator, HardMarginInfeasible
 from kernelweave.machines.incumbent import Incumbent
+from kernelweave.papers.bach2004._few import Machines
+from kernelweave.papers.bach2004._moreau_yosida import regularise
+from kernelweave.papers.bach2004._optimality import check_tolerances, excess, report
+from kernelweave.papers.bach2004._smo import SkmInner
 
 _IN_VAIN = 3  # machines in a row that come no nearer: rounding ends it
 
@@ -76,7 +76,7 @@ class SkmPublished(Learner):
             kappa *= self.mu
 
 
-def _solved(machines: Machines, kappa: float, eps2: float) -> tuple[Inner, Places]:
+def _solved(machines: Machines, kappa: float, eps2: float) -> tuple[SkmInner, Places]:
     """The machine at κ to ε₂/2, from the last one, and the kernels that took part.
 
     It begins with the kernels that the last v gives a weight.

@@ -19,10 +19,10 @@ from scipy.linalg.lapack import dsysv, dsysv_lwork
 
 from kernelweave._core.tolerances import COINCIDE, ROUNDING, SOFT, TIGHTEST, TINY
 from kernelweave._core.types import Array, Places
-from kernelweave._solvers.skm import pairs as skm_pairs
-from kernelweave._solvers.skm.moreau_yosida import Regularised, regularise
-from kernelweave._solvers.skm.optimality import extremes
-from kernelweave._solvers.skm.pairs import Target
+from kernelweave.papers.bach2004 import _pairs as skm_pairs
+from kernelweave.papers.bach2004._moreau_yosida import Regularised, regularise
+from kernelweave.papers.bach2004._optimality import extremes
+from kernelweave.papers.bach2004._pairs import Target
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.stacks.protocol import Stack
 
@@ -31,7 +31,7 @@ _ROUNDS = 50  # of pair and Newton steps; more than ten are rare, and more than 
 _PAIR, _NEWTON, _FLOP = 1.5e-9, 1e-4, 5e-11  # rough seconds: pair step by number, overhead, flop
 
 
-class Rows:
+class KernelRows:
     """The rows of kernels at the points in play, kept for as long as these stay in play.
 
     ``block[j, i]`` is row ``points[i]`` of kernel j at the columns ``points``, where ``filled[j]``;
@@ -75,7 +75,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Inner:
+class SkmInner:
     """A solution of the regularised machine: v, all K_j v and vᵀK_j v, and what G is made of.
 
     ``gap`` is relative, ``violation`` that of (OPT_6), 2ε; ``bounded`` is false where G falls
@@ -93,7 +93,7 @@ class Inner:
 
 
 def solve(
-    rows: Rows,
+    rows: KernelRows,
     target: Target,
     qp: DualQP,
     start: Array | None = None,
@@ -101,7 +101,7 @@ def solve(
     kkt_tol: float = 0.0,
     tick: Callable[[], None] | None = None,
     newton: bool = True,
-) -> Inner:
+) -> SkmInner:
     """Minimize G over the feasible v, with some kernels of the stack behind ``rows``.
 
     It ends at relative duality gap ``gap_tol``, where (OPT_6) holds up to 2ε = ``kkt_tol``, or
@@ -113,7 +113,7 @@ def solve(
     steps, least, crawls = 0, np.inf, False
     while True:
         whole = _Whole(rows, target, qp, v)
-        found = Inner(
+        found = SkmInner(
             v, whole.products, whole.q, whole.parts, whole.gap, whole.violation, steps
         )  # fmt: skip
         if whole.gap <= gap_tol or whole.violation <= max(kkt_tol, whole.rounding):
@@ -123,7 +123,7 @@ def solve(
         least = whole.value - TIGHTEST * abs(whole.value)
         ranked, needed = whole.in_play()
         rows.hold(target.kernels, ranked, needed)
-        part = _Part(rows, target, qp, whole)
+        part = _ActiveSet(rows, target, qp, whole)
         share = 0.5 * min(1.0, rows.points.size / max(needed, 1))
         if not part.descend(share * gap_tol, 0.5 * kkt_tol, tick, newton):
             return replace(found, bounded=False)
@@ -150,7 +150,7 @@ def _feasible(qp: DualQP, start: Array) -> Array:
 class _Whole:
     """The state at all points, computed afresh from v."""
 
-    def __init__(self, rows: Rows, target: Target, qp: DualQP, v: Array) -> None:
+    def __init__(self, rows: KernelRows, target: Target, qp: DualQP, v: Array) -> None:
         self.qp, self.v = qp, v
         a, d, coef = target.a, target.d, qp.fold(v)
         self.products = rows.products(coef, target.kernels)
@@ -185,10 +185,10 @@ class _Whole:
         return np.argsort(-urge, kind="stable"), int(min(2 * first, all_in))
 
 
-class _Part:
+class _ActiveSet:
     """The variables of the points held, the others fixed."""
 
-    def __init__(self, rows: Rows, target: Target, qp: DualQP, whole: _Whole) -> None:
+    def __init__(self, rows: KernelRows, target: Target, qp: DualQP, whole: _Whole) -> None:
         self.block, self.target, points = rows.block, target, rows.points
         self.variables = (np.arange(0, whole.v.size, qp.n)[:, None] + points).ravel()
         held = (array[self.variables] for array in (qp.linear, qp.lower, qp.upper, qp.ridges))

@@ -1,1 +1,0 @@
-"""The support kernel machine under Moreau-Yosida regularization."""

@@ -1,0 +1,1 @@
+"""[chapelle2008]: HessianMKL as published."""

@@ -1,0 +1,1 @@
+"""[rakoto2007]: SimpleMKL, and the linear program that it is compared with."""
