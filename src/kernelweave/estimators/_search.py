@@ -54,6 +54,7 @@ class CrossValidated(Called, Inspected, Saved, BaseEstimator):
 
     def __init__(
         self,
+        *,
         banks: Any,
         Cs: Any,
         weight_norms: Any,
