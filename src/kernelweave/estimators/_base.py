@@ -33,7 +33,6 @@ from kernelweave.estimators._matrices import (
     training_labels,
     with_matrices,
 )
-from kernelweave.estimators._saving import Saved
 from kernelweave.estimators._targets import Targets
 from kernelweave.estimators._training import refuse_another_order
 from kernelweave.learners import make_learner
@@ -43,7 +42,7 @@ from kernelweave.solution import Solution
 from kernelweave.views.table import Table, check_one_table
 
 
-class MKLEstimator(Called, Inspected, Saved, BaseEstimator):
+class MKLEstimator(Called, Inspected, BaseEstimator):
     """The base class of estimators; not for use by itself."""
 
     bank_: FittedBank
