@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelweave import KernelStack, learn, solving
+from kernelweave import KernelStack, MKLClassifier, learn, solving
+from kernelweave.estimators._fit import Options
 from kernelweave.learners.newton import Newton
 from kernelweave.machines.evaluator import Evaluator
 from kernelweave.problems.problem import make_problem
@@ -68,3 +69,10 @@ def test_a_sample_asks_for_the_same_weights() -> None:
     assert solving.solve(part, newton, 1e-8).primal == pytest.approx(
         solving.solve(whole, newton, 1e-8).primal, rel=1e-6
     )
+
+
+def test_random_state_seeds_what_is_drawn() -> None:
+    seeds = [Options.of(MKLClassifier(random_state=state)).seed for state in (None, None, 1, 1, 2)]
+    assert seeds[0] == seeds[1]
+    assert seeds[2] == seeds[3]
+    assert len(set(seeds)) == 3

@@ -53,12 +53,16 @@ def solve(
     start: Solution | ArrayLike | None = None,
     max_iter: int = 1000,
     progress: Progress | None = None,
+    seed: int = 0,
 ) -> Solution:
-    """Solve a problem whose arguments were checked; what ``learn`` does once it has one."""
+    """Solve a problem whose arguments were checked; what ``learn`` does once it has one.
+
+    ``seed``: of the rows drawn to start from, where there are many.
+    """
     check_able(learner, problem)
     progress = Progress(problem) if progress is None else progress
     if start is None:
-        start = _weights_of_sample(problem, learner, tol, progress)
+        start = _weights_of_sample(problem, learner, tol, progress, seed)
     e = _starting_weights(start, problem, learner)
     run, status = _driven(problem, learner, tol, start, e, max_iter, progress)
     solution = _solution(problem, run, status, progress)
@@ -88,7 +92,7 @@ def _driven(
 
 
 def _weights_of_sample(
-    problem: Problem, learner: Learner, tol: float, progress: Progress
+    problem: Problem, learner: Learner, tol: float, progress: Progress, seed: int
 ) -> Array | None:
     """Weights to begin with, learned on some of the rows where all of them have no array.
 
@@ -105,7 +109,7 @@ def _weights_of_sample(
     size = SAMPLE_ROWS if K.factor() is None else SAMPLE_ROWS_OF_FACTORS
     if stack.n < SAMPLE_TIMES * size:
         return None
-    rows = np.sort(np.random.default_rng(0).permutation(stack.n)[:size])
+    rows = np.sort(np.random.default_rng(seed).permutation(stack.n)[:size])
     sample = problem.on_sample(rows)
     left = progress.time_left()
     clock = Progress(sample, max_time=None if left == np.inf else left)

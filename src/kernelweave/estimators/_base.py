@@ -1,64 +1,48 @@
-"""What all estimators share: from X to kernels, from problems to solutions, and what is kept.
+"""What all estimators share beside the fit: parameters, new rows, and scikit-learn's interface.
 
-A bank computes kernels from X, a learner weights them, and the estimator keeps what prediction
-needs: the kernels with a weight and the support rows. A subclass says which problems there are
-(``_pose``) and what their solutions mean (``_settle``, ``predict``). Problems once posed can be
-solved on other kernels than those of ``fit``: so ``kernelweave.inspection`` asks what if.
+How they are fitted is told in ``_fit.py``. A subclass says what its y means (``_targets``), and
+what values of new rows mean (``predict``).
 """
 
 from __future__ import annotations
 
-import time
 from copy import copy
-from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state, get_tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import get_tags
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    check_is_fitted,
+    validate_data,
+)
 
 from kernelweave import __version__
-from kernelweave._core.checks import check_verbose
-from kernelweave._core.status import tell
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
-from kernelweave.certificate import dual_under, primal_under
 from kernelweave.estimators._banks import as_bank, takes_sparse, takes_strings
 from kernelweave.estimators._callbacks import Called
+from kernelweave.estimators._fit import fit
 from kernelweave.estimators._inspected import Inspected
 from kernelweave.estimators._matrices import (
-    ROW_NUMBERS,
-    matrix_bank,
     takes_matrices,
     training_labels,
     with_matrices,
-    without_matrices,
 )
-from kernelweave.estimators._saving import Saved
-from kernelweave.estimators._training import (
-    Learnt,
-    Posed,
-    Training,
-    refuse_another_order,
-    used_rows,
-)
-from kernelweave.kernels.differentiable import DifferentiableKernel
+from kernelweave.estimators._targets import Targets
+from kernelweave.estimators._training import refuse_another_order
 from kernelweave.learners import make_learner
 from kernelweave.learners.base import Learner
-from kernelweave.learning import check_options
-from kernelweave.parameters.bank import check_learnable, learn_bank
 from kernelweave.problems.groups import GroupNorm
-from kernelweave.progress import Progress
 from kernelweave.solution import Solution
-from kernelweave.solving import solve
 from kernelweave.views.table import Table, check_one_table
 
 
-class MKLEstimator(Called, Inspected, Saved, BaseEstimator):
+class MKLEstimator(Called, Inspected, BaseEstimator):
     """The base class of estimators; not for use by itself."""
 
     bank_: FittedBank
@@ -67,10 +51,11 @@ class MKLEstimator(Called, Inspected, Saved, BaseEstimator):
     dual_coef_: Array
     intercept_: Array
 
-    _transductive = False  # whether signed weights are allowed
+    _targets: ClassVar[type[Targets]]  # what y means, by which the estimators differ
 
     def __init__(
         self,
+        *,
         kernels: Any,
         learner: str | Learner,
         weight_norm: float | GroupNorm | None,
@@ -116,175 +101,21 @@ class MKLEstimator(Called, Inspected, Saved, BaseEstimator):
     # ---- learning ------------------------------------------------------------------------------
 
     def _fit_anew(self, *data: Any) -> Self:
-        """Call ``_fit``; if anything fails, an earlier fit stays intact."""
+        """Fit a copy; if anything fails, an earlier fit stays intact."""
         fresh = copy(self)
         try:
-            fresh._fit(*data)
+            fit(fresh, *data)
         finally:
             fresh._leave_fit()
         self.__dict__ = fresh.__dict__
         return self
 
-    def _fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> None:
-        self._check_columns(X, y)
-        targets = self._read_targets(y)
-        given = None if targets is None else len(targets)
-        training = self._training(X, given, sample_weight)
-        posed = self._pose(targets, training)
-        self._begin_fit(X, y)
-        self._settle(posed, self._learn(training, posed))
-        self._end_fit(X, y)
-
-    def _read_targets(self, y: Any) -> Any:
-        """What y holds, checked: one target per row of X, or None where there are none."""
-        raise NotImplementedError
-
-    def _pose(self, targets: Any, training: Training) -> Posed:
-        """The problems of these rows; ``targets`` are those of all rows of X."""
-        raise NotImplementedError
-
-    def _settle(self, posed: Posed, learnt: Learnt) -> None:
-        """Keep the solutions of problems as fitted attributes."""
-        raise NotImplementedError
-
-    def _training(
-        self, X: Any, n_targets: int | None = None, sample_weight: ArrayLike | None = None
-    ) -> Training:
-        """The rows of X to learn from; there must be one target for each row of X, if any."""
-        bank, advice = self._as_bank(self.kernels), ""
-        if takes_matrices(bank):
-            (bank, table), advice = matrix_bank(bank, X), f" {ROW_NUMBERS}"
-        else:
-            table = Table.read(X)
-        if n_targets not in (None, len(table)):
-            raise ValueError(
-                "Found input variables with inconsistent numbers of samples: "
-                f"X has {len(table)} rows, but y has {n_targets} labels.{advice}"
-            )
-        places, weights = used_rows(sample_weight, len(table))
-        used = table if weights is None else table.take(places)
-        return Training(bank, used, places, weights, len(table))
-
-    def _make_learner(
-        self, C: float | str, loss: str, sample_weight: Array | None = None
-    ) -> Learner:
-        """The learner; raises an error if it cannot do what the parameters ask."""
-        check_random_state(self.random_state)
-        check_verbose(self.verbose)
-        learner = check_options(
-            self.learner,
-            C,
-            self.weight_norm,
-            self.tol,
-            self.max_iter,
-            self.max_time,
-            loss=loss,
-            sample_weight=sample_weight,
-            solver=self.solver,
-        )
-        if learner.signed and not self._transductive:
-            raise ValueError(
-                f"{learner!r} learns signed weights: their kernel is positive semidefinite on the "
-                "rows given to fit, but maybe not with new rows. Use another learner, or "
-                "TransductiveMKLClassifier with the rows to predict among those given to fit."
-            )
-        return learner
-
-    def _learn(self, training: Training, posed: Posed, start: ArrayLike | None = None) -> Learnt:
-        """Kernels, computed once, and a solution for each of the problems."""
-        began = time.perf_counter()
-        bank = self._kernels(training, posed, self.n_jobs)
-        return self._solve(bank, training, posed, start, began)
-
-    def _kernels(self, training: Training, posed: Posed, n_jobs: int | None) -> FittedBank:
-        """The kernels of the rows, those with parameters at the best for these problems."""
-        began = time.perf_counter()
-        check_learnable(training.bank, posed.learner, posed.formulations)
-        bank = training.bank.fit(training.table, n_jobs, training.weights, self.verbose)
-        if self.verbose:
-            n, seconds = len(training.table), time.perf_counter() - began
-            tell(f"{bank.m_all} kernels on {n} rows, {seconds:.1f} s")
-        return learn_bank(
-            bank,
-            training.bank.normalize,
-            posed.formulations,
-            posed.learner,
-            self.tol,
-            np.inf if self.max_time is None else began + self.max_time,
-        )
-
-    def _solve(
-        self,
-        bank: FittedBank,
-        training: Training,
-        posed: Posed,
-        start: ArrayLike | None = None,
-        began: float | None = None,
-    ) -> Learnt:
-        """A solution for each problem on the kernels of the bank.
-
-        Starts from the kernel weights ``start`` if there are as many kernels.
-        """
-        stack = bank.stack if self.n_jobs is None else bank.stack.threaded(self.n_jobs)
-        first = start if start is not None and np.size(start) == stack.m else None
-        solutions: list[Solution] = []
-        bounds: list[tuple[float | None, float | None]] = []
-        for formulation in posed.formulations:
-            problem = formulation.on_bank(bank.views, bank.kept).on(stack)
-            problem = replace(problem, solver=self.solver)
-            progress = Progress(problem, self.verbose, began, self.max_time, self._step)
-            solution = solve(problem, posed.learner, self.tol, first, self.max_iter, progress)
-            if bank.approximate:
-                dual = dual_under(solution, problem, bank.exact_quads)
-                primal: float | None = solution.primal
-                if dual is not None and not bank.from_below:
-                    primal = primal_under(solution, problem, bank.exact_values)
-                bounds.append((primal, dual))
-            solutions.append(replace(solution, problem=None))  # which holds all kernel matrices
-        return Learnt(bank, tuple(solutions), training, tuple(bounds))
-
-    def _keep(self, learnt: Learnt) -> None:
-        """Keep what prediction and reports need, without the kernel matrices."""
-        bank, solutions, coef = learnt.bank, learnt.solutions, learnt.coef
-        support = np.flatnonzero(coef.any(axis=0))
-        self.solution_ = solutions[0] if len(solutions) == 1 else solutions
-        self.weights_ = learnt.weights
-        self.raw_weights_ = self.weights_ * bank.scales
-        self.kernel_names_ = np.array(bank.names)
-        self.support_ = learnt.training.places[support]
-        self.dual_coef_ = coef[:, support]
-        self.intercept_ = learnt.bias
-        self.duality_gap_ = learnt.gap
-        self.exact_gap_ = learnt.exact_gap
-        self.objective_ = learnt.total("objective")
-        self.n_iter_ = learnt.total("n_iter")
-        self.n_svm_solves_ = learnt.total("n_svm_solves")
-        self.history_ = learnt.history
-        radii = [solution.extras.get("radius") for solution in solutions]
-        if radii[0] is not None:
-            self.radius_ = learnt.one_or_each(radii)
-        elif hasattr(self, "radius_"):  # from an earlier fit with another learner
-            del self.radius_
-        active = np.flatnonzero(self.weights_.reshape(-1, bank.m_all).any(axis=0))
-        self.learned_kernels_ = {
-            member.name: member.kernel
-            for member in bank.members
-            if isinstance(member.kernel, DifferentiableKernel)
-        }
-        self.bank_ = bank.compact(active, support)
-        self._training_bank = bank.compact(active)  # for combined_kernel; not pickled
-        if self._given_matrices:
-            self.n_features_in_ = learnt.training.n_given
-            self.bank_ = without_matrices(self.bank_)
-            self._training_bank = without_matrices(self._training_bank)
-        else:
-            self.n_features_in_ = bank.n_features
-
     # ---- new rows ------------------------------------------------------------------------------
 
     def _values(self, X: Any) -> Array:
         """f(x) for every row of X and every machine, (n_new, n_machines)."""
-        check_is_fitted(self)
+        if not hasattr(self, "bank_"):
+            check_is_fitted(self)  # which tells the user
         bank, table = self._read(X, self.bank_)
         return bank.decision(table, self.weights_, self.dual_coef_.T) + self.intercept_
 
@@ -308,7 +139,7 @@ class MKLEstimator(Called, Inspected, Saved, BaseEstimator):
 
     @property
     def _given_matrices(self) -> bool:
-        return takes_matrices(self._as_bank(self.kernels))
+        return takes_matrices(self.kernels)
 
     def _read(self, X: Any, bank: FittedBank) -> tuple[FittedBank, Table]:
         """New rows and the kernels for them; the bank checks them."""
@@ -329,8 +160,13 @@ class MKLEstimator(Called, Inspected, Saved, BaseEstimator):
         check_one_table(X)
         if y:
             refuse_another_order(X, y[0])
-        if getattr(X, "ndim", 2) == 2:
-            validate_data(self, X, *y, reset=bool(y), skip_check_array=True)
+        if getattr(X, "ndim", 2) != 2:
+            return
+        if y and y[0] is None:
+            validate_data(self, X, *y, reset=True, skip_check_array=True)
+        else:  # the same without tags, for which kernels and learner would have to be made
+            _check_feature_names(self, X, reset=bool(y))
+            _check_n_features(self, X, reset=bool(y))
 
     def _name_rows(self, labels: Array | None) -> None:
         """Keep the names of the training rows, which are the columns of matrices to predict."""

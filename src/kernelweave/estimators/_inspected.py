@@ -1,7 +1,7 @@
-"""Fitted estimators as tables and reports.
+"""Fitted estimators as tables, reports and files.
 
-Both are made in ``kernelweave.inspection``, which stands above the estimators and is reached
-through the package's front door.
+The first two are made in ``kernelweave.inspection``, which stands above the estimators and is
+reached through the package's front door.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import kernelweave
 from kernelweave._core.html import html_table
+from kernelweave.io import model_file
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -37,6 +38,15 @@ class Inspected:
         """
         check_is_fitted(self)
         return kernelweave.inspection.write_report(self, path, X, y, **options)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file, ``model.kweave`` say; ``kernelweave.load`` reads it.
+
+        The file holds data and no code: support rows, kernels with a weight, and the parameters.
+        See ``kernelweave.io.model_file``.
+        """
+        check_is_fitted(self)
+        model_file.save(self, path)
 
     def _repr_html_inner(self) -> str:
         return str(super()._repr_html_inner()) + self._fitted_html()  # type: ignore[misc]

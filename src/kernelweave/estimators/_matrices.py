@@ -36,9 +36,10 @@ ROW_NUMBERS = (
 )
 
 
-def takes_matrices(bank: KernelBank) -> bool:
-    """Whether ``fit`` is given kernel matrices instead of rows."""
-    return isinstance(bank.kernels, str) and bank.kernels == "precomputed"
+def takes_matrices(kernels: Any) -> bool:
+    """Whether ``fit`` is given kernel matrices instead of rows, by the parameter ``kernels``."""
+    named = kernels.kernels if isinstance(kernels, KernelBank) else kernels
+    return isinstance(named, str) and named == "precomputed"
 
 
 def matrix_bank(bank: KernelBank, X: Any) -> tuple[KernelBank, Table]:

@@ -27,7 +27,6 @@ from kernelweave.estimators._candidates import Way, read_choices, read_Cs, read_
 from kernelweave.estimators._folds import Fold, Posed, Task, Trial, as_folds, run_all, share_rows
 from kernelweave.estimators._inspected import Inspected
 from kernelweave.estimators._matrices import ROW_NUMBERS, takes_matrices
-from kernelweave.estimators._saving import Saved
 from kernelweave.estimators._selection import (
     as_score,
     check_one_score,
@@ -44,7 +43,7 @@ from kernelweave.parameters.bank import refuse_parameters
 from kernelweave.views.table import Table
 
 
-class CrossValidated(Called, Inspected, Saved, BaseEstimator):
+class CrossValidated(Called, Inspected, BaseEstimator):
     """The base class of estimators that choose by cross-validation; not for use by itself."""
 
     best_estimator_: Any
@@ -54,6 +53,7 @@ class CrossValidated(Called, Inspected, Saved, BaseEstimator):
 
     def __init__(
         self,
+        *,
         banks: Any,
         Cs: Any,
         weight_norms: Any,

@@ -1,15 +1,53 @@
-"""Targets of a regression: standardized for the machine, and returned in their own units."""
+"""What y means: encoded for machines, and kept to read their values; numbers in standard units."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from kernelweave._core.checks import check_floats, refuse_masked
 from kernelweave._core.types import Array
+from kernelweave.estimators._training import Learnt, Training
+from kernelweave.learners.base import Learner
 from kernelweave.views import weighted
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The targets of some rows as machines learn them; a subclass for every task.
+
+    ``parts``: one array per problem to solve, (n,), or (n, k) for k machines that share their
+    weights. ``factors``: what C is multiplied by, one number or one per row; None for 1.
+    """
+
+    parts: tuple[Array, ...]
+    factors: Any = None
+
+    loss: ClassVar[str] = "hinge"  # of estimators that have no such parameter
+    signed: ClassVar[bool] = False  # whether kernels may have negative weights
+
+    @classmethod
+    def check(cls, model: Any) -> None:
+        """Raise an error if parameters of the estimator do not go together."""
+
+    @classmethod
+    def read(cls, y: Any, model: Any) -> Any:
+        """What y holds, checked: one target per row of X, or None where there are none."""
+        raise NotImplementedError
+
+    @classmethod
+    def of(cls, values: Any, training: Training, model: Any, learner: Learner) -> Self:
+        """The targets of these rows, encoded; raises an error if the learner cannot learn them."""
+        raise NotImplementedError
+
+    def check_kernels(self, stack: Any, weights: Array | None) -> None:
+        """Raise an error if nothing can be learned with these kernels."""
+
+    def keep(self, model: Any, learnt: Learnt) -> None:
+        """Set the fitted attributes that say what values of machines mean."""
+        raise NotImplementedError
 
 
 def check_targets(y: Any) -> Array:

@@ -15,9 +15,7 @@ from kernelweave._core.types import Array, Places
 from kernelweave._core.warnings import warn
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
-from kernelweave.learners.base import Learner
 from kernelweave.problems.dual_qp import relative_gap
-from kernelweave.problems.problem import Formulation
 from kernelweave.solution import Solution
 from kernelweave.views.table import Table
 
@@ -26,12 +24,13 @@ from kernelweave.views.table import Table
 class Training:
     """Rows to learn from: all but those of weight 0.
 
-    ``places`` are their numbers among the ``n_given`` rows of X; ``weights`` say how often each
-    counts, None for once.
+    ``targets`` are theirs, None where there are none; ``places`` are their numbers among the
+    ``n_given`` rows of X; ``weights`` say how often each counts, None for once.
     """
 
     bank: KernelBank
     table: Table
+    targets: Any
     places: Places
     weights: Array | None
     n_given: int
@@ -76,18 +75,6 @@ def refuse_another_order(X: Any, y: Any) -> None:
             "y has the row labels of X in another order, but rows are matched by position. Give "
             "y.loc[X.index] to match them by label, or y.to_numpy() if their order is right."
         )
-
-
-@dataclass(frozen=True)
-class Posed:
-    """The problems to solve, who solves them, and what must be known of y to read the result.
-
-    ``known``: the classes of a classifier, the units of a regression.
-    """
-
-    learner: Learner
-    formulations: tuple[Formulation, ...]
-    known: Any = None
 
 
 @dataclass(frozen=True)

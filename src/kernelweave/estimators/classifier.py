@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -25,10 +26,10 @@ from kernelweave.estimators._parameters import (
     takes_several,
     warn_of_learnt_C,
 )
-from kernelweave.estimators._training import Learnt, Posed, Training
+from kernelweave.estimators._targets import Targets
+from kernelweave.estimators._training import Learnt, Training
 from kernelweave.learners.base import Learner, versatile
 from kernelweave.problems.groups import GroupNorm
-from kernelweave.problems.problem import make_formulation
 
 NO_PROBABILITIES = (
     "decision values are no probabilities. Use "
@@ -43,6 +44,50 @@ def _refuse(model: Any) -> Any:
 
 
 no_probabilities = property(_refuse)  # hasattr(model, "predict_proba") is then False
+
+
+@dataclass(frozen=True)
+class Classes(Targets):
+    """Labels as −1 and +1 for each machine; ``classes`` are their names."""
+
+    classes: Any = None
+
+    @classmethod
+    def check(cls, model: Any) -> None:
+        """Raise an error for parameters that do not go together."""
+        check_one_C(model.C)
+        check_loss_for("labels", model.loss)
+        check_choice("multi_class", model.multi_class, FORMS)
+        check_truth("shared_weights", model.shared_weights)
+        if model.class_weight is not None and isinstance(model.C, str):
+            raise ValueError(
+                "class_weight multiplies C, which C='learn' learns: give C as a number"
+            )
+
+    @classmethod
+    def read(cls, y: Any, model: Any) -> NDArray[Any]:
+        """y, checked: one target per row of X."""
+        return check_classes(y)
+
+    @classmethod
+    def of(cls, values: NDArray[Any], training: Training, model: Any, learner: Learner) -> Classes:
+        """The targets of these rows, encoded."""
+        classes, numbers = several_classes(values)
+        if len(classes) > 2 and not takes_several(learner, model.shared_weights):
+            raise ValueError(
+                f"Only binary classification is supported by {learner!r} with shared_weights=True. "
+                f"The type of the target is multiclass: y contains {len(classes)} classes. Set "
+                f"shared_weights=False, or use learner={versatile()}."
+            )
+        labels = machine_labels(numbers, len(classes), model.multi_class)
+        parts = (labels,) if model.shared_weights else tuple(np.atleast_2d(labels.T))
+        factors = class_factors(model.class_weight, classes, numbers, training.weights)
+        return cls(parts, factors, classes)
+
+    def keep(self, model: Any, learnt: Learnt) -> None:
+        """What values of the machines mean."""
+        warn_of_learnt_C(model.C, learnt.solutions)
+        model.classes_, model.C_ = self.classes, learnt_C(model.C, learnt.solutions)
 
 
 class MKLClassifier(ClassifierMixin, MKLEstimator):
@@ -93,7 +138,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     n_jobs : int, default=None
         Number of threads; None is one, -1 is one per core. Results do not depend on it.
     random_state : int, RandomState or None, default=None
-        Checked but not used: no learner draws random numbers.
+        Seeds what is drawn: with very many rows, those on which weights are learned first. None
+        draws the same rows every time.
     verbose : int, default=0
         1 prints to standard error: a line for the kernels, and one per iteration.
     max_time : float, default=None
@@ -215,6 +261,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     classes_: NDArray[Any]
     C_: float | Array
     predict_proba = no_probabilities
+    _targets = Classes
 
     def __init__(
         self,
@@ -237,16 +284,16 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         solver: str = "auto",
     ) -> None:
         super().__init__(
-            kernels,
-            learner,
-            weight_norm,
-            tol,
-            max_iter,
-            n_jobs,
-            random_state,
-            verbose,
-            max_time,
-            solver,
+            kernels=kernels,
+            learner=learner,
+            weight_norm=weight_norm,
+            tol=tol,
+            max_iter=max_iter,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+            max_time=max_time,
+            solver=solver,
         )
         self.C = C
         self.loss = loss
@@ -273,56 +320,6 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         self
         """
         return self._fit_anew(X, y, sample_weight)
-
-    def _read_targets(self, y: Any) -> NDArray[Any]:
-        return check_classes(y)
-
-    def _pose(self, targets: NDArray[Any], training: Training) -> Posed:
-        classes, numbers = several_classes(targets[training.places])
-        self._check_forms()
-        learner = self._make_learner(self.C, self.loss, training.weights)
-        self._check_number(len(classes), learner)
-        labels = machine_labels(numbers, len(classes), self.multi_class)
-        factors = class_factors(self.class_weight, classes, numbers, training.weights)
-        formulations = tuple(
-            make_formulation(
-                part,
-                self.C if factors is None else self.C * factors,
-                self.loss,
-                self.weight_norm,
-                self.trace,
-                self.recenter,
-                sample_weight=training.weights,
-            )
-            for part in ([labels] if self.shared_weights else np.atleast_2d(labels.T))
-        )
-        return Posed(learner, formulations, classes)
-
-    def _settle(self, posed: Posed, learnt: Learnt) -> None:
-        warn_of_learnt_C(self.C, learnt.solutions)
-        self.classes_ = posed.known
-        self._keep(learnt)
-        self.C_ = learnt_C(self.C, learnt.solutions)
-
-    def _check_forms(self) -> None:
-        """Raise an error for parameters that do not go together, before kernels are computed."""
-        check_one_C(self.C)
-        check_loss_for("labels", self.loss)
-        check_choice("multi_class", self.multi_class, FORMS)
-        check_truth("shared_weights", self.shared_weights)
-        if self.class_weight is not None and isinstance(self.C, str):
-            raise ValueError(
-                "class_weight multiplies C, which C='learn' learns: give C as a number"
-            )
-
-    def _check_number(self, n_classes: int, learner: Learner) -> None:
-        """Raise ValueError if there are more machines than the learner can weight together."""
-        if n_classes > 2 and not takes_several(learner, self.shared_weights):
-            raise ValueError(
-                f"Only binary classification is supported by {learner!r} with shared_weights=True. "
-                f"The type of the target is multiclass: y contains {n_classes} classes. Set "
-                f"shared_weights=False, or use learner={versatile()}."
-            )
 
     def decision_function(self, X: Any) -> Array:
         """How far each row of X is on the side of a class.

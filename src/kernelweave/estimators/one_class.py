@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,14 +14,68 @@ from kernelweave._core.tolerances import COINCIDE
 from kernelweave._core.types import Array
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.default import WIDTHS
-from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.normalize import ASKED, check_rule
 from kernelweave.estimators._base import MKLEstimator
-from kernelweave.estimators._training import Learnt, Posed, Training
+from kernelweave.estimators._targets import Targets
+from kernelweave.estimators._training import Learnt, Training
 from kernelweave.kernels.numeric import Gaussian
 from kernelweave.learners.base import Learner
 from kernelweave.problems.groups import GroupNorm
-from kernelweave.problems.problem import make_formulation
+
+
+@dataclass(frozen=True)
+class Nothing(Targets):
+    """No targets: all rows are of one class, and C is 1/(νn)."""
+
+    rounding: float = 0.0
+    loss = "one_class"
+
+    @classmethod
+    def check(cls, model: Any) -> None:
+        """Raise an error for parameters that do not go together."""
+        if not is_number(model.nu):
+            raise TypeError(f"nu must be a number above 0 and at most 1, found {model.nu!r}")
+        if not 0.0 < model.nu <= 1.0:
+            raise ValueError(
+                f"nu must be above 0 and at most 1, as a share of the rows, found {model.nu!r}"
+            )
+
+    @classmethod
+    def read(cls, y: Any, model: Any) -> None:
+        """There are none."""
+        return None
+
+    @classmethod
+    def of(cls, values: None, training: Training, model: Any, learner: Learner) -> Nothing:
+        """The targets of these rows, encoded."""
+        if ASKED[check_rule(training.bank.normalize)][0]:
+            raise ValueError(
+                f"normalize={training.bank.normalize!r} centers the kernels, which puts the mean "
+                "of the rows at the origin: no machine tells them from it. Use normalize='trace'."
+            )
+        n = len(training.table)
+        rows = n if training.weights is None else training.weights.sum()
+        rounding = n * float(np.finfo(np.float64).eps)
+        C = (1.0 + rounding) / (model.nu * rows)  # for ν = 1 the costs must add up to 1
+        return cls((np.zeros(n),), C, rounding)
+
+    def check_kernels(self, stack: Any, weights: Array | None) -> None:
+        """Raise ValueError if the mean of the rows is the origin: the optimum is then 0."""
+        shares = np.full(stack.n, 1.0 / stack.n) if weights is None else weights / weights.sum()
+        nothing = max(COINCIDE, float(np.finfo(stack.precision).eps))
+        if (stack.quad_forms(shares) <= nothing * stack.traces() / stack.n).all():
+            raise ValueError(
+                "All kernels put the mean of the rows at the origin: no machine tells them from "
+                "it. So do linear kernels of columns that the bank scales to mean 0. Use Gaussian "
+                "kernels; or KernelBank([Linear()], scale=None), if 0 has a meaning in your "
+                "columns and rows are to be told from it."
+            )
+
+    def keep(self, model: Any, learnt: Learnt) -> None:
+        """What values of the machines mean."""
+        # rows with f(x) = ρ are inside
+        model.intercept_ += self.rounding * np.abs(model.intercept_)
+        model.offset_ = -float(model.intercept_[0])
 
 
 class MKLOneClass(OutlierMixin, MKLEstimator):
@@ -74,6 +129,8 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
     [1, -1]
     """
 
+    _targets = Nothing
+
     def __init__(
         self,
         kernels: Any = None,
@@ -89,16 +146,16 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         solver: str = "auto",
     ) -> None:
         super().__init__(
-            kernels,
-            learner,
-            weight_norm,
-            tol,
-            max_iter,
-            n_jobs,
-            random_state,
-            verbose,
-            max_time,
-            solver,
+            kernels=kernels,
+            learner=learner,
+            weight_norm=weight_norm,
+            tol=tol,
+            max_iter=max_iter,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+            max_time=max_time,
+            solver=solver,
         )
         self.nu = nu
 
@@ -118,49 +175,6 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         self
         """
         return self._fit_anew(X, None, sample_weight)
-
-    def _read_targets(self, y: Any) -> None:
-        if not is_number(self.nu):
-            raise TypeError(f"nu must be a number above 0 and at most 1, found {self.nu!r}")
-        if not 0.0 < self.nu <= 1.0:
-            raise ValueError(
-                f"nu must be above 0 and at most 1, as a share of the rows, found {self.nu!r}"
-            )
-
-    def _pose(self, targets: None, training: Training) -> Posed:
-        if ASKED[check_rule(training.bank.normalize)][0]:
-            raise ValueError(
-                f"normalize={training.bank.normalize!r} centers the kernels, which puts the mean "
-                "of the rows at the origin: no machine tells them from it. Use normalize='trace'."
-            )
-        n = len(training.table)
-        rows = n if training.weights is None else training.weights.sum()
-        rounding = n * np.finfo(np.float64).eps
-        C = (1.0 + rounding) / (self.nu * rows)  # for ν = 1 the costs must add up to 1
-        learner = self._make_learner(C, "one_class", training.weights)
-        formulation = make_formulation(
-            np.zeros(n), C, "one_class", self.weight_norm, sample_weight=training.weights
-        )
-        return Posed(learner, (formulation,), rounding)
-
-    def _solve(self, bank: FittedBank, training: Training, *rest: Any) -> Learnt:
-        """As everywhere, unless the mean of the rows is the origin: the optimum is then 0."""
-        stack, weights = bank.stack, training.weights
-        shares = np.full(stack.n, 1.0 / stack.n) if weights is None else weights / weights.sum()
-        nothing = max(COINCIDE, float(np.finfo(stack.precision).eps))
-        if (stack.quad_forms(shares) <= nothing * stack.traces() / stack.n).all():
-            raise ValueError(
-                "All kernels put the mean of the rows at the origin: no machine tells them from "
-                "it. So do linear kernels of columns that the bank scales to mean 0. Use Gaussian "
-                "kernels; or KernelBank([Linear()], scale=None), if 0 has a meaning in your "
-                "columns and rows are to be told from it."
-            )
-        return super()._solve(bank, training, *rest)
-
-    def _settle(self, posed: Posed, learnt: Learnt) -> None:
-        self._keep(learnt)
-        self.intercept_ += posed.known * np.abs(self.intercept_)  # rows with f(x) = ρ are inside
-        self.offset_ = -float(self.intercept_[0])
 
     def _as_bank(self, kernels: Any) -> KernelBank:
         """The bank for the parameter ``kernels``; Gaussians where it names none."""

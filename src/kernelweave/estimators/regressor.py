@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
@@ -15,11 +16,55 @@ from kernelweave.estimators._parameters import (
     check_loss_for,
     takes_several,
 )
-from kernelweave.estimators._targets import Units, check_targets
-from kernelweave.estimators._training import Learnt, Posed, Training, as_vector
+from kernelweave.estimators._targets import Targets, Units, check_targets
+from kernelweave.estimators._training import Learnt, Training, as_vector
 from kernelweave.learners.base import Learner, versatile
 from kernelweave.problems.groups import GroupNorm
-from kernelweave.problems.problem import make_formulation
+
+
+@dataclass(frozen=True)
+class Numbers(Targets):
+    """Numbers at mean 0 and variance 1, a machine for each column."""
+
+    units: Any = None
+    one_column: bool = True
+
+    @classmethod
+    def check(cls, model: Any) -> None:
+        """Raise an error for parameters that do not go together."""
+        check_fixed_C(model.C)
+        check_truth("shared_weights", model.shared_weights)
+        check_loss_for("values", model.loss)
+
+    @classmethod
+    def read(cls, y: Any, model: Any) -> Array:
+        """y, checked: one target per row of X."""
+        values = check_targets(y)
+        if values.shape[1:] == (1,) and not takes_several(model.learner, model.shared_weights):
+            return as_vector(values)
+        return values
+
+    @classmethod
+    def of(cls, values: Array, training: Training, model: Any, learner: Learner) -> Numbers:
+        """The targets of these rows, encoded."""
+        columns = values.reshape(len(values), -1)
+        several = columns.shape[1] > 1
+        if several and not takes_several(learner, model.shared_weights):
+            raise ValueError(
+                f"{learner!r} learns the weights of one machine, but y has {columns.shape[1]} "
+                f"targets: set shared_weights=False, or use learner={versatile()}."
+            )
+        units = Units.of(columns, training.weights)
+        standard = units.standardized(columns)
+        parts = (standard,) if several and model.shared_weights else tuple(standard.T)
+        return cls(parts, None, units, values.ndim == 1)
+
+    def keep(self, model: Any, learnt: Learnt) -> None:
+        """What values of the machines mean."""
+        mean, scale = model.target_mean_, model.target_scale_ = self.units.mean, self.units.scale
+        model._one_column = self.one_column
+        model.dual_coef_ = model.dual_coef_ * scale[:, None]
+        model.intercept_ = model.intercept_ * scale + mean
 
 
 class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
@@ -102,6 +147,8 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
     True
     """
 
+    _targets = Numbers
+
     def __init__(
         self,
         kernels: Any = None,
@@ -123,16 +170,16 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         solver: str = "auto",
     ) -> None:
         super().__init__(
-            kernels,
-            learner,
-            weight_norm,
-            tol,
-            max_iter,
-            n_jobs,
-            random_state,
-            verbose,
-            max_time,
-            solver,
+            kernels=kernels,
+            learner=learner,
+            weight_norm=weight_norm,
+            tol=tol,
+            max_iter=max_iter,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+            max_time=max_time,
+            solver=solver,
         )
         self.C = C
         self.loss = loss
@@ -159,49 +206,6 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         self
         """
         return self._fit_anew(X, y, sample_weight)
-
-    def _read_targets(self, y: Any) -> Array:
-        values = check_targets(y)
-        if values.shape[1:] == (1,) and not takes_several(self.learner, self.shared_weights):
-            return as_vector(values)
-        return values
-
-    def _pose(self, targets: Array, training: Training) -> Posed:
-        check_fixed_C(self.C)
-        check_truth("shared_weights", self.shared_weights)
-        check_loss_for("values", self.loss)
-        learner = self._make_learner(self.C, self.loss, training.weights)
-        columns = targets.reshape(len(targets), -1)[training.places]
-        if columns.shape[1] > 1 and not takes_several(learner, self.shared_weights):
-            raise ValueError(
-                f"{learner!r} learns the weights of one machine, but y has {columns.shape[1]} "
-                f"targets: set shared_weights=False, or use learner={versatile()}."
-            )
-        units = Units.of(columns, training.weights)
-        values = units.standardized(columns)
-        together = self.shared_weights and values.shape[1] > 1
-        formulations = tuple(
-            make_formulation(
-                part,
-                self.C,
-                self.loss,
-                self.weight_norm,
-                self.trace,
-                self.recenter,
-                sample_weight=training.weights,
-                epsilon=self.epsilon,
-                quantile=self.quantile,
-            )
-            for part in ([values] if together else values.T)
-        )
-        return Posed(learner, formulations, (units, targets.ndim == 1))
-
-    def _settle(self, posed: Posed, learnt: Learnt) -> None:
-        self._keep(learnt)
-        units, self._one_column = posed.known
-        self.target_mean_, self.target_scale_ = units.mean, units.scale
-        self.dual_coef_ = self.dual_coef_ * units.scale[:, None]
-        self.intercept_ = self.intercept_ * units.scale + units.mean
 
     def predict(self, X: Any) -> Array:
         """Predictions in the units of y, shaped as y was: (n_new,) or (n_new, n_targets)."""

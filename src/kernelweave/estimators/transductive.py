@@ -8,6 +8,7 @@ Normalization, trace and semidefiniteness refer to all rows; the machine uses th
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -19,20 +20,67 @@ from kernelweave._core.checks import check_choice
 from kernelweave._core.types import Array
 from kernelweave.estimators._banks import as_bank
 from kernelweave.estimators._base import MKLEstimator
+from kernelweave.estimators._fit import fit_kernels, pose, solve_all
 from kernelweave.estimators._labels import classes_of_known, labeled_rows, read_labels
+from kernelweave.estimators._matrices import takes_matrices
 from kernelweave.estimators._parameters import (
     check_loss_for,
     check_one_C,
     learnt_C,
     warn_of_learnt_C,
 )
-from kernelweave.estimators._training import Learnt, Posed, Training
+from kernelweave.estimators._targets import Targets
+from kernelweave.estimators._training import Learnt, Training
 from kernelweave.learners.base import Learner
 from kernelweave.problems.groups import GroupNorm
-from kernelweave.problems.problem import make_formulation
 from kernelweave.views.table import Table
 
 _INDUCTION = ("weights", "per_point")
+
+
+@dataclass(frozen=True)
+class SomeLabels(Targets):
+    """Labels −1 and +1 of two classes, 0 for rows without one."""
+
+    classes: Any = None
+    signed = True
+
+    @classmethod
+    def check(cls, model: Any) -> None:
+        """Raise an error for parameters that do not go together."""
+        check_choice("induction", model.induction, _INDUCTION)
+        check_loss_for("labels", model.loss)
+        check_one_C(model.C)
+
+    @classmethod
+    def read(cls, y: Any, model: Any) -> NDArray[Any]:
+        """y, checked: one target per row of X."""
+        if takes_matrices(model.kernels):
+            raise ValueError(
+                "kernels='precomputed' is not for transduction, whose rows are all given to fit: "
+                "use kernels=[Precomputed(K1), …] and row numbers as X."
+            )
+        return labeled_rows(y, model.unlabeled)[0]
+
+    @classmethod
+    def of(cls, values: NDArray[Any], training: Training, model: Any, learner: Any) -> SomeLabels:
+        """The targets of these rows, encoded."""
+        _, known = read_labels(values, model.unlabeled)
+        classes, signs = classes_of_known(values, known, model.unlabeled)
+        everywhere = np.zeros(len(values))
+        everywhere[known] = signs
+        return cls((everywhere,), None, classes)
+
+    def keep(self, model: Any, learnt: Learnt) -> None:
+        """What values of the machines mean."""
+        warn_of_learnt_C(model.C, learnt.solutions)
+        model.classes_, model.C_ = self.classes, learnt_C(model.C, learnt.solutions)
+        K = learnt.bank.stack.combined(learnt.weights[learnt.bank.kept])
+        model._rows, model._signs = learnt.training.table, self.parts[0]
+        model._start = learnt.solutions[0].weights
+        model._known_values = K @ learnt.coef[0] + learnt.bias[0]
+        values = np.where(model._signs != 0.0, model._signs, model._known_values)
+        model.transduction_ = model._classes(values)
 
 
 class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
@@ -113,7 +161,7 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
     transduction_: NDArray[Any]
     classes_: NDArray[Any]
 
-    _transductive = True
+    _targets = SomeLabels
 
     def __init__(
         self,
@@ -134,16 +182,16 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
         solver: str = "auto",
     ) -> None:
         super().__init__(
-            kernels,
-            learner,
-            weight_norm,
-            tol,
-            max_iter,
-            n_jobs,
-            random_state,
-            verbose,
-            max_time,
-            solver,
+            kernels=kernels,
+            learner=learner,
+            weight_norm=weight_norm,
+            tol=tol,
+            max_iter=max_iter,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+            max_time=max_time,
+            solver=solver,
         )
         self.C = C
         self.trace = trace
@@ -166,41 +214,6 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
         self
         """
         return self._fit_anew(X, y)
-
-    def _fit(self, X: Any, y: ArrayLike) -> None:  # type: ignore[override]
-        self._check_columns(X, y)
-        if self._given_matrices:
-            raise ValueError(
-                "kernels='precomputed' is not for transduction, whose rows are all given to fit: "
-                "use kernels=[Precomputed(K1), …] and row numbers as X."
-            )
-        check_choice("induction", self.induction, _INDUCTION)
-        check_loss_for("labels", self.loss)
-        labels, known = labeled_rows(y, self.unlabeled)
-        self.classes_, signs = classes_of_known(labels, known, self.unlabeled)
-        everywhere = np.zeros(labels.size)
-        everywhere[known] = signs
-        check_one_C(self.C)
-        training = self._training(X, labels.size)
-        self._begin_fit(X, y)
-        learnt = self._solved(training, everywhere)
-        warn_of_learnt_C(self.C, learnt.solutions)
-        self._keep(learnt)
-        self.C_ = learnt_C(self.C, learnt.solutions)
-        K = learnt.bank.stack.combined(learnt.weights[learnt.bank.kept])
-        self._rows, self._signs = training.table, everywhere
-        self._start = learnt.solutions[0].weights
-        self._known_values = K @ learnt.coef[0] + learnt.bias[0]
-        self.transduction_ = self._classes(np.where(known, everywhere, self._known_values))
-        self._end_fit(X, y)
-
-    def _solved(self, training: Training, signs: Array, start: ArrayLike | None = None) -> Learnt:
-        """Kernels and solution for labels −1 and +1, with 0 for rows without a label."""
-        learner = self._make_learner(self.C, self.loss)
-        formulation = make_formulation(
-            signs, self.C, self.loss, self.weight_norm, self.trace, signed=learner.signed
-        )
-        return self._learn(training, Posed(learner, (formulation,)), start)
 
     def decision_function(self, X: Any) -> Array:
         """f(x) for every row of X, shape (n_new,); positive for ``classes_[1]``."""
@@ -241,10 +254,12 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
 
     def _alone(self, row: Table) -> float:
         """The decision value of a new row, from a fit that includes it."""
-        signs = np.append(self._signs, 0.0)
-        table = self._rows.join(row)
-        training = Training(as_bank(self.kernels), table, np.arange(len(table)), None, len(table))
-        learnt = self._solved(training, signs, self._start)
+        table, signs = self._rows.join(row), np.append(self._signs, 0.0)
+        places = np.arange(len(table))
+        training = Training(as_bank(self.kernels), table, None, places, None, len(table))
+        posed = pose(self, training, SomeLabels((signs,), None, self.classes_))
+        bank = fit_kernels(training, posed, self.n_jobs)
+        learnt = solve_all(bank, training, posed, self._start)
         last = learnt.bank.stack.combined(learnt.solutions[0].weights).rows([len(self._rows)])[0]
         return float(last @ learnt.coef[0] + learnt.bias[0])
 

@@ -21,8 +21,9 @@ from kernelweave._core.checks import shown
 from kernelweave._core.types import Array, Places
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.estimators._base import MKLEstimator
+from kernelweave.estimators._fit import Posed, fit_kernels, keep, pose, read, solve_all
 from kernelweave.estimators._search import CrossValidated
-from kernelweave.estimators._training import Learnt, Posed, Training
+from kernelweave.estimators._training import Learnt, Training
 from kernelweave.estimators.transductive import TransductiveMKLClassifier
 from kernelweave.inspection._running import quiet
 from kernelweave.parameters.bank import refuse_parameters, with_parameters
@@ -63,13 +64,11 @@ class Refits:
     def of(cls, model: Any, X: Any, y: Any, n_jobs: int | None = None) -> Refits:
         """All rows of X; ``model`` is an estimator of kernelweave, fitted or not."""
         single = as_single(model, X, y)
-        single._check_columns(X, y)
-        targets = single._read_targets(y)
-        training = single._training(X, None if targets is None else len(targets))
+        training = read(single, X, y)
         single.set_params(kernels=training.bank)  # kernel matrices given as X are a bank, too
         with quiet() if hasattr(model, "bank_") else nullcontext():
-            bank = _fitted(single, targets, training, n_jobs)
-        return cls(single, targets, training, bank)
+            bank = _fitted(single, training, n_jobs)
+        return cls(single, training.targets, training, bank)
 
     @property
     def n(self) -> int:
@@ -101,9 +100,10 @@ class Refits:
         training = replace(
             self.training,
             table=self.training.table.take(rows),
+            targets=None if self.targets is None else self.training.targets[rows],
             places=self.training.places[rows],
         )
-        bank = _fitted(self.model, self.targets, training)
+        bank = _fitted(self.model, training)
         return replace(self, training=training, bank=bank)
 
     def only(self, kernels: Places) -> Refits:
@@ -152,14 +152,17 @@ class Refits:
             self._refuse_parameters()
         model = copy(self.model).set_params(**params)
         training = replace(self.training, weights=counts)
-        asked = training if order is None else replace(training, places=training.places[order])
-        posed = model._pose(self.targets, asked)
-        return Refit(posed, model._solve(self.bank, training, posed, start))
+        asked = training
+        if order is not None and training.targets is not None:
+            asked = replace(training, targets=training.targets[order])
+        posed = pose(model, asked)
+        return Refit(posed, solve_all(self.bank, training, posed, start))
 
     def estimator(self, refit: Refit) -> MKLEstimator:
         """A fitted estimator of one of the fits."""
         fitted = copy(self.model)
-        fitted._settle(refit.posed, refit.learnt)
+        keep(fitted, refit.learnt)
+        refit.posed.targets.keep(fitted, refit.learnt)
         return fitted
 
     def values(self, fitted: MKLEstimator, rows: Places, *views: str) -> Array:
@@ -173,12 +176,10 @@ class Refits:
         return values if views else values + fitted.intercept_
 
 
-def _fitted(
-    model: MKLEstimator, targets: Any, training: Training, n_jobs: int | None = None
-) -> FittedBank:
+def _fitted(model: MKLEstimator, training: Training, n_jobs: int | None = None) -> FittedBank:
     """Kernels of the rows; of approximate ones, nothing is to be proved for the exact ones."""
-    posed = copy(model)._pose(targets, training)
-    return replace(model._kernels(training, posed, n_jobs), _exactness=None)
+    bank = fit_kernels(training, pose(model, training), n_jobs)
+    return replace(bank, _exactness=None)
 
 
 def recalled(fitted: MKLEstimator, values: Array) -> MKLEstimator:
