@@ -15,7 +15,7 @@ from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave.banks.approximation import Approximation, check_approximation
 from kernelweave.banks.build import build
-from kernelweave.banks.factoring import Recipe, check_storage
+from kernelweave.banks.factoring import Recipe
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.fitting import check_view, fit_view
 from kernelweave.banks.forecast import Forecast, Told, forecast, worst
@@ -23,6 +23,7 @@ from kernelweave.banks.member import EQUALS, Group, Member
 from kernelweave.banks.missing import check_impute, check_missing, count_filled, tell_missing
 from kernelweave.banks.normalize import ASKED, check_rule
 from kernelweave.banks.plan import Planned, as_list, by_position, has_name, make_plan, several_views
+from kernelweave.banks.storage import Storage, check_storage
 from kernelweave.stacks.memory import available_bytes
 from kernelweave.stacks.validation import float_type
 from kernelweave.views.table import Table
@@ -74,13 +75,14 @@ class KernelBank(Params):
         which keeps it positive semidefinite. ``"indicator"``: also adds a kernel per such view
         that compares who has it. ``"error"``: NaN is an error. NaN in only some columns of a view
         is one unless ``impute`` is given.
-    storage : "auto", "dense", "factors" or "lazy"
+    storage : "auto", "dense", "factors", "lazy" or an object
         How the training stack keeps a kernel: as a matrix (n², "dense"), or as a factor F with
         K = FFᵀ up to 1e-13 of its trace, which is rounding (n times its numerical rank). "auto":
         each kernel in its cheaper form; kernels on few columns have a low rank. "factors": a factor
         of every numeric kernel, whatever its rank. "lazy": factors of linear kernels, and of ranks
         up to 500 and n/4; all others on demand, for n where no matrix fits, and nobody looks for
-        equal ones among these.
+        equal ones among these. An object builds the stack itself, on a GPU for example: see
+        ``kernelweave.banks.storage``; ``dtype`` and ``cache_size`` are not for it.
     approximation : None, Nystroem(…), Cholesky(…) or RandomFeatures(…)
         None keeps kernels exactly. The others put kernels of few features in their place, n·r
         numbers where a matrix has n², for training and for new rows; ``storage`` is then not
@@ -104,7 +106,7 @@ class KernelBank(Params):
         scale: str | None = "auto",
         dtype: Any = "float64",
         missing: str = "mean",
-        storage: str = "auto",
+        storage: str | Storage = "auto",
         approximation: Approximation | None = None,
         cache_size: float = 200.0,
         impute: str | None = None,
@@ -151,6 +153,22 @@ class KernelBank(Params):
                 for item in items
             ]
         return self
+
+    def __sklearn_clone__(self) -> KernelBank:
+        """As scikit-learn's ``clone`` does it, but a storage stays the object that it is."""
+        from sklearn.base import clone
+
+        params = {
+            k: clone(v, safe=False)
+            for k, v in self.get_params(deep=False).items()
+            if k != "storage"
+        }
+        return type(self)(**params, storage=self.storage)
+
+    def _saved_state(self) -> dict[str, Any]:
+        """What model files keep: a word in the place of a storage."""
+        word = self.storage if isinstance(self.storage, str) else "auto"
+        return {**self.__dict__, "storage": word}
 
     def _searchable(self, kernels: Any) -> dict[str, Any]:
         """Kernels with a unique name that is not a parameter of the bank."""

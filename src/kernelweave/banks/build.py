@@ -12,8 +12,8 @@ from kernelweave._core.checks import some
 from kernelweave.banks.exactness import Exactness
 from kernelweave.banks.factoring import FactorBuilder, Recipe
 from kernelweave.banks.matrices import MatrixBuilder
-from kernelweave.banks.member import Group, Member
-from kernelweave.banks.on_demand import demand
+from kernelweave.banks.member import Group, Member, TrainingKernel
+from kernelweave.banks.storage import OnDemand, build_stack
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.mixed import MixedStack
 from kernelweave.stacks.protocol import Stack
@@ -47,18 +47,24 @@ def build(
     Entries of rows that lack a kernel's view are zero; such a kernel is centered.
     """
     members = [member for group in groups for member in group.members]
-    factors = FactorBuilder(groups, members, len(table), recipe, tell)
+    own = isinstance(recipe.storage, str) or recipe.approximation is not None
+    factors = FactorBuilder(groups if own else [], members, len(table), recipe, tell)
     matrices = [
         number
         for number, member in enumerate(members)
         if member.kernel is not None and number not in factors.seen
     ]
     parts: list[tuple[NDArray[np.intp], Stack]] = []
-    if matrices and recipe.storage == "lazy":
-        asked = groups, members, matrices, len(table), recipe.cache_size
-        kept, lazy = demand(*asked)
-        if lazy is not None:
-            parts.append((kept, lazy))
+    if matrices and (not own or recipe.storage == "lazy"):
+        owners = [group for group in groups for _ in group.members]
+        kernels = {k: TrainingKernel(members[k], owners[k], len(table)) for k in matrices}
+        storage = OnDemand(recipe.cache_size) if own else recipe.storage
+        made = build_stack(storage, [*kernels.values()])
+        for number, one in kernels.items():
+            members[number] = one.member
+        left = [number for number in matrices if members[number].dropped is None]
+        if made is not None:
+            parts.append((np.array(left, dtype=np.intp), made))
     elif matrices:
         K = KernelStack.allocate(len(matrices), len(table), recipe.dtype)
         builder = MatrixBuilder(groups, members, matrices, K, tell)

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelweave._core.checks import check_choice
 from kernelweave._core.tolerances import DUPLICATE, NOTHING
 from kernelweave._core.types import Array
 from kernelweave.banks.approximation import Approximation, check_approximable
@@ -27,7 +26,6 @@ from kernelweave.views import weighted
 from kernelweave.views.rows import Rows
 from kernelweave.views.table import Table
 
-STORAGES = ("auto", "dense", "factors", "lazy")
 _FEW = 100  # rows below which matrices are small anyway
 _ALIKE = 100.0  # a sketch sums n entries: it may differ by this much more than an entry
 _CHEAPER = 4  # a factor's passes cost what a matrix's cost at n over this
@@ -38,15 +36,9 @@ class Recipe(NamedTuple):
     """How kernels are kept: what a bank says of all its kernels."""
 
     dtype: np.dtype[Any]
-    storage: str
+    storage: Any  # a word, or an object: see ``kernelweave.banks.storage``
     approximation: Approximation | None
     cache_size: float = 200.0
-
-
-def check_storage(storage: Any) -> str:
-    """``storage``, if it is a way to keep kernels."""
-    check_choice("storage", storage, STORAGES)
-    return str(storage)
 
 
 def find_factor(member: Member, rows: Rows, storage: str, most: int) -> Array | None:

@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from kernelweave._core.html import html_table
 from kernelweave._core.status import Bar
 from kernelweave.banks.factoring import Recipe, find_factor, largest_rank, pays
-from kernelweave.banks.member import Group, Member
+from kernelweave.banks.member import Group, Member, TrainingKernel
 from kernelweave.stacks.factors import FactorStack
 from kernelweave.stacks.memory import (
     CHUNK_ROWS,
@@ -43,7 +44,7 @@ class Forecast:
     names : tuple of str
         The kernels, those that views without content lose left out.
     storage : tuple of str
-        "matrix", "factor" or "on demand" for each of them.
+        "matrix", "factor", "on demand" or the class of a storage, for each of them.
     ranks : tuple of int
         The columns of its factor, about; n for a matrix.
     nbytes : tuple of int
@@ -70,8 +71,10 @@ class Forecast:
 
     def __str__(self) -> str:
         words = {"matrix": "as matrices", "factor": "as factors", "on demand": "on demand"}
-        counts = {kind: self.storage.count(kind) for kind in words}
-        kept = ", ".join(f"{count} {words[kind]}" for kind, count in counts.items() if count)
+        counts = {kind: self.storage.count(kind) for kind in dict.fromkeys([*words, *self.storage])}
+        kept = ", ".join(
+            f"{count} {words.get(kind, f'in {kind}')}" for kind, count in counts.items() if count
+        )
         return (
             f"{len(self.names)} kernels on {self.n} rows: {kept}, {_gib(sum(self.nbytes))}; "
             f"a fit takes up to {_gib(self.peak)}"
@@ -117,6 +120,8 @@ class Forecast:
 
 def forecast(groups: list[Group], n: int, recipe: Recipe) -> Forecast:
     """The memory that these kernels will take on n rows."""
+    if not isinstance(recipe.storage, str) and recipe.approximation is None:
+        return _foreign(groups, n, recipe.storage)
     live = [
         (group, member) for group in groups for member in group.members if member.kernel is not None
     ]
@@ -139,6 +144,18 @@ def forecast(groups: list[Group], n: int, recipe: Recipe) -> Forecast:
         sum(nbytes) + besides + 8 * _VECTORS * n,
         available_bytes(),
     )
+
+
+def _foreign(groups: list[Group], n: int, storage: Any) -> Forecast:
+    """What an object says that it takes, if it does."""
+    every = ((group, member) for group in groups for member in group.members)
+    live = [TrainingKernel(m, group, n) for group, m in every if m.kernel is not None]
+    plan = getattr(storage, "plan", None)
+    nbytes = [0] * len(live) if plan is None else [int(size) for size in plan(live)]
+    kinds = (type(storage).__name__,) * len(live)
+    names = tuple(one.name for one in live)
+    peak = sum(nbytes) + 8 * _VECTORS * n
+    return Forecast(n, names, kinds, (n,) * len(live), tuple(nbytes), peak, available_bytes())
 
 
 def worst(groups: list[Group], n: int, recipe: Recipe) -> int:

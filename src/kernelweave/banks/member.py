@@ -1,21 +1,24 @@
-"""One fitted kernel of a bank: name, view, parameters and normalization."""
+"""One fitted kernel of a bank: name, view, parameters and normalization; on training rows, too."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._core.types import Array
-from kernelweave.banks.normalize import Normalizer
+from kernelweave._core.blocks import blocks
+from kernelweave._core.cached import cached_property
+from kernelweave._core.types import Array, Places
+from kernelweave.banks.normalize import Normalizer, learn_normalizer, rule_of
 from kernelweave.kernels.base import Kernel
 from kernelweave.views.columns import View
 from kernelweave.views.rows import Gram, Pair, Rows
 
 EQUALS = "it equals"  # how the reason to drop a duplicate begins
+_BLOCK = 2**22  # entries computed at a time
 
 
 @dataclass(frozen=True)
@@ -110,9 +113,127 @@ def named(kernel: str) -> Iterator[None]:
         raise
 
 
+class TrainingKernel:
+    """One kernel on the n training rows, as a storage is given it (``kernelweave.banks.storage``).
+
+    ``member``: the kernel as fitted; once ``learn`` has run, with its normalization, or dropped.
+    """
+
+    def __init__(self, member: Member, group: Group, n: int) -> None:
+        self.member, self.group, self.n = member, group, n
+
+    @property
+    def name(self) -> str:
+        """What the kernel is called."""
+        return self.member.name
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel function: its class is the family, its attributes are the parameters."""
+        assert self.member.kernel is not None
+        return self.member.kernel
+
+    @property
+    def normalizer(self) -> Normalizer:
+        """Scale, means and inverse norms, over the rows that have the view."""
+        assert self.member.normalizer is not None
+        return self.member.normalizer
+
+    @property
+    def values(self) -> Array:
+        """The columns that the kernel reads, float64, scaled, of the rows that have the view.
+
+        CSR where X is sparse; an error where the kernel does not read numbers.
+        """
+        return self.group.rows.values
+
+    @property
+    def places(self) -> NDArray[np.intp] | None:
+        """The numbers of the rows that have the view, None for all; entries of others are zero."""
+        return self.group.places
+
+    @cached_property
+    def _number(self) -> NDArray[np.intp]:
+        """By row, its number among those that have the view, −1 for the others."""
+        number = np.full(self.n, -1, np.intp)
+        number[self.group.places] = np.arange(len(self.group.rows))
+        return number
+
+    def learn(
+        self, diagonal: Array | None = None, means: Callable[[Array], Array] | None = None
+    ) -> bool:
+        """Learn the normalization; False where the kernel is dropped.
+
+        ``diagonal`` and ``means``: as in ``learn_normalizer``, before normalization; computed here,
+        by blocks, unless they are given.
+        """
+        rows = self.group.rows
+        if diagonal is None:
+            diagonal = np.array(self.kernel.diagonal(rows), dtype=float)
+        rule = rule_of(self.group.rule, self.group.places)
+        found = learn_normalizer(rule, diagonal, means or self._means, self.name, rows.weights)
+        if isinstance(found, str):
+            self.member = left_out(self.member, found)
+            return False
+        self.member = self.member.fitted(found)
+        return True
+
+    def block(self, rows: Places, columns: Places) -> Array:
+        """The normalized kernel at these training rows and columns, a new array."""
+        if self.group.places is None:
+            return self._normalized(rows, columns)
+        left, right = self._number[rows], self._number[columns]
+        out = np.zeros((rows.size, columns.size))
+        has = np.ix_(left >= 0, right >= 0)
+        out[has] = self._normalized(left[left >= 0], right[right >= 0])
+        return out
+
+    def diagonal(self) -> Array:
+        """The normalized k(x, x) of each training row."""
+        normalizer = self.normalizer
+        own = np.asarray(self.kernel.diagonal(self.group.rows), dtype=float)
+        own = normalizer.diagonal(own, normalizer.of_train(slice(None)))
+        if self.group.places is None:
+            return own
+        whole = np.zeros(self.n)
+        whole[self.group.places] = own
+        return whole
+
+    def _normalized(self, rows: Places, columns: Places) -> Array:
+        normalizer, out = self.normalizer, self._raw(rows, columns)
+        return normalizer.apply(out, normalizer.of_train(rows), normalizer.of_train(columns))
+
+    def _raw(self, rows: Places, columns: Places) -> Array:
+        """The kernel before normalization, at some of the rows that have its view.
+
+        Nobody has checked that kernels of others are symmetric: their entries are k(x_i, x_j) with
+        i ≥ j wherever they are asked for, as in matrices.
+        """
+        table, view = self.group.rows.table, self.group.rows.view
+        a, b = (Rows(table.take(places), view) for places in (rows, columns))
+        if type(self.kernel).__module__.startswith("kernelweave."):
+            return self.member.between(a, b)
+        above = np.less.outer(rows, columns)
+        if not above.any():
+            return self.member.between(a, b)
+        turned = self.member.between(b, a).T
+        return turned.copy() if above.all() else np.where(above, turned, self.member.between(a, b))
+
+    def _means(self, counts: Array) -> Array:
+        every = np.arange(len(self.group.rows))
+        parts = blocks(every.size, every.size, _BLOCK)
+        found = [self._raw(every[part], every) @ counts for part in parts]
+        return np.concatenate(found) / counts.sum()
+
+
+def left_out(member: Member, why: str) -> Member:
+    """The kernel without what it takes to evaluate it, and why."""
+    return replace(member.let_go(), scale=0.0, dropped=why)
+
+
 def drop(members: list[Member], number: int, why: str) -> None:
     """Leave one kernel out of the list, and say why."""
-    members[number] = replace(members[number].let_go(), scale=0.0, dropped=why)
+    members[number] = left_out(members[number], why)
 
 
 def drop_equal(members: list[Member], number: int, first: int, any_scale: bool) -> None:

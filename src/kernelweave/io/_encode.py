@@ -85,7 +85,8 @@ class Encoder:
 
     def _state(self, value: Any, where: str) -> dict[str, Any]:
         named = hasattr(value, "_asdict")  # a tuple
-        names = value._asdict() if named else value.__getstate__() or {}
+        state = getattr(value, "_saved_state", value.__getstate__)
+        names = value._asdict() if named else state() or {}
         return {
             name: self.encode(part, f"{where}.{name}")
             for name, part in names.items()
