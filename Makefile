@@ -3,11 +3,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: test lowest lint demo docs dist bench bench-full fuzz clean
+.PHONY: test quick lowest lint demo docs dist bench bench-full fuzz clean
 
 # One process per core, each with one thread for linear algebra: more would only wait for each other.
 test: $(VENV)/.dev
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+
+# The tests of what changed since main, and a core that any change may break; in under a minute.
+quick: $(VENV)/.dev
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" \
+	$$($(BIN)/python .ci/quick.py) $(ARGS)
 
 # The same with the oldest packages that are allowed, in an environment of its own.
 lowest: $(VENV)-lowest/.test
@@ -19,6 +24,7 @@ lint: $(VENV)/.dev
 	@$(BIN)/ruff format --quiet --check . || { $(BIN)/ruff format --check .; exit 1; }
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python .ci/import_rules.py
 
 demo: $(VENV)/.core
 	@$(BIN)/kernelweave demo $(ARGS)

@@ -9,7 +9,7 @@ import numpy as np
 
 import kernelweave as kw
 from benchmarks.harness import common
-from benchmarks.harness.textbook import loss_optimum
+from tests._helpers.textbook import loss_optimum
 
 FORMS = {
     "hinge": ("hinge", "labels"),

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import pathlib
-import sys
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,15 +14,12 @@ from _helpers.references import (
     rank_one,
     unit_mean_diagonal,
 )
+from _helpers.textbook import loss_optimum
 
 from kernelweave import KernelStack, duality_gap, learn, regularization_path
 from kernelweave.learners import make_learner
 from kernelweave.problems.losses import LOSSES
 from kernelweave.problems.problem import make_formulation
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-with mock.patch.dict(os.environ):
-    from benchmarks.harness.textbook import loss_optimum
 
 N = 30
 RNG = np.random.default_rng(11)

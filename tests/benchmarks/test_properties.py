@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from kernelweave import learn
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 with mock.patch.dict(os.environ):
     from benchmarks.harness import exact_gap, fuzz
 

@@ -1,0 +1,94 @@
+"""Import rules that import-linter cannot state; names what breaks them.
+
+    python .ci/import_rules.py
+
+- Heavy packages are imported inside the functions that need them; scikit-learn's base classes are
+  the exception, in ``estimators/`` and ``inspection/``.
+- scikit-learn is used by adapters only.
+- Text and plots of results see results only.
+- Nobody imports the lazy names of the package itself, which would go round the layers.
+- Outside ``tests/benchmarks`` no test imports from ``benchmarks/``.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+TREE = Path(__file__).resolve().parents[1]
+ROOT = TREE / "src" / "kernelweave"
+HEAVY = {"sklearn", "pandas", "matplotlib", "clarabel", "highspy", "cvxpy", "torch", "dask"}
+HEAVY |= {"jinja2"}
+LIGHT = {f"inspection/{name}.py" for name in ("__init__", "alignment", "plotting")}
+ADAPTERS = {"inspection/_models.py", "io/datasets.py", "_cli/demo.py", "_cli/models.py"}
+ADAPTERS |= {"_core/warnings.py"}  # its warning class
+SHOWN = {"inspection/report.py", "inspection/plotting.py"}
+SEEN = {"solution", "estimators", "inspection", "_core"}
+# estimators reach the report that stands above them by one door
+DOORS = {"_cli/main.py", "estimators/_inspected.py"}
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    """Whether what stands below is for type checkers only."""
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def imports(path: Path, package: list[str], *, inside_functions: bool) -> Iterator[str]:
+    """Absolute dotted names that a file of ``package`` imports at run time."""
+    todo: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) + 1 - node.level] if node.level else []
+            base = [*base, *([node.module] if node.module else [])]
+            yield from (".".join([*base, alias.name]) for alias in node.names)
+        if is_type_checking(node):
+            todo.extend(node.orelse)
+        elif inside_functions or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            todo.extend(ast.iter_child_nodes(node))
+
+
+def lazy_names() -> set[str]:
+    """Public names, as the package's own file lists them."""
+    tree = ast.parse((ROOT / "__init__.py").read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if is_type_checking(node))
+    names = {alias.asname for node in block.body for alias in node.names}
+    return {"kernelweave", *(f"kernelweave.{name}" for name in names)}
+
+
+def breaches() -> Iterator[str]:
+    """One line for each import that breaks a rule."""
+    lazy = lazy_names()
+    for path in sorted(ROOT.rglob("*.py")):
+        file = path.relative_to(ROOT).as_posix()
+        package = ["kernelweave", *Path(file).parent.parts]
+        everywhere = set(imports(path, package, inside_functions=True))
+        at_once = {name.split(".")[0] for name in imports(path, package, inside_functions=False)}
+        shell = file.startswith(("estimators/", "inspection/")) and file not in LIGHT
+        for name in sorted(at_once & HEAVY - ({"sklearn"} if shell else set())):
+            yield f"{file}: import {name} inside the function that needs it"
+        adapter = shell or file.startswith("kernels/") or file in ADAPTERS
+        if not adapter and any(name.split(".")[0] == "sklearn" for name in everywhere):
+            yield f"{file}: scikit-learn is for adapters"
+        ours = {name.split(".")[1] for name in everywhere if name.startswith("kernelweave.")}
+        if file in SHOWN and ours - SEEN:
+            yield f"{file}: shows results, and may not see {', '.join(sorted(ours - SEEN))}"
+        for name in sorted(everywhere & lazy if file not in DOORS else set()):
+            yield f"{file}: import {name} from where it is defined, not from the package itself"
+    for path in sorted((TREE / "tests").rglob("*.py")):
+        file = path.relative_to(TREE).as_posix()
+        named = imports(path, [], inside_functions=True)
+        if not file.startswith("tests/benchmarks/") and any(
+            name.split(".")[0] == "benchmarks" for name in named
+        ):
+            yield f"{file}: what tests need of benchmarks/ belongs in tests/_helpers"
+
+
+if __name__ == "__main__":
+    found = list(breaches())
+    print(*found, sep="\n", end="\n" if found else "")
+    sys.exit(bool(found))
