@@ -170,7 +170,7 @@ def test_means_may_come_from_the_storage() -> None:
 
 @pytest.mark.parametrize("wrong", [3, object(), Elsewhere])
 def test_what_is_no_storage_is_refused(wrong: Any) -> None:
-    with pytest.raises(TypeError, match=r"storage must be .*build\(kernels\).*found"):
+    with pytest.raises(ValueError, match=r"storage must be .*build\(kernels\).*found"):
         KernelBank(storage=wrong).fit(X)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import Any, Self
 
@@ -156,14 +157,7 @@ class KernelBank(Params):
 
     def __sklearn_clone__(self) -> KernelBank:
         """As scikit-learn's ``clone`` does it, but a storage stays the object that it is."""
-        from sklearn.base import clone
-
-        params = {
-            k: clone(v, safe=False)
-            for k, v in self.get_params(deep=False).items()
-            if k != "storage"
-        }
-        return type(self)(**params, storage=self.storage)
+        return copy.deepcopy(self, {id(self.storage): self.storage})
 
     def _saved_state(self) -> dict[str, Any]:
         """What model files keep: a word in the place of a storage."""

@@ -62,8 +62,8 @@ def check_storage(storage: Any) -> Any:
     if hasattr(storage, "build") and not isinstance(storage, type):
         return storage
     if storage is not None and not isinstance(storage, str):
-        raise TypeError(
-            "storage must be 'auto', 'dense', 'factors', 'lazy', or an object with a method "
+        raise ValueError(
+            f"storage must be one of {', '.join(map(repr, STORAGES))}, or an object with a method "
             f"build(kernels), see kernelweave.banks.storage; found {shown(storage)}."
         )
     check_choice("storage", storage, STORAGES)
