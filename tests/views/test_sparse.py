@@ -93,3 +93,14 @@ def test_new_rows_take_the_form_of_the_training_rows():
     assert np.array_equal(sparsely.adopt(densely).numbers.toarray(), X.toarray())
     with pytest.raises(TypeError, match=r"X is sparse, but .* dense.*toarray"):
         densely.adopt(sparsely)
+
+
+@pytest.mark.parametrize("wrong", [7, 10**6, -1])
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+def test_indices_out_of_range_are_refused(kind: str, wrong: int) -> None:
+    from kernelweave import MKLClassifier
+
+    X = formats.random(30, 5, density=0.5, format=kind, random_state=0)
+    X.indices[3] = wrong if kind == "csr" or wrong != 7 else 30
+    with pytest.raises(ValueError, match="X is a sparse matrix with damaged indices"):
+        MKLClassifier().fit(X, np.arange(30) % 2)

@@ -32,6 +32,14 @@ class SparseTable(Table):
         if X.dtype.kind == "c":
             raise ValueError("Complex data not supported; X is a complex sparse matrix.")
         check_shape(X)
+        if hasattr(X, "check_format"):  # compiled loops would read beyond their arrays
+            try:
+                X.check_format(full_check=True)
+            except ValueError as error:
+                raise ValueError(
+                    f"X is a sparse matrix with damaged indices: {error}; build it anew from its "
+                    "rows, columns and values."
+                ) from None
         numbers = csr_array(X, dtype=np.float64)
         if not numbers.has_canonical_format:
             numbers = numbers.copy()
