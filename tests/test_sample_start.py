@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelweave import KernelStack, MKLClassifier, learn, solving
-from kernelweave.estimators._fit import Options
+from kernelweave.estimators._fit import FitOptions
 from kernelweave.learners.newton import Newton
 from kernelweave.machines.evaluator import Evaluator
 from kernelweave.problems.problem import make_problem
@@ -72,7 +72,9 @@ def test_a_sample_asks_for_the_same_weights() -> None:
 
 
 def test_random_state_seeds_what_is_drawn() -> None:
-    seeds = [Options.of(MKLClassifier(random_state=state)).seed for state in (None, None, 1, 1, 2)]
+    seeds = [
+        FitOptions.of(MKLClassifier(random_state=state)).seed for state in (None, None, 1, 1, 2)
+    ]
     assert seeds[0] == seeds[1]
     assert seeds[2] == seeds[3]
     assert len(set(seeds)) == 3

@@ -45,7 +45,7 @@ _OF_PROBLEMS = ("trace", "recenter", "epsilon", "quantile")  # options that some
 
 
 @dataclass(frozen=True)
-class Options:
+class FitOptions:
     """What an estimator is asked to do, checked; ``problem`` holds what only some of them have."""
 
     learner: Learner
@@ -62,7 +62,7 @@ class Options:
     problem: Mapping[str, Any]
 
     @classmethod
-    def of(cls, model: MKLEstimator, weighted: bool = False) -> Options:
+    def of(cls, model: MKLEstimator, weighted: bool = False) -> FitOptions:
         """Those of an estimator; raises an error for what needs neither rows nor kernels to see."""
         model._targets.check(model)
         generator = check_random_state(model.random_state)
@@ -97,7 +97,7 @@ class Options:
 class Posed:
     """What is asked of some rows: the targets, encoded, and one problem for each of their parts."""
 
-    options: Options
+    options: FitOptions
     targets: Targets
     problems: tuple[Formulation, ...]
 
@@ -144,7 +144,7 @@ def pose(model: MKLEstimator, training: Training, targets: Targets | None = None
     ``targets``: encoded already; by default they are those of the rows.
     """
     weights = training.weights
-    options = Options.of(model, weights is not None)
+    options = FitOptions.of(model, weights is not None)
     if targets is None:
         targets = model._targets.of(training.targets, training, model, options.learner)
     problems = tuple(

@@ -45,7 +45,12 @@ from kernelweave.stacks.factor import Factor
 
 
 class CombinedKernel(Protocol):
-    """K(d) = Σ_k d_k K_k, symmetric, over n points."""
+    """K(d) = Σ_k d_k K_k, symmetric, over n points.
+
+    Two methods more are asked where they are there: ``landmark_factor(rank, seed)`` gives F (n,
+    rank) near K(d) and the diagonal that FFᵀ leaves; ``quick_product(V, accuracy)`` gives K(d)V up
+    to this relative error.
+    """
 
     @property
     def n(self) -> int:

@@ -27,7 +27,7 @@ from kernelweave._solvers.svm.smo import Inner
 from kernelweave._solvers.svm.systems import (
     Conjugate,
     Lift,
-    System,
+    StepSystem,
     Woodbury,
     landmark_factor,
     landmarks_of,
@@ -132,7 +132,7 @@ class _Path:
     ``f`` is Kv at the rows, the variables that cannot move included, without τ.
     """
 
-    def __init__(self, system: System, tau: float, qp: DualQP) -> None:
+    def __init__(self, system: StepSystem, tau: float, qp: DualQP) -> None:
         self.system, self.tau, self.qp = system, tau, qp
         self._at, self._folded = system.lift.at, system.lift.folded
         self.moving = np.flatnonzero(qp.upper > qp.lower)

@@ -55,7 +55,7 @@ class Lift:
         return np.column_stack([self.folded(column) for column in x.T])
 
 
-class System(Protocol):
+class StepSystem(Protocol):
     """What an interior point method asks of its linear systems.
 
     ``refinements`` is how often a solution may be refined: 0 where it is as exact as was asked.
