@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: test quick lowest lint demo docs dist bench bench-full fuzz clean
+.PHONY: test quick lowest lint torch demo docs dist bench bench-full fuzz clean
 
 # One process per core, each with one thread for linear algebra: more would only wait for each other.
 test: $(VENV)/.dev
@@ -25,6 +25,10 @@ lint: $(VENV)/.dev
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python .ci/import_rules.py
+
+# What kernels on a device need; its tests skip without it.
+torch: $(VENV)/.dev
+	@$(PIP) torch==2.13.0
 
 demo: $(VENV)/.core
 	@$(BIN)/kernelweave demo $(ARGS)

@@ -3,16 +3,19 @@
     python .ci/import_rules.py
 
 - Heavy packages are imported inside the functions that need them; scikit-learn's base classes are
-  the exception, in ``estimators/`` and ``inspection/``.
+  the exception, in ``estimators/`` and ``inspection/``, and PyTorch in ``stacks/torch_*.py``, which
+  are imported inside functions themselves.
 - scikit-learn is used by adapters only.
 - Text and plots of results see results only.
 - Nobody imports the lazy names of the package itself, which would go round the layers.
-- Outside ``tests/benchmarks`` no test imports from ``benchmarks/``.
+- Outside ``tests/benchmarks`` no test imports from ``benchmarks/``, and none sets a constant of a
+  module: sizes are arguments, or attributes of ``kernelweave._core.settings.SETTINGS``.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,14 +23,15 @@ from pathlib import Path
 TREE = Path(__file__).resolve().parents[1]
 ROOT = TREE / "src" / "kernelweave"
 HEAVY = {"sklearn", "pandas", "matplotlib", "clarabel", "highspy", "cvxpy", "torch", "dask"}
-HEAVY |= {"jinja2"}
+HEAVY |= {"jinja2", "triton"}
+PATCHED = re.compile(r"""setattr\((?!numba)[^"']*["'][^"']*?(\b_?[A-Z][A-Z_]+)["']""")
 LIGHT = {f"inspection/{name}.py" for name in ("__init__", "alignment", "plotting")}
 ADAPTERS = {"inspection/_models.py", "io/datasets.py", "_cli/demo.py", "_cli/models.py"}
 ADAPTERS |= {"_core/warnings.py"}  # its warning class
 SHOWN = {"inspection/report.py", "inspection/plotting.py"}
 SEEN = {"solution", "estimators", "inspection", "_core"}
 # estimators reach the report that stands above them by one door
-DOORS = {"_cli/main.py", "estimators/_inspected.py"}
+DOORS = {"_cli/main.py", "estimators/_base.py"}
 
 
 def is_type_checking(node: ast.AST) -> bool:
@@ -67,9 +71,14 @@ def breaches() -> Iterator[str]:
         file = path.relative_to(ROOT).as_posix()
         package = ["kernelweave", *Path(file).parent.parts]
         everywhere = set(imports(path, package, inside_functions=True))
-        at_once = {name.split(".")[0] for name in imports(path, package, inside_functions=False)}
+        first = set(imports(path, package, inside_functions=False))
+        at_once = {name.split(".")[0] for name in first}
         shell = file.startswith(("estimators/", "inspection/")) and file not in LIGHT
-        for name in sorted(at_once & HEAVY - ({"sklearn"} if shell else set())):
+        on_device = file.startswith("stacks/torch_")
+        allowed = {"sklearn"} if shell else {"torch", "triton"} if on_device else set()
+        if not on_device and any(name.startswith("kernelweave.stacks.torch_") for name in first):
+            yield f"{file}: import stacks.torch_… inside the function that needs it"
+        for name in sorted(at_once & HEAVY - allowed):
             yield f"{file}: import {name} inside the function that needs it"
         adapter = shell or file.startswith("kernels/") or file in ADAPTERS
         if not adapter and any(name.split(".")[0] == "sklearn" for name in everywhere):
@@ -86,6 +95,8 @@ def breaches() -> Iterator[str]:
             name.split(".")[0] == "benchmarks" for name in named
         ):
             yield f"{file}: what tests need of benchmarks/ belongs in tests/_helpers"
+        for name in PATCHED.findall(path.read_text(encoding="utf-8")):
+            yield f"{file}: sets {name}; sizes are in kernelweave._core.settings"
 
 
 if __name__ == "__main__":

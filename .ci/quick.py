@@ -1,7 +1,9 @@
 """Which tests a change needs: prints their paths, for ``make quick``.
 
 A test that changed runs itself. A changed ``src/kernelweave/ROOM/NAME.py`` runs
-``tests/ROOM/test_NAME.py``, or where there is none all of ``tests/ROOM``. ``CORE`` runs always.
+``tests/ROOM/test_NAME.py``, where there is none all of ``tests/ROOM``, where there is no such
+folder ``tests/test_ROOM.py``. What is tested under another name is in ``ELSEWHERE``. ``CORE`` runs
+always.
 """
 
 from __future__ import annotations
@@ -12,6 +14,16 @@ from pathlib import Path
 TREE = Path(__file__).resolve().parents[1]
 CORE = ["tests/test_imports.py", "tests/_core", "tests/stacks/test_duck.py", "tests/machines"]
 CORE += ["tests/problems/test_dual_qp.py", "tests/learners/test_newton.py"]
+CORE += ["tests/test_certificate.py", "tests/test_problem_file.py"]
+ELSEWHERE = {
+    "_solvers/signed": "tests/papers/lanckriet2004/test_sdp.py",
+    "datasets.py": "tests/io",
+    "inspection/html": "tests/inspection/test_html.py",
+    "papers/rakoto2007": "tests/learners/test_learners.py",
+    "plotting.py": "tests/inspection/test_plotting.py",
+    "report.py": "tests/inspection/test_html.py",
+    "stacks/torch": "tests/device",
+}
 
 
 def changed() -> list[str]:
@@ -35,11 +47,15 @@ def tests_of(file: str) -> list[str]:
         return [file] if path.name.startswith("test_") and (TREE / path).exists() else []
     if path.parts[:2] != ("src", "kernelweave") or path.suffix != ".py":
         return []
-    room = Path("tests", *path.parts[2:-1])
+    inside = Path(*path.parts[2:])
+    for start, test in ELSEWHERE.items():
+        if inside.as_posix().startswith(start):
+            return [test]
+    room = Path("tests") / inside.parent
     own = room / f"test_{path.stem.lstrip('_')}.py"
-    if (TREE / own).exists():
-        return [own.as_posix()]
-    return [room.as_posix()] if len(room.parts) > 1 and (TREE / room).is_dir() else []
+    of_room = room.with_name(f"test_{room.name}.py")
+    found = [own, *([room, of_room] if room.name != "tests" else [])]
+    return [each.as_posix() for each in found if (TREE / each).exists()][:1]
 
 
 if __name__ == "__main__":

@@ -20,9 +20,9 @@ from kernelweave import (
     learn_parameters,
     regularization_path,
 )
+from kernelweave._solvers.svm import smo
 from kernelweave.kernels._plsa import plsa
 from kernelweave.kernels.similarity_maps import empirical_kernel_map
-from kernelweave.machines import machine as machine_module
 
 N, M = 8, 3
 GOOD = dense(0, n=N, m=M)
@@ -220,7 +220,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("an SVM was solved with bad input")
 
-    monkeypatch.setattr(machine_module.smo, "solve", refuse)
+    monkeypatch.setattr(smo, "solve", refuse)
 
 
 @pytest.mark.parametrize(("K", "error", "message"), rows(KERNELS))

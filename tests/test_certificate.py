@@ -349,11 +349,9 @@ def test_the_better_of_two_certificates_counts(monkeypatch: pytest.MonkeyPatch) 
     """Extended precision is asked for where rounding shows; where it proves less, plain counts."""
     honest = solving.certified_point
 
-    def worse_if_fine(evaluator, point, fine):
-        found = honest(evaluator, point, fine)
-        (part,) = found.answer.parts
-        loss = (1.0 if fine else 5e-5) * part.primal
-        return found.answered(replace(part, primal=part.primal + loss))
+    def worse_if_fine(machine, point, fine):
+        found = honest(machine, point, fine)
+        return replace(found, fits=found.fits * [2.0 if fine else 1.0 + 5e-5, 1.0, 1.0])
 
     monkeypatch.setattr(solving, "certified_point", worse_if_fine)
     rng = np.random.default_rng(0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelweave import KernelStack, MKLClassifier, learn, solving
+from kernelweave import Gaussian, KernelBank, KernelStack, MKLClassifier, learn, solving
+from kernelweave._core.settings import SETTINGS
 from kernelweave.estimators._fit import FitOptions
 from kernelweave.learners.newton import Newton
 from kernelweave.machines.evaluator import Evaluator
@@ -37,8 +38,9 @@ def problem(kind: str):
 @pytest.mark.parametrize("kind", ["factors", "on demand"])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "epsilon_insensitive"])
 def test_the_certificate_is_over_all_rows(kind: str, loss: str, monkeypatch) -> None:
-    monkeypatch.setattr(solving, "SAMPLE_ROWS", 100)
-    monkeypatch.setattr(solving, "SAMPLE_ROWS_OF_FACTORS", 100)
+    monkeypatch.setattr(SETTINGS, "sample_least", 100)
+    monkeypatch.setattr(SETTINGS, "sample_rows", 100)
+    monkeypatch.setattr(SETTINGS, "sample_rows_of_factors", 100)
     sizes = []
     real = Evaluator.solve
     monkeypatch.setattr(
@@ -69,6 +71,27 @@ def test_a_sample_asks_for_the_same_weights() -> None:
     assert solving.solve(part, newton, 1e-8).primal == pytest.approx(
         solving.solve(whole, newton, 1e-8).primal, rel=1e-6
     )
+
+
+def test_arrays_have_a_ladder_of_samples(monkeypatch) -> None:
+    monkeypatch.setattr(SETTINGS, "sample_least", 30)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4))
+    y = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=600) > 0.0, 1.0, -1.0)
+    stack = KernelBank([Gaussian(w) for w in (0.5, 1.0, 2.0, 4.0)]).fit(X).stack
+    sizes = []
+    real = Evaluator.solve
+    monkeypatch.setattr(
+        Evaluator,
+        "solve",
+        lambda self, *a, **k: (sizes.append(self.stack.n), real(self, *a, **k))[1],
+    )
+    found = learn(stack, y, tol=1e-4)
+    assert list(dict.fromkeys(sizes)) == [37, 150, 600] and found.gap <= 1e-4
+    assert found.n_svm_solves == sizes.count(600)
+    sizes.clear()
+    learn(stack, y, tol=1e-4, start=np.full(4, 0.25))
+    assert set(sizes) == {600}
 
 
 def test_random_state_seeds_what_is_drawn() -> None:

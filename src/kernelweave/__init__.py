@@ -9,14 +9,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from kernelweave._core import moved as _moved  # noqa: F401  (old paths)
+
 if TYPE_CHECKING:
-    from kernelweave._solvers.radius.enclosing_ball import enclosing_ball as enclosing_ball
+    from kernelweave._solvers.enclosing_ball import enclosing_ball as enclosing_ball
     from kernelweave.banks.approximation import Cholesky as Cholesky
     from kernelweave.banks.approximation import Nystroem as Nystroem
     from kernelweave.banks.approximation import RandomFeatures as RandomFeatures
     from kernelweave.banks.bank import KernelBank as KernelBank
     from kernelweave.banks.fitted import FittedBank as FittedBank
-    from kernelweave.banks.generated import GeneratedStack as GeneratedStack
+    from kernelweave.banks.torch_storage import TorchStorage as TorchStorage
     from kernelweave.certificate import Certificate as Certificate
     from kernelweave.certificate import duality_gap as duality_gap
     from kernelweave.estimators.classifier import MKLClassifier as MKLClassifier
@@ -52,10 +54,14 @@ if TYPE_CHECKING:
     from kernelweave.learning import learn as learn
     from kernelweave.parameters import learn_parameters as learn_parameters
     from kernelweave.path import regularization_path as regularization_path
+    from kernelweave.problems.dual_qp import DualQP as DualQP
     from kernelweave.problems.groups import GroupNorm as GroupNorm
+    from kernelweave.problems.huber import Huber as Huber
+    from kernelweave.problems.losses import Loss as Loss
     from kernelweave.solution import Solution as Solution
     from kernelweave.stacks.dense import KernelStack as KernelStack
     from kernelweave.stacks.factors import FactorStack as FactorStack
+    from kernelweave.stacks.generated import GeneratedStack as GeneratedStack
     from kernelweave.views.joining import join_views as join_views
 
 __version__ = "0.1.0"
@@ -65,20 +71,23 @@ _HOME = {
     "Certificate": "certificate",
     "Cholesky": "banks.approximation",
     "Diffusion": "kernels.graphs",
+    "DualQP": "problems.dual_qp",
     "EmpiricalKernelMap": "kernels.similarity_maps",
     "FactorStack": "stacks.factors",
     "FittedBank": "banks.fitted",
     "Gaussian": "kernels.numeric",
     "GaussianWidths": "kernels.differentiable",
-    "GeneratedStack": "banks.generated",
+    "GeneratedStack": "stacks.generated",
     "Graph": "kernels.graphs",
     "GroupNorm": "problems.groups",
     "Hamming": "kernels.categorical",
+    "Huber": "problems.huber",
     "KernelBank": "banks.bank",
     "KernelStack": "stacks.dense",
     "Laplacian": "kernels.numeric",
     "LatentConcepts": "kernels.text",
     "Linear": "kernels.numeric",
+    "Loss": "problems.losses",
     "ModelFileError": "io.model_file",
     "MKLClassifier": "estimators.classifier",
     "MKLClassifierCV": "estimators.cross_validated",
@@ -95,9 +104,10 @@ _HOME = {
     "Spectrum": "kernels.spectrum",
     "Solution": "solution",
     "TransductiveMKLClassifier": "estimators.transductive",
+    "TorchStorage": "banks.torch_storage",
     "alignment": "inspection.alignment",
     "duality_gap": "certificate",
-    "enclosing_ball": "_solvers.radius.enclosing_ball",
+    "enclosing_ball": "_solvers.enclosing_ball",
     "join_views": "views.joining",
     "learn": "learning",
     "learn_parameters": "parameters",

@@ -25,25 +25,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_finite, check_vector
-from kernelweave._core.tolerances import EPS, NEGATIVITY, SUM_ROUNDING
+from kernelweave._core.tolerances import EPS, LAST, NEGATIVITY, SUM_ROUNDING
 from kernelweave._core.types import Array
 from kernelweave._solvers.signed.semidefinite_set import Joint
 from kernelweave._solvers.signed.support import support
-from kernelweave.machines.certified import (
-    LAST,
-    largest_diagonal,
-    proven_dual,
-    proven_dual_at,
-    quad_bound,
-)
-from kernelweave.machines.evaluator import machine_of
-from kernelweave.machines.total import Machine
+from kernelweave.machines.certified import most_quads, proven_dual, proven_dual_at, quad_bound
+from kernelweave.machines.machine import Machine
 from kernelweave.problems.dual_qp import DualQP, relative_gap
 from kernelweave.problems.groups import GroupNorm
+from kernelweave.problems.losses import Loss
 from kernelweave.problems.problem import Problem, make_problem
 from kernelweave.problems.weight_sets import WeightSet
 from kernelweave.stacks.protocol import Stack
-from kernelweave.stacks.rounding import fine_values, quad_bounds
+from kernelweave.stacks.rounding import fine_values
 
 
 @dataclass(frozen=True)
@@ -68,7 +62,7 @@ def duality_gap(
     *,
     C: ArrayLike | str,
     dual_alpha: ArrayLike | None = None,
-    loss: str = "hinge",
+    loss: str | Loss = "hinge",
     weight_norm: float | GroupNorm = 1,
     trace: float | None = None,
     recenter: bool = False,
@@ -137,7 +131,7 @@ def certify(
     biases = [check_finite("bias", b) for b in _machines("bias", bias, problem)]
     triples = zip(problem.qps, coefs, biases, strict=True)
     primal = sum(_primal(problem, qp, d, w, b) for qp, w, b in triples)
-    machine = machine_of(problem)
+    machine = Machine.of(problem)
     if dual_alpha is None:
         v = machine.feasible(
             np.concatenate(
@@ -148,27 +142,25 @@ def certify(
         given = _machines("dual_alpha", dual_alpha, problem)
         alpha = np.stack([check_vector("dual_alpha", a, whole.n)[problem.rows] for a in given])
         v = machine.from_alpha(alpha)
-    v = machine.clipped(v)
-    weight_set, stack, scale = problem.weight_set, problem.stack, problem.weight_set.scale
-    q, parts = scale * machine.quad_forms(stack, v), machine.coefficients(v)
-    largest = weight_set.largest_counts and not signed
-    q = np.maximum(quad_bounds(stack, scale, parts, q, True, largest), 0.0)
+    v = np.clip(v, *machine.limits)
+    weight_set = problem.weight_set
+    q = most_quads(machine, v, True, weight_set.largest_counts and not signed)
     most = _signed_support(problem, q, d) if signed else weight_set.unit_support(q)
     if dual_alpha is None and not any(qp.total for qp in problem.qps):
         v, most = _best_multiple(problem.qps, v, most)
-    return Certificate(primal, _dual(problem, machine, v, most))
+    return Certificate(primal, proven_dual(machine, v, most))
 
 
 def certify_given(
     problem: Problem, weights: Array, coef: Array, bias: float | Array, dual_alpha: Array
 ) -> Certificate:
     """The machine alone, at weights taken as given."""
-    machine = machine_of(problem)
-    v = machine.clipped(machine.from_alpha(dual_alpha[..., problem.rows]))
+    machine = Machine.of(problem)
+    v = np.clip(machine.from_alpha(dual_alpha[..., problem.rows]), *machine.limits)
     models = _machines("coef", coef, problem), _machines("bias", bias, problem)
     triples = zip(problem.qps, *models, strict=True)
     primal = sum(_primal(problem, qp, weights, w, float(b)) for qp, w, b in triples)
-    return Certificate(primal, proven_dual_at(machine, problem.stack, weights, v))
+    return Certificate(primal, proven_dual_at(machine, weights, v))
 
 
 def dual_under(
@@ -181,8 +173,8 @@ def dual_under(
     """
     if solution.criterion not in ("margin", "given") or problem.formulation.signed:
         return None
-    machine = machine_of(problem)
-    v = machine.clipped(machine.from_alpha(solution.dual_alpha[..., problem.rows]))
+    machine = Machine.of(problem)
+    v = np.clip(machine.from_alpha(solution.dual_alpha[..., problem.rows]), *machine.limits)
     coefficients = machine.coefficients(v)
     found = [quads(problem.to_all_rows(w)) for w in coefficients]
     known = [q for q in found if q is not None]
@@ -195,7 +187,7 @@ def dual_under(
     most = float(solution.weights @ q) if given else problem.weight_set.support(q)
     if not any(qp.total for qp in problem.qps):
         v, most = _best_multiple(problem.qps, v, most)
-    return _dual(problem, machine, v, most)
+    return proven_dual(machine, v, most)
 
 
 def primal_under(
@@ -218,11 +210,6 @@ def primal_under(
     return total
 
 
-def _dual(problem: Problem, machine: Machine, v: Array, most: float) -> float:
-    """The dual value in exact arithmetic, where the quadratic part is at most ``most``."""
-    return proven_dual(machine, v, most, largest_diagonal(problem.stack, problem.weight_set))
-
-
 def _machines(name: str, values: Any, problem: Problem) -> Sequence[Any]:
     """What each machine has of values: all of them, where y has no columns."""
     if not problem.is_sum:
@@ -242,6 +229,9 @@ def _primal(problem: Problem, qp: DualQP, d: Array, w: Array, bias: float) -> fl
     """
     rows, values = problem.rows, fine_values(problem.whole, d, w)
     f, error, quad = values.f[rows], values.error[rows], quad_bound(w, values)
+    if qp.origin:  # taken off: exact, if the bias is near it
+        bias -= qp.origin
+        error = error + 0.5 * EPS * abs(bias)
     if qp.is_hard:
         rounding = float(error.max()) + 8.0 * EPS * float(np.abs(f).max())
         return qp.primal_value(f.astype(float), bias, quad, rounding)
@@ -302,7 +292,7 @@ def check_signed_weights(d: Array, problem: Problem) -> None:
     trace = float(d @ whole.traces())
     if problem.learns_C:
         d = np.append(d[:-1], 0.0)
-    check_semidefinite(whole.combined(d).dense(), trace, whole.precision)
+    check_semidefinite(np.asarray(whole.combined(d).dense(), float), trace, whole.precision)
 
 
 def check_semidefinite(K: Array, trace: float, precision: np.dtype) -> None:

@@ -7,24 +7,26 @@ from dataclasses import replace
 
 from numpy.typing import ArrayLike
 
-from kernelweave._core.checks import check_number, check_verbose
-from kernelweave._solvers.svm.choice import check_solver
-from kernelweave.learners import make_learner
-from kernelweave.learners.base import Learner, check_supported
+from kernelweave._core.checks import check_verbose
+from kernelweave.learners import check_options
+from kernelweave.learners.base import Learner
 from kernelweave.problems.groups import GroupNorm
+from kernelweave.problems.losses import Loss
 from kernelweave.problems.problem import make_problem
 from kernelweave.progress import Progress
 from kernelweave.solution import Solution
 from kernelweave.solving import solve
+from kernelweave.stacks.memory import advised
 from kernelweave.stacks.protocol import Stack
 
 
+@advised
 def learn(
     K: ArrayLike | Stack,
     y: ArrayLike | None,
     C: ArrayLike | str = 1.0,
     learner: str | Learner = "auto",
-    loss: str = "hinge",
+    loss: str | Loss = "hinge",
     weight_norm: float | GroupNorm | None = 1,
     tol: float = 1e-3,
     start: Solution | ArrayLike | None = None,
@@ -132,28 +134,5 @@ def learn(
         ridge=ridge, signed=made.signed, sample_weight=sample_weight, epsilon=epsilon,
         quantile=quantile,
     )  # fmt: skip
-    problem = replace(problem, solver=solver)
+    problem = replace(problem, solver=solver, asked={"learner": learner, "tol": tol})
     return solve(problem, made, tol, start, max_iter, Progress(problem, verbose, began, max_time))
-
-
-def check_options(
-    learner: str | Learner,
-    C: object,
-    weight_norm: float | GroupNorm | None,
-    tol: float,
-    max_iter: int,
-    max_time: float | None = None,
-    *,
-    loss: str = "hinge",
-    sample_weight: object = None,
-    solver: str = "auto",
-) -> Learner:
-    """Complain, before any work, about what needs no kernels to be judged; returns the learner."""
-    made = make_learner(learner)
-    check_supported(made, C, weight_norm, loss, sample_weight is not None)
-    check_solver(solver)
-    check_number("tol", tol)
-    check_number("max_iter", max_iter, int)
-    if max_time is not None:
-        check_number("max_time", max_time)
-    return made

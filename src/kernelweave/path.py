@@ -12,16 +12,18 @@ from kernelweave._core.checks import check_floats, check_number, check_positive
 from kernelweave._core.types import Array
 from kernelweave.learners import make_learner
 from kernelweave.learning import learn
-from kernelweave.problems.losses import check_C, check_loss
+from kernelweave.problems.losses import as_loss, check_C
 from kernelweave.problems.problem import Problem
 from kernelweave.progress import Progress
 from kernelweave.solution import Solution
 from kernelweave.solving import solve
+from kernelweave.stacks.memory import advised
 from kernelweave.stacks.protocol import Stack
 
 _OPTIONS = signature(learn)
 
 
+@advised
 def regularization_path(
     K: ArrayLike | Stack,
     y: ArrayLike | None,
@@ -44,7 +46,7 @@ def regularization_path(
         raise ValueError(f"Cs must be a list of numbers, found shape {values.shape}")
     asked = _OPTIONS.bind(K, y, **options)
     asked.apply_defaults()
-    check_loss(asked.arguments["loss"])
+    as_loss(asked.arguments["loss"])
     for value in values:
         check_C(value, 0, asked.arguments["loss"])
     shares = _check_factors(factors, y)

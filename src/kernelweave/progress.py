@@ -12,7 +12,7 @@ import numpy as np
 from kernelweave._core.status import Bar
 from kernelweave._core.tolerances import TINY
 from kernelweave.learners.base import Step
-from kernelweave.machines.incumbent import Incumbent
+from kernelweave.machines.evaluator import Incumbent
 from kernelweave.problems.problem import Problem
 
 
@@ -23,7 +23,7 @@ class Ended(Exception):
 class Progress:
     """Records every step; with ``verbose`` it shows them on standard error.
 
-    ``unit`` is that of the objective: values are divided by it. ``tol`` is the gap aimed at. The
+    ``unit`` is that of the objective: values are multiplied by it. ``tol`` is the gap aimed at. The
     fit is ended by ``Ended`` once ``max_time`` seconds have passed, or ``step``, which is called
     after every step, returns true.
     """
@@ -54,15 +54,17 @@ class Progress:
         weights = weights[:-1] if self.problem.learns_C else weights
         gap, seconds = incumbent.gap, self.seconds_so_far()
         self.gaps.append(gap)
-        objective = best.primal / self.unit
+        objective = best.primal * self.unit
         self._rows.append((weights, objective, gap, seconds, n_solves, step.by))
-        active = np.count_nonzero(best.e)
-        self._bar.show(
-            self._closed(),
-            f"gap {gap:.1e} of {self.tol:g}, {active} of {best.e.size} kernels, {seconds:.1f} s",
-            f"iteration {len(self.gaps)}: objective {objective:.6g}, gap {gap:.2e}, "
-            f"{active} kernels, {n_solves} solves, {seconds:.1f} s",
-        )
+        if self._bar.verbose:
+            active = np.count_nonzero(best.e)
+            self._bar.show(
+                self._closed(),
+                f"gap {gap:.1e} of {self.tol:g}, {active} of {best.e.size} kernels, "
+                f"{seconds:.1f} s",
+                f"iteration {len(self.gaps)}: objective {objective:.6g}, gap {gap:.2e}, "
+                f"{active} kernels, {n_solves} solves, {seconds:.1f} s",
+            )
         if self._step is not None and self._step():
             raise Ended("callback")
 
@@ -99,4 +101,4 @@ class Progress:
         """Arrays by name, one entry per iteration."""
         names = ("weights", "objective", "gap", "seconds", "n_svm_solves", "by")
         columns = zip(*self._rows, strict=True) if self._rows else [()] * len(names)
-        return {name: np.array(column) for name, column in zip(names, columns, strict=True)}
+        return dict(zip(names, map(np.array, columns), strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,9 +13,10 @@ from numpy.typing import ArrayLike
 from kernelweave._core.checks import check_floats
 from kernelweave._core.html import html_table
 from kernelweave._core.types import Array
-from kernelweave._solvers.radius.both_bounds import radius_bound_bounds, radius_bounds
 from kernelweave.certificate import Certificate, certify, certify_given
-from kernelweave.problems.losses import LOSSES
+from kernelweave.learners import make_learner
+from kernelweave.problem_file import arguments_of, write_problem
+from kernelweave.problems.losses import Loss, as_loss
 from kernelweave.problems.problem import Problem
 
 
@@ -65,7 +67,7 @@ class Solution:
         What was minimized: "margin", "radius", "radius_bound", or "given" where the weights were
         not learned with the machine (``uniform``, ``alignment``, ``alignf``, ``easy``): the bound
         is then for machines on ``weights``.
-    loss : str
+    loss : str or Loss
         The loss that was asked for.
     problem : Problem or None
         What was solved, kernels included; None in pickles and in fitted estimators, which do not
@@ -88,7 +90,7 @@ class Solution:
     seconds: float
     extras: Mapping[str, Any] = field(default_factory=dict)
     criterion: str = "margin"
-    loss: str = "hinge"
+    loss: str | Loss = "hinge"
     problem: Problem | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -105,19 +107,31 @@ class Solution:
                 "out; call duality_gap with the kernels instead, for an estimator those of "
                 "KernelBank(…).fit(X).stack with the bank of its parameter kernels"
             )
-        model: dict[str, Any] = {
-            name: getattr(self, name) for name in ("weights", "coef", "bias", "dual_alpha")
-        }
-        if self.criterion == "margin":
-            learned = float(1.0 / self.C) if self.problem.learns_C else 0.0
-            return certify(self.problem, **model, learnt_ridge=learned)
+        if self.criterion not in ("margin", "given"):
+            return make_learner(self.criterion).judged(self)
+        model = self.weights, self.coef, self.bias, self.dual_alpha
         if self.criterion == "given":
-            return certify_given(self.problem, **model)
-        if self.criterion == "radius":
-            center = self.extras.get("center")  # not there if no step was made
-            return Certificate(*radius_bounds(self.problem, **model, center=center))
-        ridge = self.extras.get("ridge_in_ball", 0.0)
-        return Certificate(*radius_bound_bounds(self.problem, **model, ridge=ridge))
+            return certify_given(self.problem, *model)
+        learned = float(1.0 / self.C) if self.problem.learns_C else 0.0
+        return certify(self.problem, *model, learned)
+
+    def dump(self, path: str | os.PathLike[str]) -> None:
+        """Write the problem and its solution to a file (.npz), to send it to somebody.
+
+        It holds the kernels, the targets and the numbers of the solution, but no name of a column,
+        a row or a class. ``python -m benchmarks.harness.fuzz --replay FILE``, in a checkout of
+        kernelweave, judges the numbers exactly and solves the problem again. It needs the
+        ``problem``.
+        """
+        if self.problem is None:
+            raise ValueError(
+                "this solution does not keep its kernels: pickles and fitted estimators leave them "
+                "out; call learn with the kernels, and dump what it returns"
+            )
+        arrays = ("weights", "coef", "alpha", "dual_alpha", "bias", "primal", "dual", "gap", "C")
+        told = ("status", "criterion", "n_iter", "n_svm_solves", "seconds")
+        found = {name: getattr(self, name) for name in arrays + told}
+        write_problem(path, arguments_of(self.problem), {**found, **self.extras})
 
     def __repr__(self) -> str:
         """What a reader wants to know first; the arrays are in the attributes."""
@@ -163,8 +177,8 @@ class Solution:
         what their labels stand for: ask for ``decision_function`` then.
         """
         values = self.decision_function(K_cross)
-        target = LOSSES[self.loss].target
-        if target == "values":
+        target = as_loss(self.loss).target
+        if target not in ("labels", "nothing"):
             return values
         if target == "labels" and values.ndim > 1:
             raise ValueError(

@@ -6,31 +6,29 @@ plain numbers; before "optimal" is said both bounds are computed as they hold in
 
 from __future__ import annotations
 
-from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_vector
-from kernelweave._core.tolerances import COINCIDE
+from kernelweave._core.settings import SETTINGS
+from kernelweave._core.tolerances import COINCIDE, NOTICED
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
-from kernelweave.learners.base import Learner, Step, at_given_weights, check_able
+from kernelweave.learners.base import Learner, Step, check_able
 from kernelweave.learners.uniform import Uniform
-from kernelweave.machines.certified import certified_bound, certified_given, certified_point
-from kernelweave.machines.evaluator import Evaluator, Point
-from kernelweave.machines.incumbent import Bound, Incumbent
-from kernelweave.problems.dual_qp import relative_gap
-from kernelweave.problems.losses import LOSSES
+from kernelweave.machines.certified import certified_bound, certified_point, expect
+from kernelweave.machines.evaluator import Evaluator, Incumbent
 from kernelweave.problems.problem import Problem
 from kernelweave.progress import Ended, Progress
 from kernelweave.solution import Solution
-from kernelweave.stacks.memory import SAMPLE_ROWS, SAMPLE_ROWS_OF_FACTORS, SAMPLE_TIMES
 
 _SAMPLE_STEPS = 30  # of the learner, on the sample
-_GIVEN = ("none", "alignment")  # objectives that take the weights as given
-_NOTICED = 0.01  # share of the tolerance from which on rounding is worth extended precision
+_SAMPLE_TOL = 1e-2  # rows that were not drawn move the weights by more
+_RUNGS = 10  # of a ladder of samples, each of five times the rows of the last
 _LAST_DIGITS, _LAST_PATIENCE = 1e-9, 25  # gaps that rounding may keep open, and steps in vain then
+_FAILURES = 3  # times that bounds in exact arithmetic leave a gap which plain ones close
 _ADVICE = {
     "max_time": "allow more max_time, or raise {}",
     "callback": "a callback ended the fit",
@@ -61,128 +59,193 @@ def solve(
     """
     check_able(learner, problem)
     progress = Progress(problem) if progress is None else progress
-    if start is None:
+    if start is None and learner.begins_on_sample:
         start = _weights_of_sample(problem, learner, tol, progress, seed)
-    e = _starting_weights(start, problem, learner)
-    run, status = _driven(problem, learner, tol, start, e, max_iter, progress)
-    solution = _solution(problem, run, status, progress)
-    progress.close(solution.status)
-    _warn_unless_optimal(solution, run.learner, problem, run.last, tol, status)
-    return solution
-
-
-def _driven(
-    problem: Problem,
-    learner: Learner,
-    tol: float,
-    start: Solution | ArrayLike | None,
-    e: Array,
-    max_iter: int,
-    progress: Progress,
-) -> tuple[_Run, str]:
-    """The run from unit weights e to its end, and how it ended."""
     run = _Run(problem, learner, float(tol), progress)
-    try:
-        if isinstance(start, Solution):
-            run.resume(start, e)
-        status = run.drive(e, max_iter, progress)
-    except Ended as end:
-        status = str(end)
-    return run, run.finish(e, status, progress)
+    status = run.to_end(_unit_weights(start, problem, learner), max_iter, start)
+    solution = _solution(problem, run, status)
+    progress.close(solution.status)
+    precision = problem.stack.precision
+    if solution.status not in ("optimal", "rule_met"):
+        _warn_of_gap(solution, run, status)
+    elif solution.status == "optimal" and tol < np.finfo(precision).eps:
+        _warn_of_digits(tol, precision)
+    return solution
 
 
 def _weights_of_sample(
     problem: Problem, learner: Learner, tol: float, progress: Progress, seed: int
 ) -> Array | None:
-    """Weights to begin with, learned on some of the rows where all of them have no array.
+    """Weights to begin with, learned on some of the rows where they are many; None where not.
 
     A machine on all rows takes longer by as much as they are more, at least, and the weights depend
-    on it little. The certificate is over all rows.
+    on it little. Large samples begin with the weights of smaller ones. The certificate is over all
+    rows.
     """
-    stack, asked = problem.stack, learner.begins_on_sample and not problem.learns_C
-    if stack.n < SAMPLE_TIMES * SAMPLE_ROWS or stack.m == 1 or not asked:
-        return None
-    uniform = problem.weight_set.uniform()
-    K = stack.combined(uniform)
-    if K.is_dense or any(qp.is_hard for qp in problem.qps):
-        return None
-    size = SAMPLE_ROWS if K.factor() is None else SAMPLE_ROWS_OF_FACTORS
-    if stack.n < SAMPLE_TIMES * size:
-        return None
-    rows = np.sort(np.random.default_rng(seed).permutation(stack.n)[:size])
-    sample = problem.on_sample(rows)
-    left = progress.time_left()
-    clock = Progress(sample, max_time=None if left == np.inf else left)
-    run, _ = _driven(sample, learner, tol, None, uniform, _SAMPLE_STEPS, clock)
-    assert run.incumbent.best is not None
-    return np.asarray(problem.weight_set.scale * run.incumbent.best.e)
+    sizes, full_rank = _sample_sizes(problem)
+    tol = max(tol, _SAMPLE_TOL)
+    order = np.random.default_rng(seed).permutation(problem.stack.n) if sizes else None
+    weights = None
+    for size in sizes:
+        assert order is not None
+        sample = problem.on_sample(np.sort(order[:size]), full_rank)
+        left = progress.time_left()
+        clock = Progress(sample, max_time=None if left == np.inf else left)
+        run = _Run(sample, learner, tol, clock)
+        run.to_end(_unit_weights(weights, sample, learner), _SAMPLE_STEPS)
+        assert run.incumbent.best is not None
+        weights = np.asarray(problem.weight_set.scale * run.incumbent.best.e)
+    return weights
 
 
-def _open(problem: Problem, progress: Progress, own: bool) -> tuple[Evaluator, Incumbent]:
-    """Evaluator and ledger, which hears of every point unless the objective is a learner's own."""
-    evaluator = Evaluator(problem, progress)
-    incumbent = Incumbent(evaluator.first_bound())
-    evaluator.watch = None if own else incumbent.offer
-    return evaluator, incumbent
+def _sample_sizes(problem: Problem) -> tuple[list[int], bool]:
+    """How many rows to begin with, smaller samples first; whether the kernels have a full rank.
+
+    Samples of an array are as large as pays. Others are as large as their arrays can be; there is a
+    ladder of them where machines are solved by products with K(d).
+    """
+    stack, times = problem.stack, SETTINGS.sample_times
+    most, least = stack.n // times, SETTINGS.sample_least
+    if most < least or stack.m == 1 or problem.learns_C or any(qp.is_hard for qp in problem.qps):
+        return [], False
+    if stack.combined(np.zeros(stack.m)).is_dense:
+        sizes = [most // times**rung for rung in reversed(range(_RUNGS))]
+        return [size for size in sizes if size >= least], True
+    if most < SETTINGS.sample_rows:
+        return [], False
+    K = stack.combined(problem.weight_set.uniform())
+    full_rank = K.factor() is None
+    least = SETTINGS.sample_rows if full_rank else SETTINGS.sample_rows_of_factors
+    sizes = [least * 5**rung for rung in range(_RUNGS if K.has_landmarks else 1)]
+    return [size for size in sizes if size <= most], full_rank
+
+
+def _unit_weights(start: Solution | ArrayLike | None, problem: Problem, learner: Learner) -> Array:
+    """Unit weights to begin with, by default those of the learner."""
+    weight_set, m, tau = problem.weight_set, problem.stack.m - problem.learns_C, None
+    signed = problem.formulation.signed
+    if isinstance(start, Solution):
+        weights = check_vector("start.weights", start.weights, m)
+        shape = np.shape(start.alpha)
+        expected = (len(problem.qps), problem.whole.n) if problem.is_sum else (problem.whole.n,)
+        if shape != expected:
+            raise ValueError(f"start.alpha must have shape {expected}, found {shape}")
+        tau = 1.0 / start.C if isinstance(start.C, float) else None
+    elif start is not None:
+        weights = check_vector("start", start, m)
+    else:
+        own = learner.start(problem)
+        if own is None:
+            return weight_set.uniform()
+        weights = own
+    if weights.min() < 0.0 and not signed:
+        raise ValueError(f"start must hold weights ≥ 0, found {weights.min():g}")
+    if problem.learns_C:
+        weights = np.append(weights, weights.mean() if tau is None else tau)
+    scale = weight_set.scale
+    e = np.divide(weights, scale, out=np.zeros_like(weights), where=scale > 0.0)
+    size = float(e.sum()) if signed else weight_set.size(e)
+    if not size > 0.0:
+        found = "weights of trace ≤ 0" if e.any() else "only zero weights"
+        raise ValueError(f"start holds {found}; leave it out to start uniformly")
+    return e / size
 
 
 class _Run:
     """One fit: the learner, what it is given, and its last step.
 
-    ``criterion`` is what the learner that was asked for minimizes; ``own`` says that the ledger
-    holds what steps settle, not all points.
+    ``criterion`` is what the learner that was asked for minimizes. Where it ``settles``, the ledger
+    holds what its steps settle; otherwise it hears of every point.
     """
 
     def __init__(self, problem: Problem, learner: Learner, tol: float, progress: Progress) -> None:
-        inner = problem.in_standard_units() if learner.standard_units else problem
-        progress.unit, progress.tol = inner.unit, tol
-        self.criterion = "given" if learner.objective in _GIVEN else learner.objective
-        margin = self.criterion == "margin"
-        alone = problem.stack.m == 1 and margin and not learner.reports
+        inner = problem
+        if learner.standard_units:
+            inner = problem.in_standard_units()
+        else:
+            problem.refuse_extremes()
+        self.tol, self.progress, self.criterion = tol, progress, learner.objective
+        progress.unit, progress.tol = inner.size * inner.unit_of_v, tol
+        alone = problem.stack.m == 1 and self.criterion == "margin" and not learner.reports
         self.learner = Uniform() if alone else learner  # there is nothing to choose
-        self.own = not margin or self.learner.signed
-        self.evaluator, self.incumbent = _open(inner, progress, self.own)
-        self.tol, self.last = tol, Step("start")
-        self._target = LOSSES[problem.formulation.loss].target
+        self.settles = learner.settles and not alone
+        self.evaluator = Evaluator(inner, progress)
+        self.incumbent = Incumbent(self.evaluator.first_bound())
+        if not self.settles:
+            self.evaluator.watch = self.incumbent.offer
+        self.last = Step("start")
+        self._target = problem.formulation.loss.target
 
-    def resume(self, start: Solution, e: Array) -> None:
+    def to_end(self, e: Array, max_iter: int, start: Solution | ArrayLike | None = None) -> str:
+        """Run from unit weights e to the end, and how it ended."""
+        try:
+            if isinstance(start, Solution):
+                self._resume(start, e)
+            status = self._drive(e, max_iter)
+            while status == "rounding" and (again := self._sharpened()) is not None:
+                status = self._drive(again, max_iter)
+        except Ended as end:
+            status = str(end)
+        return self._finished(e, status)
+
+    def _resume(self, start: Solution, e: Array) -> None:
         """Take up an earlier solution: its machine, and where J is minimized its dual point too."""
         evaluator, machine = self.evaluator, self.evaluator.machine
-        rows, unit = evaluator.problem.rows, evaluator.problem.unit
-        proof = machine.from_alpha(unit * start.dual_alpha[..., rows])
-        if self.own:
+        rows, unit = evaluator.problem.rows, evaluator.problem.unit_of_v
+        proof = machine.from_alpha(start.dual_alpha[..., rows] / unit)
+        if self.settles:
             evaluator.remember(proof)
         else:
             self.incumbent.offer_bound(evaluator.bound(proof, by="start"))
-            evaluator.judge(e, machine.from_alpha(unit * start.alpha[..., rows]))
+            evaluator.judge(e, machine.from_alpha(start.alpha[..., rows] / unit))
 
-    def drive(self, e: Array, max_iter: int, progress: Progress) -> str:
+    def _sharpened(self) -> Array | None:
+        """Go over to more exact passes, if the stack has any; the weights to go on from, or None.
+
+        What is known so far was computed by rougher ones: the best point is judged anew, and so is
+        the v of the best bound.
+        """
+        stack, best, proof = self.evaluator.stack.finer(), self.incumbent.best, self.incumbent.bound
+        if stack is None or best is None:
+            return None
+        evaluator = self.evaluator = self.evaluator.on(stack)
+        self.incumbent = Incumbent(evaluator.first_bound())
+        if self.settles:
+            evaluator.remember(best.v)
+        else:
+            evaluator.watch = self.incumbent.offer
+            evaluator.judge(best.e, best.v)
+            self.incumbent.offer_bound(evaluator.bound(proof.v))
+        return best.e
+
+    def _drive(self, e: Array, max_iter: int) -> str:
         """Run the learner until the certificate, its own rule, or patience ends it."""
-        incumbent, learner = self.incumbent, self.learner
+        incumbent, learner, progress = self.incumbent, self.learner, self.progress
         if not learner.reports and self._reached():
-            progress.record(incumbent, self.evaluator.n_solves, self.last)
+            progress.record(incumbent, self.evaluator.last.solves, self.last)
             return "optimal"
         least, since, failures = np.inf, 0, 0
         for step in learner.iterate(self.evaluator, incumbent, e, self.tol):
             self.last = step
             if step.settled is not None:
                 incumbent.settle(*step.settled)
-            near = self._near()
-            reached = near and self._reached()
-            progress.record(incumbent, self.evaluator.n_solves, step)
+            reached = self._reached()
+            progress.record(incumbent, self.evaluator.last.solves, step)
             if step.status == "rule_met":
                 return "rule_met"
             if reached:
                 return "optimal"
-            failures = failures + 1 if near else 0
-            if failures >= 3:  # rounding, not the learner, keeps the gap open
+            failures = failures + 1 if reached is not None else 0
+            if failures >= _FAILURES:  # rounding, not the learner, keeps the gap open
                 return "rounding"
             if len(progress.gaps) >= max_iter:
                 return "max_iter"
             gap = incumbent.gap
             least, since = (gap, 0) if gap < 0.99 * least else (least, since + 1)
             last = max(gap, step.stationarity) <= _LAST_DIGITS
-            if since >= (_LAST_PATIENCE if last else learner.patience) or self._is_zero():
+            if since >= (_LAST_PATIENCE if last else learner.patience):
+                return "stopped"
+            if gap >= 0.5 and self._is_zero():
                 return "stopped"
         return "stopped" if progress.time_left() > 0.0 else "max_time"
 
@@ -198,173 +261,137 @@ class _Run:
             return False
         sizes = problem.weight_set.scale * problem.stack.traces() / problem.stack.n
         nothing = COINCIDE * float(sizes.max())
-        if self._target == "values":
+        if self._target != "nothing":
             nothing = sum(qp.loss_of_rounding() for qp in problem.qps)
         return max(abs(incumbent.best.primal), abs(incumbent.bound.value)) <= nothing
 
     def _near(self) -> bool:
-        """Whether gap and stationarity are at most the tolerance, by plain numbers."""
+        """Whether gap and stationarity are at most the tolerance, by the numbers at hand."""
         step, tol = self.last, self.tol
         return (
             step.status != "rule_unmet" and self.incumbent.gap <= tol and step.stationarity <= tol
         )
 
-    def _reached(self) -> bool:
-        """Whether they are in exact arithmetic; the incumbent then holds bounds that are."""
+    def _reached(self) -> bool | None:
+        """Whether they are in exact arithmetic: the incumbent then holds bounds that are.
+
+        None where they are not by plain numbers.
+        """
         if not self._near():
-            return False
+            return None
         proved = self._proved()
-        if _gap_of(proved) > self.tol:
+        if proved.gap > self.tol:
             return False
-        self.incumbent.settle(*proved)
+        self.incumbent.settle(proved.best, proved.bound)
         return True
 
-    def _proved(self) -> tuple[Point, Bound]:
+    def _proved(self) -> Incumbent:
         """Point and bound as they hold in exact arithmetic.
 
         Double precision will do if rounding takes little of tol and changes no verdict. Otherwise
         extended precision is tried: its error bounds are mostly the better ones, but need not be.
         """
-        plain = self._certified(fine=False)
-        gap, before = _gap_of(plain), self.incumbent.gap
-        little = gap - before <= _NOTICED * self.tol
-        same = (gap <= self.tol) == (before <= self.tol)
-        if little and same:
+        plain, before = self._certified(fine=False), self.incumbent.gap
+        same = (plain.gap <= self.tol) == (before <= self.tol)
+        if same and plain.gap - before <= NOTICED * self.tol:
             return plain
-        return min(plain, self._certified(fine=True), key=_gap_of)
+        fine = self._certified(fine=True)
+        return fine if fine.gap < plain.gap else plain
 
-    def _certified(self, fine: bool) -> tuple[Point, Bound]:
-        """Point and bound of the incumbent as they hold in exact arithmetic."""
+    def _certified(self, fine: bool) -> Incumbent:
         best, bound = self.incumbent.best, self.incumbent.bound
         assert best is not None
         if self.last.certify is not None:
-            return self.last.certify(fine)
-        point = certified_point(self.evaluator, best, fine)
-        if self.learner.signed:
-            return point, bound  # which is charged by the learner
-        if self.learner.objective in _GIVEN:
-            return point, certified_given(self.evaluator, best, fine)
-        return point, certified_bound(self.evaluator, bound, fine)
+            best, bound = self.last.certify(fine)
+        else:
+            if fine:
+                expect(self.evaluator.machine, best, bound)
+            best = certified_point(self.evaluator.machine, best, fine)
+            bound = certified_bound(self.evaluator, bound, fine)
+        return Incumbent(bound, best)
 
-    def finish(self, e: Array, status: str, progress: Progress) -> str:
+    def _finished(self, e: Array, status: str) -> str:
         """Put bounds into the incumbent that hold in exact arithmetic, whatever ended the fit."""
-        incumbent = self.incumbent
-        if incumbent.best is None:  # no time for one solve: f = 0
-            point = self.evaluator.judge(e, self.evaluator.machine.feasible())
-            incumbent.settle(point, at_given_weights(point) if self.own else incumbent.bound)
+        incumbent, progress = self.incumbent, self.progress
+        if incumbent.best is None:
+            self.last = self.learner.unsolved(self.evaluator, e)
+            assert self.last.settled is not None
+            incumbent.settle(*self.last.settled)
         if not progress.gaps:  # ended within its first iteration
-            progress.record(incumbent, self.evaluator.n_solves, self.last)
+            progress.record(incumbent, self.evaluator.last.solves, self.last)
         if status == "optimal":
             return status
-        if not self.own:
-            best = incumbent.best
-            assert best is not None
-            improved = replace(best, answer=self.evaluator.machine.improved(best.answer))
-            incumbent.settle(improved, incumbent.bound)
-        incumbent.settle(*self._proved())
+        assert incumbent.best is not None
+        if not self.settles:
+            incumbent.best = self.evaluator.machine.improved(incumbent.best)
+        proved = self._proved()
+        incumbent.settle(proved.best, proved.bound)
         if self._near():  # by numbers that hold
             return status if status == "rule_met" else "optimal"
         if status in ("stopped", "max_iter", "max_time", "rounding") and self._is_zero():
-            return "zero" if self._target == "values" else "origin"
+            return "origin" if self._target == "nothing" else "zero"
         return status
 
 
-def _gap_of(proved: tuple[Point, Bound]) -> float:
-    return relative_gap(proved[0].primal, proved[1].value)
-
-
-def _solution(problem: Problem, run: _Run, status: str, progress: Progress) -> Solution:
+def _solution(problem: Problem, run: _Run, status: str) -> Solution:
     """What the user gets, over all rows and in the user's units."""
-    incumbent, machine, unit = run.incumbent, run.evaluator.machine, run.evaluator.problem.unit
+    incumbent, machine, inner = run.incumbent, run.evaluator.machine, run.evaluator.problem
     best, bound = incumbent.best, incumbent.bound
     assert best is not None
-    weights = problem.weight_set.scale * best.e
-    C = problem.formulation.C
+    weights, C = problem.weight_set.scale * best.e, problem.formulation.C
     if problem.learns_C:
         weights, tau = weights[:-1], float(weights[-1])
         C = 1.0 / tau if tau > 0.0 else np.inf
     costs = np.array(C, dtype=float)
-    coef, alpha, bias = machine.model(best.answer)
-    coef, alpha, proof = (
-        problem.to_all_rows((x if problem.is_sum else x[0]) / unit)
-        for x in (coef, alpha, machine.alpha(bound.v))
-    )
+    _, scales, biases = best.fits.T
+    biases = inner.size * (biases + list(map(attrgetter("origin"), machine.qps)))
+    unit_of_value = inner.size * inner.unit_of_v
+    models = machine.coefficients(best.v), machine.alpha(best.v), machine.alpha(bound.v)
+    factors = np.array([scales, scales, np.ones(scales.size)])
+    every = problem.to_all_rows(factors[:, :, None] * np.array(models) * inner.unit_of_v)
+    coef, alpha, proof = every if problem.is_sum else every[:, 0]
     return Solution(
         weights=weights,
         coef=coef,
         alpha=alpha,
         dual_alpha=proof,
-        bias=bias if problem.is_sum else float(bias[0]),
-        primal=best.primal / unit,
-        dual=bound.value / unit,
+        bias=biases if problem.is_sum else float(biases[0]),
+        primal=best.primal * unit_of_value,
+        dual=bound.value * unit_of_value,
         gap=incumbent.gap,
         C=float(costs) if costs.ndim == 0 else costs,
         status="stopped" if status in ("rounding", "origin", "zero") else status,
-        n_iter=len(progress.gaps),
-        n_svm_solves=run.evaluator.n_solves,
-        history=progress.history(),
-        seconds=progress.seconds_so_far(),
+        n_iter=len(run.progress.gaps),
+        n_svm_solves=run.evaluator.last.solves,
+        history=run.progress.history(),
+        seconds=run.progress.seconds_so_far(),
         extras=dict(run.last.extras),
         criterion=run.criterion,
-        loss=problem.formulation.loss,
+        loss=problem.formulation.task.asked,
         problem=problem,
     )
 
 
-def _warn_unless_optimal(
-    solution: Solution, learner: Learner, problem: Problem, last: Step, tol: float, why: str
-) -> None:
-    """Say by how much ``tol`` is missed, or that it asks for more digits than the kernels have."""
-    precision = problem.stack.precision
-    if solution.status not in ("optimal", "rule_met"):
-        what, reached = "duality gap", solution.gap
-        missed, knob = f"not tol={tol:g}", "tol"
-        if last.status == "rule_unmet":
-            missed, knob = f"and the stopping rule of {learner!r} is not met", "its tolerances"
-        elif reached <= tol:
-            what, reached = "stationarity", last.stationarity
-        warn_unconverged(
-            f"the {what} reached is {reached:.2g}, {missed} (status "
-            f"{solution.status!r} after {solution.n_iter} iterations, {solution.n_svm_solves} SVM "
-            f"solves); {_ADVICE[why].format(knob)}"
-        )
-    elif solution.status == "optimal" and tol < (rounding := np.finfo(precision).eps):
-        warn_unconverged(
-            f"tol={tol:g} is below the rounding of {precision} kernels, {rounding:.1g}: "
-            "the gap holds for the kernels as rounded; use a larger tol"
-            + ", or float64"
-            * (precision == np.float32)
-        )
+def _warn_of_gap(solution: Solution, run: _Run, why: str) -> None:
+    """Say by how much ``tol`` is missed."""
+    tol, last, what, reached = run.tol, run.last, "duality gap", solution.gap
+    missed, knob = f"not tol={tol:g}", "tol"
+    if last.status == "rule_unmet":
+        missed, knob = f"and the stopping rule of {run.learner!r} is not met", "its tolerances"
+    elif reached <= tol:
+        what, reached = "stationarity", last.stationarity
+    warn_unconverged(
+        f"the {what} reached is {reached:.2g}, {missed} (status {solution.status!r} after "
+        f"{solution.n_iter} iterations, {solution.n_svm_solves} SVM solves); "
+        f"{_ADVICE[why].format(knob)}"
+    )
 
 
-def _starting_weights(
-    start: Solution | ArrayLike | None, problem: Problem, learner: Learner
-) -> Array:
-    """Unit weights to begin with; for a radius, by default those of kernels of equal trace."""
-    weight_set, traces = problem.weight_set, problem.stack.traces()
-    if start is None and learner.objective == "radius" and traces.any():
-        start = np.divide(1.0, traces, out=np.zeros(traces.size), where=traces > 0.0)
-    if start is None:
-        return weight_set.uniform()
-    m, tau = problem.stack.m - problem.learns_C, None
-    if isinstance(start, Solution):
-        weights = check_vector("start.weights", start.weights, m)
-        shape = np.shape(start.alpha)
-        n = problem.whole.n
-        expected = (len(problem.qps), n) if problem.is_sum else (n,)
-        if shape != expected:
-            raise ValueError(f"start.alpha must have shape {expected}, found {shape}")
-        tau = 1.0 / start.C if isinstance(start.C, float) else None
-    else:
-        weights = check_vector("start", start, m)
-    if weights.min() < 0.0 and not learner.signed:
-        raise ValueError(f"start must hold weights ≥ 0, found {weights.min():g}")
-    if problem.learns_C:
-        weights = np.append(weights, weights.mean() if tau is None else tau)
-    scale = weight_set.scale
-    e = np.divide(weights, scale, out=np.zeros_like(weights), where=scale > 0.0)
-    size = float(e.sum()) if learner.signed else weight_set.size(e)
-    if not size > 0.0:
-        found = "weights of trace ≤ 0" if e.any() else "only zero weights"
-        raise ValueError(f"start holds {found}; leave it out to start uniformly")
-    return e / size
+def _warn_of_digits(tol: float, precision: np.dtype) -> None:
+    """Say that ``tol`` asks for more digits than the kernels have."""
+    warn_unconverged(
+        f"tol={tol:g} is below the rounding of {precision} kernels, {np.finfo(precision).eps:.1g}: "
+        "the gap holds for the kernels as rounded; use a larger tol"
+        + ", or float64"
+        * (precision == np.float32)
+    )

@@ -12,6 +12,7 @@ import pytest
 import kernelweave
 from kernelweave._cli.main import main
 from kernelweave._cli.tables import read_table
+from kernelweave._core.settings import SETTINGS
 
 rng = np.random.default_rng(2)
 N = 40
@@ -65,7 +66,7 @@ def test_two_tables_to_a_model_to_predictions(run, model, folder):
     code, out, err = run(f"predict {model} clinical.csv --id patient --view genes=genes.csv")
     assert (code, err) == (0, "")
     lines = [line.split(",") for line in out.splitlines()]
-    assert lines[0] == ["patient", "prediction"]
+    assert lines[0] == ["patient", "prediction", "weight_seen"]
     assert [line[0] for line in lines[1:]] == [f"P{i}" for i in range(N)]
     assert np.mean([line[1] == truth for line, truth in zip(lines[1:], STATUS, strict=True)]) > 0.9
     loaded = kernelweave.load(model)
@@ -198,12 +199,10 @@ def test_rows_that_a_table_lacks(run, tmp_path):
     assert err.count("lack a view") == 1
     assert "of 40 rows, some lack a view: 'genes' (5)" in err and "KernelBank" not in err
     code, out, err = run(f"predict {path} {words} --decision")
-    assert err == (
-        "kernelweave: of 40 rows, some lack a view: 'genes' (5); they are predicted from what "
-        "they have\n"
-    )
+    told = "of 40 rows, some lack a view: 'genes' (5); they stand at its mean; weight_seen says how"
+    assert err.startswith(f"kernelweave: {told}") and "are predicted from" not in err
     assert (code, len(out.splitlines())) == (0, N + 1)
-    assert out.startswith("patient,prediction,decision\n")
+    assert out.startswith("patient,prediction,decision,weight_seen\n")
 
 
 def test_a_view_that_no_new_row_has(run, tmp_path):
@@ -241,13 +240,14 @@ def test_predictions_in_pieces_are_those_of_the_whole(run, model, monkeypatch, t
     words = "fit clinical.csv --target stage --view a=age,sex -o"
     path, out = str(tmp_path / "m"), tmp_path / "out.csv"
     assert run(words, path)[0] == 0
-    monkeypatch.setattr("kernelweave._cli.tables._PIECE", 7)
+    monkeypatch.setattr(SETTINGS, "table_rows", 7)
     assert run(f"predict {path} clinical.csv --decision -o", str(out))[:2] == (0, "")
     found, loaded = pd.read_csv(out), kernelweave.load(path)
     rows = pd.read_csv("clinical.csv")[["age", "sex"]]
     assert np.array_equal(found["prediction"], loaded.predict(rows))
-    assert found.columns.tolist() == ["prediction", "decision 0", "decision 1", "decision 2"]
-    assert np.allclose(found.iloc[:, 1:], loaded.decision_function(rows), rtol=1e-9)
+    names = ["prediction", "decision 0", "decision 1", "decision 2", "weight_seen"]
+    assert found.columns.tolist() == names
+    assert np.allclose(found.iloc[:, 1:-1], loaded.decision_function(rows), rtol=1e-9)
     assert sorted(tmp_path.iterdir()) == [tmp_path / "m", out]
 
 
@@ -335,7 +335,7 @@ def test_hostile_names_and_cells(run, tmp_path):
     frame.to_csv(tmp_path / "t.csv", index=False)
     path = str(tmp_path / "m")
     assert run("fit --target y --id id", str(tmp_path / "t.csv"), "-o", path)[0] == 0
-    code, out, _ = run("predict --id id", path, str(tmp_path / "t.csv"))
+    code, out, _ = run("predict --id id --raw-text", path, str(tmp_path / "t.csv"))
     (tmp_path / "out.csv").write_text(out)
     found = pd.read_csv(tmp_path / "out.csv")
     assert (code, found["id"].tolist()) == (0, frame["id"].tolist())

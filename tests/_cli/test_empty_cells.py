@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import kernelweave
+from kernelweave._core.settings import SETTINGS
 
 rng = np.random.default_rng(6)
 N = 60
@@ -84,8 +85,8 @@ def test_other_commands_fill_cells_too(run, command):
     ],
 )
 def test_cells_that_a_model_fills_are_told_beside_the_data(run, command, monkeypatch):
-    monkeypatch.setattr("kernelweave.inspection.selection._FEWEST", 19)
-    monkeypatch.setattr("kernelweave._cli.tables._PIECE", 7)
+    monkeypatch.setattr(SETTINGS, "permutations", 19)
+    monkeypatch.setattr(SETTINGS, "table_rows", 7)
     assert run(f"fit {TABLES} -o m.kweave")[0] == 0
     code, out, told = run(command)
     assert (code, "empty cells" in out) == (0, False)

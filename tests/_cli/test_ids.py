@@ -1,4 +1,4 @@
-"""Ids on the command line: none is empty, and spellings that differ by zeros are told."""
+"""Ids on the command line: none is empty, and spellings that differ by zeros alone are refused."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from kernelweave._cli.main import main
+from kernelweave._core.settings import SETTINGS
 
 rng = np.random.default_rng(4)
 N = 24
@@ -67,19 +68,31 @@ def test_blank_ids_are_empty(run):
 
 
 def test_an_empty_id_is_found_in_later_pieces(run, monkeypatch):
-    monkeypatch.setattr("kernelweave._cli.tables._PIECE", 2)
+    monkeypatch.setattr(SETTINGS, "table_rows", 2)
     assert TOLD in run("predict age.kweave table_gap.csv --id patient -o p.csv")[2]
 
 
-def test_ids_that_differ_by_leading_zeros_are_told(run):
+def test_ids_that_differ_by_leading_zeros_are_refused(run):
+    """95 and 095: one person or two? Whoever says that ids are text says two."""
     words = "fit table.csv --target y --id patient --view genes="
-    code, _, told = run(f"{words}zeros2.csv")
+    for digits, count in ((2, 9), (3, 24)):
+        code, out, told = run(f"{words}zeros{digits}.csv")
+        first = "1".zfill(digits)
+        assert (code, out) == (2, "")
+        assert f"{count} ids differ only by leading zeros, as {first} in zeros{digits}.csv" in told
+        assert "and 1 in table.csv do: write ids alike, or, if they are others, say" in told
+        assert "--text-ids" in told
+    code, _, told = run(f"{words}zeros2.csv --text-ids")
     assert code == 0
     assert "zeros2.csv: 9 rows whose ids table.csv lacks are left out: 01, 02," in told
-    assert "; 9 differ only by leading zeros, as 01 and 1 do: write ids alike\n" in told
-    code, out, told = run(f"{words}zeros3.csv")
-    assert (code, out) == (2, "")
-    assert "has none of the ids of table.csv, such as 1; 24 differ only by leading zeros" in told
+    code, _, told = run(f"{words}zeros3.csv --text-ids")
+    assert code == 2 and "has none of the ids of table.csv, such as 1\n" in told
+
+
+def test_new_rows_are_asked_the_same(run):
+    line = "predict m.kweave table.csv --id patient --view genes=zeros2.csv"
+    assert "9 ids differ only by leading zeros" in run(line)[2]
+    assert run(f"{line} --text-ids")[0] == 0
 
 
 def test_other_ids_that_are_not_found_are_not_blamed_on_zeros(run, folder):

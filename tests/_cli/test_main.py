@@ -15,6 +15,7 @@ import pytest
 import kernelweave
 from kernelweave._cli import demo
 from kernelweave._cli import main as cli
+from kernelweave._core.settings import SETTINGS
 from kernelweave.io.datasets import breast_cancer
 
 
@@ -32,7 +33,7 @@ def test_help_names_the_commands(capsys):
 
 
 def test_demo(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("kernelweave.inspection.selection._FEWEST", 19)
+    monkeypatch.setattr(SETTINGS, "permutations", 19)
     path = tmp_path / "r.html"
     assert cli.main(["demo", "--seed", "3", "-o", str(path)]) == 0
     out = capsys.readouterr().out

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kernelweave import KernelBank, MKLClassifier
-from kernelweave._core import status
+from kernelweave._core.settings import SETTINGS
 from kernelweave._core.status import Bar, tell
 from kernelweave.inspection import stability
 
@@ -42,7 +42,7 @@ def terminal(monkeypatch):
 
 
 def test_a_fit_shows_kernels_gap_and_time(terminal, monkeypatch):
-    monkeypatch.setattr(status, "_PICTURES", -1.0)
+    monkeypatch.setattr(SETTINGS, "pictures", -1.0)
     bank = KernelBank(views={"a": [0, 1, 2], "b": [3, 4, 5]})
     with redirect_stderr(terminal):
         model = MKLClassifier(bank, verbose=1).fit(X, Y)
@@ -58,7 +58,7 @@ def test_a_fit_shows_kernels_gap_and_time(terminal, monkeypatch):
 
 
 def test_many_fits_show_one_bar(terminal, monkeypatch):
-    monkeypatch.setattr(status, "_PICTURES", -1.0)
+    monkeypatch.setattr(SETTINGS, "pictures", -1.0)
     with redirect_stderr(terminal):
         stability(MKLClassifier(tol=0.1), X, Y, n_resamples=3, verbose=1)
     bars = re.findall(r"[#-]{24} (stability: \d of 3)", terminal.getvalue())

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from kernelweave.stacks.cholesky import factor
+from kernelweave.stacks.combined import BaseCombined
 from kernelweave.stacks.defaults import BlockStack
-from kernelweave.stacks.factor import Factor
-from kernelweave.stacks.protocol import NotDense
+from kernelweave.stacks.factor import JoinedFactor
 
 Array = np.ndarray
 
@@ -96,10 +96,8 @@ class Factors(BlockStack):
         return [self.factors[k] for k in places]
 
 
-class FactorsCombined:
+class FactorsCombined(BaseCombined):
     """Σ_k d_k F_k F_kᵀ: all F_k with a weight side by side, and a number for each column."""
-
-    is_dense = False
 
     def __init__(self, stack: Factors, weights: Array) -> None:
         active = np.flatnonzero(weights)
@@ -108,23 +106,17 @@ class FactorsCombined:
         self._F = np.hstack([np.zeros((stack.n, 0)), *parts])
         self._d = np.repeat(weights[active], [F.shape[1] for F in parts])
 
-    def dense(self) -> Array:
-        raise NotDense("factors are kept, no n × n matrix: ask for rows or blocks")
-
     def diagonal(self) -> Array:
         return self._F**2 @ self._d
-
-    def rows(self, index: Any) -> Array:
-        return (self._F[index] * self._d) @ self._F.T
 
     def block(self, rows: Any, columns: Any) -> Array:
         return (self._F[rows] * self._d) @ self._F[columns].T
 
     def __matmul__(self, v: Array) -> Array:
-        return self._F @ (self._d * (self._F.T @ v))
+        return (self._F * self._d) @ (self._F.T @ v)
 
-    def factor(self) -> tuple[Factor, float] | None:
-        return None if (self._d < 0.0).any() else (Factor.of(self._F * np.sqrt(self._d)), 0.0)
+    def factor(self) -> tuple[JoinedFactor, float] | None:
+        return None if (self._d < 0.0).any() else (JoinedFactor.of(self._F * np.sqrt(self._d)), 0.0)
 
 
 def factors_of(K: Array) -> list[Array]:

@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelweave.stacks.precision import units_of
-from kernelweave.stacks.protocol import OPTIONAL, REQUIRED, NotDense, operations_of
-from kernelweave.stacks.rounding import fine_product
+from kernelweave.stacks.completed import as_stack
+from kernelweave.stacks.protocol import OPTIONAL, REQUIRED, NotDense
 
 Make = Callable[[np.ndarray], tuple[Any, np.ndarray, np.ndarray]]
 
@@ -82,10 +81,16 @@ def largest(weights: np.ndarray, sizes: np.ndarray) -> float:
     return float(np.tensordot(abs(weights), sizes, 1).max())
 
 
+def made(make: Make, K: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
+    """The stack as solvers see it: completed, where it keeps part of the protocol."""
+    stack, K, sizes = make(K)
+    return as_stack(stack), K, sizes
+
+
 def cases(make: Make) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
     """Stacks of all shapes, each with the matrices it stands for and their sizes."""
     for m, n in SHAPES:
-        yield make(grams(m, n))
+        yield made(make, grams(m, n))
 
 
 def sums(make: Make) -> Iterator[tuple[Any, np.ndarray, float]]:
@@ -140,15 +145,16 @@ def check_combined(make: Make, rtol: float) -> None:
                 with pytest.raises(NotDense):
                     combined.dense()
                 continue
-            within(
-                combined.dense(), expected, rtol, max(abs(expected).max(), largest(weights, sizes))
-            )
-            assert not combined.dense().flags.writeable
+            found = combined.dense()
+            assert type(found) is np.ndarray and found.dtype in (np.float32, np.float64)
+            assert found.flags.c_contiguous and not found.flags.writeable
+            size = max(abs(expected).max(), largest(weights, sizes))
+            within(found.astype(float), expected, rtol, size)
         assert len(kinds) == 1 and kinds <= {True, False}
 
 
 def check_combined_of_one_kernel(make: Make, rtol: float) -> None:
-    stack, K, sizes = make(grams(6, 23))
+    stack, K, sizes = made(make, grams(6, 23))
     every = np.arange(23)
     for matrix, size, one in zip(K, sizes, np.eye(len(K)), strict=True):
         within(stack.combined(one).block(every, every), matrix, rtol, scale=size.max())
@@ -181,19 +187,100 @@ def check_combined_products(make: Make, rtol: float) -> None:
             within(combined @ v, expected @ v, rtol, scale=size * abs(v).sum())
 
 
+def check_combined_quick_products(make: Make, rtol: float) -> None:
+    """As exact as they are asked to be; some rows of a product are those of the whole one."""
+    for combined, expected, size in sums(make):
+        V = np.column_stack(vectors(combined.n)[:2])
+        for accuracy in (1e-1, 1e-4):
+            found = combined.quick_product(V, accuracy)
+            within(found, expected @ V, 1.0, rtol * size * abs(V).sum() + accuracy * size)
+        for rows in some_rows(combined.n):
+            found = combined.products_at(rows, V[:, 0])
+            within(found, (expected @ V[:, 0])[rows], rtol, size * abs(V[:, 0]).sum())
+
+
+def check_combined_parts(make: Make, rtol: float) -> None:
+    """Some points of a combined kernel; a ridge of its own makes points differ that come twice."""
+    for combined, expected, size in sums(make):
+        every = np.arange(combined.n)
+        for rows in (every[::-2].copy(), every[: combined.n // 2 + 1]):
+            part, matrix = combined.restrict(rows), expected[np.ix_(rows, rows)]
+            v, places = vectors(rows.size)[0], np.arange(rows.size)
+            assert part.n == rows.size and part.is_dense == combined.is_dense
+            within(part.block(places, places), matrix, rtol, size)
+            within(part.diagonal(), np.diagonal(matrix), rtol, size)
+            within(part @ v, matrix @ v, rtol, size * abs(v).sum())
+            if part.is_dense:
+                within(part.dense().astype(float), matrix, rtol, size)
+            if (found := part.factor()) is not None:
+                F = found[0].array()
+                within(F @ F.T + found[1] * np.eye(rows.size), matrix, rtol, size)
+
+
+def check_combined_landmarks(make: Make, rtol: float) -> None:
+    """FFᵀ has all of the diagonal but for what is told, and what it leaves is semidefinite."""
+    stack, K, sizes = made(make, grams(6, 23))
+    w = some_weights(stack.m)[0]
+    combined, expected = stack.combined(w), np.tensordot(w, K, 1)
+    for rank in (5, 23):
+        F, rest = combined.landmark_factor(rank, 0)
+        array = F.array()
+        assert F.shape == array.shape == (23, rank)
+        whole = np.einsum("ir,ir->i", array, array) + rest
+        size = largest(w, sizes)
+        within(whole, np.diagonal(expected), 1.0, max(rtol, 1e-8) * size)
+        assert np.linalg.eigvalsh(expected - array @ array.T)[0] >= -1e-5 * size
+
+
 def check_combined_factor(make: Make, rtol: float) -> None:
-    """FFᵀ + τI is K(d), wherever there is such a factor."""
+    """FFᵀ + τI is K(d), wherever there is such a factor, and its methods are those of FFᵀ."""
     for combined, expected, size in sums(make):
         found = combined.factor()
         if found is not None:
             F, tau = found[0].array(), found[1]
             assert F.shape == found[0].shape and len(F) == combined.n and isinstance(tau, float)
             within(F @ F.T + tau * np.eye(combined.n), expected, rtol, scale=size)
+            _check_factor(found[0], F, rtol)
+
+
+def _check_factor(factor: Any, F: np.ndarray, rtol: float) -> None:
+    (n, R), rng, top = F.shape, np.random.default_rng(0), np.abs(F).max(initial=0.0)
+    rows, V, weights = np.arange(n)[::-2], rng.standard_normal((n, 2)), rng.random(n)
+    Z = rng.standard_normal((R, 2))
+    within(factor.array(rows), F[rows], rtol, top)
+    within(factor.take(rows).array(), F[rows], rtol, top)
+    within(factor.sizes(), (F**2).sum(axis=1), rtol, R * top**2)
+    within(factor.gram(weights), (F.T * weights) @ F, rtol, n * top**2)
+    inverse = np.linalg.inv(np.eye(R) + (F.T * weights) @ F)
+    found = factor.inverse(weights)
+    within(np.ascontiguousarray(found(Z)), inverse @ Z, 100 * rtol, (1 + n * top**2) * abs(Z).sum())
+    for v, z in ((V, Z), (V[:, 0], Z[:, 0])):
+        within(factor.onto(v), F.T @ v, rtol, top * abs(V).sum())
+        within(factor.times(z), F @ z, rtol, top * abs(Z).sum())
+
+
+def check_combined_solver(make: Make, rtol: float) -> None:
+    """Wherever a kernel solves systems of its own, A⁻¹ is that of its blocks; MᵀM = A⁻¹."""
+    for combined, _, size in sums(make):
+        if combined.n < 3:
+            continue
+        rows = np.arange(combined.n)[::-2]
+        ridge = np.linspace(1.0, 2.0, rows.size) * max(size, 1.0)
+        found = combined.solver(rows, ridge)
+        if found is None:
+            continue
+        A = combined.block(rows, rows) + np.diag(ridge)
+        inverse = np.linalg.inv(A)
+        for B in (np.ones(rows.size), np.eye(rows.size)):
+            scale = abs(inverse) @ abs(A) @ abs(inverse) @ abs(B)
+            within(np.ascontiguousarray(found.solve(B)), inverse @ B, 100 * rtol, scale)
+            half, other = found.half(B), found.half(np.eye(rows.size))
+            within(np.ascontiguousarray(other.T @ half), inverse @ B, 100 * rtol, scale)
 
 
 def check_combined_blocks_are_new(make: Make, rtol: float) -> None:
     """Solvers write into them."""
-    stack, K, _ = make(grams(6, 23))
+    stack, K, _ = made(make, grams(6, 23))
     places = np.arange(23)
     for weights in some_weights(len(K)):
         combined = stack.combined(weights)
@@ -216,7 +303,7 @@ def check_quad_forms(make: Make, rtol: float) -> None:
 
 def check_quad_forms_are_gradients(make: Make, rtol: float) -> None:
     """Σ_k w_k vᵀK_k v = vᵀ(Σ_k w_k K_k)v."""
-    stack, K, sizes = make(grams(6, 23))
+    stack, K, sizes = made(make, grams(6, 23))
     for v in vectors(23):
         for weights in some_weights(len(K)):
             scale = abs(v) @ np.tensordot(abs(weights), sizes, 1) @ abs(v)
@@ -240,14 +327,14 @@ def check_matvecs(make: Make, rtol: float) -> None:
 
 
 def check_matvecs_and_quad_forms_agree(make: Make, rtol: float) -> None:
-    stack, _, sizes = make(grams(6, 23))
+    stack, _, sizes = made(make, grams(6, 23))
     for v in vectors(23):
         within(stack.matvecs(v) @ v, stack.quad_forms(v), 2 * rtol, sizes @ abs(v) @ abs(v))
 
 
 def check_every_kind_of_index(make: Make, rtol: float) -> None:
     """Lists, slices, masks and places from the end choose what integers do."""
-    stack, K, _ = make(grams(6, 23))
+    stack, K, _ = made(make, grams(6, 23))
     m = len(K)
     combined, v = stack.combined(some_weights(m)[0]), vectors(23)[0]
     for rows in ([22, 0, 11], slice(1, 23), slice(0, 0), [-1], [], np.arange(23) < 3):
@@ -263,11 +350,30 @@ def check_every_kind_of_index(make: Make, rtol: float) -> None:
         )
 
 
+def check_symmetric(make: Make, rtol: float) -> None:
+    """Rows are summed in the place of columns: nobody else sees to it that they are alike."""
+    for stack, _, _ in cases(make):
+        every, units = np.arange(stack.n), stack.units
+        few = (4 + stack.units.operations) * np.finfo(float).eps
+        for k in range(stack.m):
+            found = stack.block(k, every, every)
+            s = np.sqrt(np.maximum(np.diagonal(found), 0.0))
+            assert (abs(found - found.T) <= few * np.outer(s, s)).all()
+            half = stack.block(k, every[::2], every[1::2])  # entries do not depend on the block
+            other = stack.block(k, every[1::2], every[::2]).T
+            assert (abs(half - other) <= few * np.outer(s[::2], s[1::2])).all()
+        s = np.sqrt(np.maximum(stack.diagonals(), 0.0))
+        for v, w in zip(vectors(stack.n), vectors(stack.n)[1:], strict=False):
+            unit = units.of(2 * stack.n + stack.units.operations + 16)
+            apart = stack.matvecs(v) @ w - stack.matvecs(w) @ v
+            assert (abs(apart) <= 2 * unit * (s @ abs(v)) * (s @ abs(w))).all()
+
+
 def check_precision_is_as_claimed(make: Make, rtol: float) -> None:
     """Passes are within (terms·sum_eps + entry_eps)·s_i Σ s_j|v_j| of what blocks say."""
-    stack, _, _ = make(grams(6, 23))
-    units, every, entries = units_of(stack), np.arange(23), operations_of(stack)
-    assert units.fine <= np.finfo(float).eps
+    stack, _, _ = made(make, grams(6, 23))
+    units, every, entries = stack.units, np.arange(23), stack.units.operations
+    assert units.fine <= 1e4 * np.finfo(float).eps  # where centering takes much off
     K = np.stack([stack.block(k, every, every) for k in range(stack.m)]).astype(np.longdouble)
     s = np.sqrt(np.maximum(np.einsum("kii->ki", K), 0.0))
     for v in vectors(23):
@@ -277,7 +383,7 @@ def check_precision_is_as_claimed(make: Make, rtol: float) -> None:
         unit = units.of(2 * np.count_nonzero(v) + entries + 16)
         assert (abs(stack.quad_forms(v) - K @ v @ v) <= unit * (s @ abs(v)) ** 2).all()
         for k in range(stack.m):
-            fine = fine_product(stack, k, every, every, v.astype(np.longdouble))
+            fine = stack.fine_product(k, every, every, v.astype(np.longdouble))
             share = 40 * units.fine + (1 + entries) * np.finfo(float).eps
             assert (abs(fine - K[k] @ v) <= share * sizes[k]).all()
     for d in some_weights(stack.m):
@@ -290,13 +396,13 @@ def check_precision_is_as_claimed(make: Make, rtol: float) -> None:
 
 def check_restrict(make: Make, rtol: float) -> None:
     """Restricting and then combining is combining and then restricting."""
-    stack, K, sizes = make(grams(6, 23))
+    stack, K, sizes = made(make, grams(6, 23))
     for rows in ([22, 0, 5], np.arange(23) > 9, slice(4, 17), slice(None), [-1]):
         _check_part(stack, K, sizes, rows, rtol)
 
 
 def check_restrict_to_repeats(make: Make, rtol: float) -> None:
-    stack, K, sizes = make(grams(6, 23))
+    stack, K, sizes = made(make, grams(6, 23))
     for rows in ([3, 3, 3], [7, 0, 7]):
         _check_part(stack, K, sizes, rows, rtol)
 
@@ -323,7 +429,7 @@ def _check_part(stack: Any, K: np.ndarray, sizes: np.ndarray, rows: Any, rtol: f
 
 
 def check_select(make: Make, rtol: float) -> None:
-    stack, K, sizes = make(grams(6, 23))
+    stack, K, sizes = made(make, grams(6, 23))
     v, every = vectors(23)[1], np.arange(23)
     whole, odd = np.arange(len(K)), np.arange(len(K)) % 2 == 1
     for kernels in ([5, 0], slice(2, 5), odd, whole, slice(None), [0, -1], [-1], [1, 1]):
@@ -345,7 +451,7 @@ def check_select(make: Make, rtol: float) -> None:
 
 def check_views_of_views(make: Make, rtol: float) -> None:
     """Rows of rows and kernels of kernels, in either order."""
-    stack, K, sizes = make(grams(6, 23))
+    stack, K, sizes = made(make, grams(6, 23))
     rows, fewer, kernels = np.arange(23)[::-2], np.array([4, 0, 9]), np.array([4, 0])
     at = np.ix_(kernels, rows[fewer], rows[fewer])
     everywhere, ones = np.arange(3), np.ones(2)
@@ -360,7 +466,7 @@ def check_views_of_views(make: Make, rtol: float) -> None:
 
 def check_threaded(make: Make, rtol: float) -> None:
     """However many threads, the same bits."""
-    stack, _, _ = make(grams(6, 23))
+    stack, _, _ = made(make, grams(6, 23))
     expected = outputs(stack)
     for n_jobs in (None, 1, 2, -1):
         assert same(outputs(stack.threaded(n_jobs)), expected)
@@ -368,7 +474,7 @@ def check_threaded(make: Make, rtol: float) -> None:
 
 def check_arguments_are_left_alone(make: Make, rtol: float) -> None:
     """Lists, integers, read-only and strided vectors do; none is written to."""
-    stack, K, sizes = make(grams(6, 23))
+    stack, K, sizes = made(make, grams(6, 23))
     v, everywhere = vectors(23)[0], np.arange(23)
     frozen = v.copy()
     frozen.flags.writeable = False
@@ -384,7 +490,7 @@ def check_arguments_are_left_alone(make: Make, rtol: float) -> None:
 
 def check_results_do_not_share(make: Make, rtol: float) -> None:
     """A result handed out earlier stays as it was."""
-    stack, _, _ = make(grams(6, 23))
+    stack, _, _ = made(make, grams(6, 23))
     w, v, places = some_weights(stack.m), vectors(23), np.array([3, 4])
     calls: list[Callable[[int], Any]] = [
         lambda i: stack.combined(w[i]).rows(places),
@@ -430,7 +536,7 @@ def same(first: list[np.ndarray], second: list[np.ndarray]) -> bool:
 
 def check_repeatable(make: Make, rtol: float) -> None:
     """The same call gives the same bits, from one thread or from several at once."""
-    stack, _, _ = make(grams(9, 40))
+    stack, _, _ = made(make, grams(9, 40))
     expected = outputs(stack)
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(lambda _: outputs(stack), range(8)):
@@ -458,7 +564,7 @@ def check_combine(make: Make, rtol: float) -> None:
 
 
 def check_combine_of_one_kernel(make: Make, rtol: float) -> None:
-    stack, K, _ = make(grams(6, 23))
+    stack, K, _ = made(make, grams(6, 23))
     for matrix, one in zip(K, np.eye(len(K)), strict=True):
         within(stack.combine(one), matrix, rtol, scale=abs(matrix).max())
         within(stack.combine(-2 * one), -2 * matrix, rtol, scale=2 * abs(matrix).max())
@@ -466,7 +572,7 @@ def check_combine_of_one_kernel(make: Make, rtol: float) -> None:
 
 def check_quad_forms_are_gradients_of_combine(make: Make, rtol: float) -> None:
     """Σ_k w_k vᵀK_k v = vᵀ(Σ_k w_k K_k)v."""
-    stack, K, _ = make(grams(6, 23))
+    stack, K, _ = made(make, grams(6, 23))
     for v in vectors(23):
         for weights in some_weights(len(K)):
             scale = abs(v) @ np.tensordot(abs(weights), abs(K), 1) @ abs(v)
@@ -476,20 +582,20 @@ def check_quad_forms_are_gradients_of_combine(make: Make, rtol: float) -> None:
 
 def check_combine_does_not_share(make: Make, rtol: float) -> None:
     """A result handed out earlier stays as it was."""
-    stack, _, _ = make(grams(6, 23))
+    stack, _, _ = made(make, grams(6, 23))
     w = some_weights(stack.m)
     _stay_as_they_were([lambda i: stack.combine(w[i])])
 
 
 def check_sizes_cannot_be_set(make: Make, rtol: float) -> None:
-    stack, _, _ = make(grams(3, 4))
+    stack, _, _ = made(make, grams(3, 4))
     for name in ("m", "n", "dtype", "n_jobs"):
         with pytest.raises(AttributeError):
             setattr(stack, name, 7)
 
 
 def check_diagonals_and_traces_are_kept(make: Make, rtol: float) -> None:
-    stack, _, _ = make(grams(6, 23))
+    stack, _, _ = made(make, grams(6, 23))
     for array in (stack.diagonals(), stack.traces()):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1.0
@@ -499,7 +605,7 @@ def check_diagonals_and_traces_are_kept(make: Make, rtol: float) -> None:
 
 def check_all_kinds_of_index(make: Make, rtol: float) -> None:
     """``block`` takes lists, slices, masks and places from the end, too."""
-    stack, _, _ = make(grams(6, 23))
+    stack, _, _ = made(make, grams(6, 23))
     for rows in ([22, 0, 11], slice(1, 23), slice(0, 0), [-1], [], np.arange(23) < 3):
         places = np.arange(23)[rows]
         np.testing.assert_array_equal(stack.block(4, rows, rows), stack.block(4, places, places))
@@ -507,7 +613,7 @@ def check_all_kinds_of_index(make: Make, rtol: float) -> None:
 
 def check_restrict_and_combine(make: Make, rtol: float) -> None:
     """Restricting and then combining is combining and then restricting."""
-    stack, K, _ = make(grams(6, 23))
+    stack, K, _ = made(make, grams(6, 23))
     for rows in ([22, 0, 5], [3, 3, 3], np.arange(23) > 9, slice(4, 17), slice(None), [-1]):
         part, expected = stack.restrict(rows), K[:, rows][:, :, rows]
         for weights in some_weights(6):
@@ -518,7 +624,7 @@ def check_restrict_and_combine(make: Make, rtol: float) -> None:
 
 
 def check_select_and_combine(make: Make, rtol: float) -> None:
-    stack, K, _ = make(grams(6, 23))
+    stack, K, _ = made(make, grams(6, 23))
     for kernels in ([5, 0], slice(2, 5), np.arange(6) % 2 == 1, np.arange(6), [-1], [1, 1]):
         part = stack.select(kernels)
         within(part.combine(np.ones(part.m)), K[kernels].sum(axis=0), rtol)
@@ -526,7 +632,7 @@ def check_select_and_combine(make: Make, rtol: float) -> None:
 
 
 def check_bad_arguments(make: Make, rtol: float) -> None:
-    stack, _, _ = make(grams(3, 4))
+    stack, _, _ = made(make, grams(3, 4))
     v, w = np.ones(4), np.ones(3)
     wrong: list[tuple[type[Exception], str, Callable[[], Any]]] = [
         (ValueError, "weights", lambda: stack.combine(v)),
@@ -554,7 +660,7 @@ def check_bad_arguments(make: Make, rtol: float) -> None:
 
 def check_same_bits_for_every_layout(make: Make, rtol: float) -> None:
     """Lists, integers, read-only and strided vectors give the bits that others give."""
-    stack, _, _ = make(grams(6, 23))
+    stack, _, _ = made(make, grams(6, 23))
     v = vectors(23)[0]
     frozen = v.copy()
     frozen.flags.writeable = False
@@ -566,7 +672,7 @@ def check_same_bits_for_every_layout(make: Make, rtol: float) -> None:
 
 def check_same_bits_for_every_n_jobs(make: Make, rtol: float) -> None:
     for m, n in [(1, 530), (5, 300), (9, 40)]:
-        stack, _, _ = make(grams(m, n))
+        stack, _, _ = made(make, grams(m, n))
         expected = dense_outputs(stack)
         for n_jobs in (1, 2, 3, -1):
             threaded = stack.threaded(n_jobs)
@@ -576,7 +682,7 @@ def check_same_bits_for_every_n_jobs(make: Make, rtol: float) -> None:
 
 def check_dense_outputs_repeatable(make: Make, rtol: float) -> None:
     """``combine`` and ``rows``, too, give the same bits from several threads at once."""
-    stack, _, _ = make(grams(9, 40))
+    stack, _, _ = made(make, grams(9, 40))
     expected = dense_outputs(stack)
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(lambda _: dense_outputs(stack), range(8)):
@@ -584,7 +690,7 @@ def check_dense_outputs_repeatable(make: Make, rtol: float) -> None:
 
 
 def check_pickle(make: Make, rtol: float) -> None:
-    stack = make(grams(6, 23))[0].threaded(2)
+    stack = made(make, grams(6, 23))[0].threaded(2)
     copy = pickle.loads(pickle.dumps(stack))
     assert (copy.m, copy.n, copy.n_jobs) == (6, 23, 2)
     assert same(dense_outputs(copy), dense_outputs(stack))
@@ -592,7 +698,7 @@ def check_pickle(make: Make, rtol: float) -> None:
 
 
 def check_repr(make: Make, rtol: float) -> None:
-    text = repr(make(grams(6, 23))[0])
+    text = repr(made(make, grams(6, 23))[0])
     assert "m=6" in text and "n=23" in text and len(text) < 100
 
 

@@ -27,6 +27,7 @@ def loss_optimum(
     loss: str,
     epsilon: float = 0.1,
     quantile: float = 0.5,
+    delta: float = 1.0,
 ) -> float:
     """The optimum, in whichever of some units the conic solver manages.
 
@@ -34,7 +35,7 @@ def loss_optimum(
     """
     import cvxpy as cp
 
-    value, limits = _program(K, y, C, loss, epsilon, quantile)
+    value, limits = _program(K, y, C, loss, epsilon, quantile, delta)
     for unit in (1.0, 0.1, 10.0, 0.01, 100.0, 1e3):
         problem = cp.Problem(cp.Minimize(value / unit), limits)
         with warnings.catch_warnings():
@@ -49,7 +50,7 @@ def loss_optimum(
 
 
 def _program(
-    K: Any, y: Any, C: Any, loss: str, epsilon: float, quantile: float
+    K: Any, y: Any, C: Any, loss: str, epsilon: float, quantile: float, delta: float
 ) -> tuple[Any, list[Any]]:
     """Objective and constraints; factors in units of their own size: W_m is then as large as f."""
     import cvxpy as cp
@@ -70,11 +71,15 @@ def _program(
         limits = [f >= -over]
     elif loss == "squared":
         limits = [over == y - f]
+    elif loss == "huber":
+        limits = [over >= cp.abs(y - f)]
     elif loss == "quantile":
         limits = [over >= quantile * (y - f), over >= (quantile - 1.0) * (y - f)]
     else:
         limits = [over >= y - f - epsilon, over >= f - y - epsilon]
-    if squares:
+    if loss == "huber":
+        paid = cp.sum(cp.multiply(0.5 * costs, cp.huber(over, delta)))
+    elif squares:
         paid = cp.sum_squares(cp.multiply(np.sqrt(0.5 * costs), over))
     else:
         paid = cp.sum(cp.multiply(costs, over))

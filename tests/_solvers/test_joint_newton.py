@@ -23,7 +23,7 @@ def gap_of(evaluator, point) -> float:
 
 
 def moved(evaluator, point):
-    return refined(evaluator, point, evaluator.look(point))
+    return refined(evaluator, evaluator.look(point))
 
 
 def rough(y, C):

@@ -28,7 +28,7 @@ from kernelweave import (
     load,
     report,
 )
-from kernelweave.banks import exactness
+from kernelweave._core.settings import SETTINGS
 from kernelweave.banks.normalize import RULES
 from kernelweave.stacks.defaults import matrices
 from kernelweave.stacks.factors import FactorStack
@@ -105,9 +105,8 @@ def test_new_rows_see_the_kernel_of_training(approximation: Any, rule: Any) -> N
     new, rows = rng.normal(size=(7, 4)), np.flatnonzero(rng.random(120) < 0.5)
     expected = bank.cross(new, weights, rows) @ coef[rows]
     for other in (bank, pickle.loads(pickle.dumps(bank))):
-        for _ in range(2):  # the second time from memory
-            found = other.decision(new, weights, coef[rows], rows)
-            np.testing.assert_allclose(found, expected, atol=1e-9)
+        found = other.decision(new, weights, coef[rows], rows)
+        np.testing.assert_allclose(found, expected, atol=1e-9)
         np.testing.assert_allclose(
             other.decision(new, weights, -coef[rows], rows), -expected, atol=1e-9
         )
@@ -168,7 +167,7 @@ def test_the_gap_for_exact_kernels_holds(
 ) -> None:
     """Whether by a pass over the support rows or by the bound that needs none."""
     if not few:
-        monkeypatch.setattr(exactness, "_PASS", 0)
+        monkeypatch.setattr(SETTINGS, "exact_pass", 0)
     kernels = [Gaussian(1.5), Linear(), Gaussian(4.0)]
     exact = MKLClassifier(KernelBank(kernels), C=1.0, tol=1e-6).fit(X, Y)
     assert exact.exact_gap_ == exact.duality_gap_
@@ -205,7 +204,7 @@ def test_random_features_are_bounded_on_both_sides() -> None:
 
 
 def test_what_is_not_known_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exactness, "_PASS", 10)
+    monkeypatch.setattr(SETTINGS, "exact_pass", 10)
     random = MKLClassifier(KernelBank(KERNELS, approximation=RandomFeatures(50))).fit(X, Y)
     assert random.exact_gap_ is None
     assert "nothing is known" in report.certificate(random)
@@ -286,3 +285,19 @@ def test_linear_kernels_of_few_columns_are_exact(approximation: object, sparse: 
         model.duality_gap_, abs=1e-9
     )
     np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=0.02)
+
+
+@pytest.mark.parametrize("approximation", [None, Nystroem(20)], ids=repr)
+def test_a_fitted_bank_never_changes(approximation: Any) -> None:
+    """What rows come to under few features is summed once, when the bank is made compact."""
+    coef, weights, new = rng.normal(size=120), np.ones(4), X[:5] + 0.1
+    bank = fitted(approximation)
+    compact = bank.compact(np.arange(4), coef=coef)
+    assert bool(compact._images) is (approximation is not None)
+    held = [dict(vars(one)) for one in (bank, compact)]
+    expected = bank.cross(new, weights) @ coef
+    for one, before in zip((bank, compact), held, strict=True):
+        for c, sign in ((coef, 1.0), (-coef, -1.0)):
+            np.testing.assert_allclose(one.decision(new, weights, c), sign * expected, atol=1e-9)
+        assert all(vars(one)[name] is value for name, value in before.items())
+        assert vars(one).keys() == before.keys()

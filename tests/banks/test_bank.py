@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
+import sys
 
 import numpy as np
 import pandas as pd
@@ -382,3 +384,13 @@ def test_sparse_kernels_are_told_apart():
     blocks = [np.diag((np.arange(60) // 2 == b).astype(float)) for b in range(30)]
     fitted = quiet(KernelBank([Precomputed(K) for K in blocks]), np.arange(60).reshape(-1, 1))
     assert fitted.stack.m == 30
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("default", "WIDTHS"), ("features", "LowRank"), ("generated", "GeneratedStack")],
+)
+def test_modules_are_found_under_their_first_paths(path: str, name: str) -> None:
+    """Pickles name them."""
+    old = importlib.import_module(f"kernelweave.banks.{path}")
+    assert hasattr(old, name) and old is sys.modules[old.__name__]

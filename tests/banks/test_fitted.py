@@ -12,6 +12,7 @@ import pytest
 from _helpers.small_table import NEW, X, quiet, rng
 
 from kernelweave import Gaussian, KernelBank, Linear, Polynomial
+from kernelweave._core.settings import SETTINGS
 from kernelweave.banks.fitted import FittedBank
 
 
@@ -101,7 +102,7 @@ def test_compact_holds_support_rows_and_active_kernels_alone():
 
 @pytest.mark.parametrize("rule", ["trace", "center+trace"])
 def test_threads_change_nothing(rule, monkeypatch):
-    monkeypatch.setattr("kernelweave.stacks.threads.WORTH_THREADS", 0)
+    monkeypatch.setattr(SETTINGS, "worth_threads", 0)
     data = np.column_stack([X, X[:, 1]])  # with duplicates
     bank = KernelBank([Gaussian(1.0), Polynomial(3), "cosine"], "all+each", rule)
     with warnings.catch_warnings():

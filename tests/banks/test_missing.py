@@ -167,7 +167,7 @@ def test_rows_without_any_view():
     with pytest.raises(ValueError, match=r"2 of 15 rows lack every view.*first is row 3.*Leave"):
         fitted(KernelBank(Linear(), VIEWS), lost)
     model = MKLClassifier(KernelBank(Linear(), VIEWS, "center+trace")).fit(X, X[:, 0] > 0)
-    with pytest.warns(UserWarning, match=r"2 of 15 rows of X lack every view.*row 3") as caught:
+    with pytest.warns(UserWarning, match=r"2 of 15 rows of X have no view.*row 3") as caught:
         values = model.decision_function(lost)
     assert len(caught) == 1
     np.testing.assert_array_equal(values[[3, 6]], model.intercept_[0])

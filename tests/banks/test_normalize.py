@@ -10,6 +10,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from kernelweave import Gaussian, KernelBank, Laplacian, Linear, Polynomial, Precomputed
+from kernelweave._core.settings import SETTINGS
 from kernelweave.banks.normalize import RULES
 from kernelweave.kernels.eigen import EigenvectorKernels
 
@@ -132,7 +133,7 @@ def test_blocks_change_nothing(rule, monkeypatch):
     fitted = fit([Gaussian(1.0), Polynomial(2)], X, rule)
     weights, coef = [0.25, 0.75], rng.normal(size=(N, 2))
     whole = fitted.cross(NEW, weights)
-    monkeypatch.setattr("kernelweave.banks.fitted._BLOCK", 2 * N)
+    monkeypatch.setattr(SETTINGS, "computed", 2 * N)
     np.testing.assert_allclose(fitted.cross(NEW, weights), whole, atol=1e-13)
     np.testing.assert_allclose(fitted.decision(NEW, weights, coef), whole @ coef, atol=1e-12)
     np.testing.assert_allclose(fitted.decision(NEW, weights, coef[:, 0]), whole @ coef[:, 0])

@@ -25,7 +25,7 @@ from kernelweave import learn
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 with mock.patch.dict(os.environ):
-    from benchmarks.harness import exact_gap, fuzz
+    from benchmarks.harness import exact_gap, fuzz_cases, fuzz_judging
 
 LEARNERS = ("auto", "simple", "silp", "alternate", "skm", "qcqp")  # those of J
 ANY_NORM = ("auto", "simple", "alternate")
@@ -105,7 +105,7 @@ def assert_meet(one: Any, other: Any, unit: float = 1.0) -> None:
 def assert_true(solution: Any, exact: exact_gap.Exact, what: object) -> None:
     """The gap reported is at least the exact one, but for a last digit."""
     __tracebackhide__ = True
-    if fuzz.too_small(solution.gap, exact):
+    if fuzz_judging.too_small(solution.gap, exact):
         more = float(exact.gap - Fraction(solution.gap))
         pytest.fail(f"reported {solution.gap:.3g}, exact {more:.3g} more: {what}")
 
@@ -189,11 +189,11 @@ def test_the_gap_reported_is_at_least_the_exact_one():
     @examples(40)
     @given(st.integers(0, 10**6))
     def judged(number):
-        case = fuzz.make(15, number)
+        case = fuzz_cases.make(15, number)
         try:
             solution = case.fit(seconds=0.5)
         except ValueError as error:
-            assert fuzz.documented(case, error), case
+            assert fuzz_judging.documented(case, error), case
             return
         if solution.status == "optimal":
             assert solution.gap <= case.tol, case
@@ -392,5 +392,7 @@ def test_what_random_fits_found(seed, number):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert [
-            found for found in fuzz.judge(fuzz.make(seed, number))[1] if found[0] != "late"
+            found
+            for found in fuzz_judging.judge(fuzz_cases.make(seed, number))[1]
+            if found[0] != "late"
         ] == []

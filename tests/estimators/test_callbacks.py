@@ -21,7 +21,7 @@ from kernelweave import (
     MKLRegressor,
     TransductiveMKLClassifier,
 )
-from kernelweave.estimators import _callbacks
+from kernelweave.estimators import _base
 
 callback = pytest.importorskip("sklearn.callback", reason="scikit-learn has no callbacks yet")
 
@@ -110,9 +110,10 @@ def test_a_search_hands_its_callbacks_down():
 
 def test_before_scikit_learn_had_callbacks(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.callback", None)
-    found = runpy.run_path(_callbacks.__file__)
-    assert not hasattr(found["Called"](), "set_callbacks")
-    assert found["Called"]()._step is None
+    found = runpy.run_path(_base.__file__)
+    assert not hasattr(found["Estimator"](), "set_callbacks")
+    with found["Estimator"]()._callbacks(X, Y) as step:
+        assert step is None
     assert found["with_callbacks"](len) is len
 
 

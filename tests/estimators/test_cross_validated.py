@@ -3,6 +3,7 @@
 import pickle
 import warnings
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,9 +27,9 @@ from kernelweave import (
     Precomputed,
     report,
 )
-from kernelweave.estimators._candidates import Choice, read_ways
-from kernelweave.estimators._folds import Posed, Task, share_rows
-from kernelweave.estimators._selection import choose
+from kernelweave.estimators._candidates import Choice, choose
+from kernelweave.estimators._fit import FitOptions, read
+from kernelweave.estimators._search import Search, share_rows
 
 MARGIN = make_scorer(lambda y, f: np.mean((2 * y - 1) * f), response_method="decision_function")
 QUICK = {"banks": [Linear(), Gaussian(1.0)], "Cs": [0.1, 10.0], "weight_norms": [1]}
@@ -183,13 +184,15 @@ def test_held_out_rows_leave_the_weights_bit_identical(data, bank):
     train, test = np.arange(60), np.arange(60, 90)
     changed = X.copy()
     changed[test] *= 1e6
-    found = []
+    found, model = [], MKLClassifier()
+    equal = MKLClassifier(learner="uniform")
+    options = {1: FitOptions.of(model), "equal": FitOptions.of(equal)}
     for Z in (X, changed):
-        signs, ways = np.where(y > 0, 1.0, -1.0), read_ways([1, "equal"])
-        posed = Posed(signs[train], {})
-        task = Task(share_rows(Z), None, lambda rows, posed=posed: posed, np.ones(1), "auto")
-        _, solutions = task.learn(Choice("bank", bank, ways), train)
-        found.append([(s.weights, s.coef, s.bias) for s in solutions])
+        training = read(model, Z, y)
+        training = replace(training, table=share_rows(training.table))
+        choice = Choice("bank", bank, [1, "equal"])
+        _, learned = Search(model, training, options, [1.0], [choice], []).learn(choice, train)
+        found.append([(s.weights, s.coef, s.bias) for one in learned for s in one.solutions])
     for one, other in zip(*found, strict=True):
         assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 

@@ -14,7 +14,7 @@ from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.svm import SVC
 
 from kernelweave import Gaussian, KernelBank, Linear, MKLClassifier, Polynomial, learn
-from kernelweave.estimators._multiclass import class_scores, machine_labels
+from kernelweave.estimators._targets import class_scores, machine_labels
 
 rng = np.random.default_rng(4)
 CENTERS = np.array([[0.0, 2.0, 0.0], [2.0, -1.0, 0.0], [-2.0, -1.0, 0.0], [0.0, 0.0, 3.0]])

@@ -96,7 +96,7 @@ def test_scores_that_are_not_finite():
     ],
 )
 def test_there_is_one_score(kind, scoring, message, monkeypatch):
-    monkeypatch.setattr(_search, "run_all", None)  # nothing is fitted
+    monkeypatch.setattr(_search, "in_threads", None)  # nothing is fitted
     with pytest.raises((TypeError, ValueError), match=message):
         kind(**FEW, scoring=scoring).fit(X, Y)
 

@@ -111,7 +111,7 @@ def test_intervals_end_at_the_best_score_there_is():
     found = compare(MODEL, X, Y, cv=3, n_repeats=1)
     scores = replace(found, scores=np.array([[1.0, 0.9], [0.9, 1.0], [1.0, 1.0]]), names=("a", "b"))
     assert scores.score("a")[2] == 1.0
-    assert replace(scores, most=np.inf).score("a")[2] > 1.0
+    assert replace(scores, most=np.inf, rows=None).score("a")[2] > 1.0
     with pytest.raises(ValueError, match="cv must lie between 2 and"):
         compare(MODEL, X, Y, cv=1000)
     with pytest.raises(ValueError, match="cv must make two splits or more, found 1"):

@@ -17,7 +17,7 @@ from kernelweave import (
     TransductiveMKLClassifier,
 )
 from kernelweave.inspection._refits import Refits, as_single
-from kernelweave.inspection._resampling import Units
+from kernelweave.inspection._resampling import Blocks
 
 X, Y = rows()
 MODELS = [
@@ -46,7 +46,7 @@ def test_counts_are_repeated_rows():
     counts = np.random.default_rng(0).integers(0, 3, len(X))
     refit = Refits.of(model, X, Y).fit(counts=counts.astype(float))
     repeated = model.fit(np.repeat(X, counts, axis=0), np.repeat(Y, counts))
-    assert refit.learnt.total("primal") == pytest.approx(repeated.objective_, rel=1e-5)
+    assert refit.primal == pytest.approx(repeated.objective_, rel=1e-5)
 
 
 def test_a_shuffled_view_is_a_view_of_shuffled_rows():
@@ -55,7 +55,7 @@ def test_a_shuffled_view_is_a_view_of_shuffled_rows():
     moved[:, VIEWS["b"]] = X[order][:, VIEWS["b"]]
     model = MKLClassifier(bank(), tol=1e-6)
     refit = Refits.of(model, X, Y).shuffled("b", order).fit()
-    assert refit.learnt.total("primal") == pytest.approx(model.fit(moved, Y).objective_, rel=1e-5)
+    assert refit.primal == pytest.approx(model.fit(moved, Y).objective_, rel=1e-5)
     alone = Refits.of(MKLClassifier(bank(b=VIEWS["b"]), tol=1e-6), X, Y)
     assert alone.shuffled("b", order).bank.stack.m == 2
 
@@ -83,9 +83,7 @@ def test_kernel_matrices_as_X_can_be_refitted():
     K = np.array([X[:, :6] @ X[:, :6].T, X[:, 6:] @ X[:, 6:].T])
     model = MKLClassifier("precomputed", tol=1e-6)
     refits = Refits.of(model, K, Y)
-    assert refits.fit().learnt.total("primal") == pytest.approx(
-        model.fit(K, Y).objective_, rel=1e-6
-    )
+    assert refits.fit().primal == pytest.approx(model.fit(K, Y).objective_, rel=1e-6)
     part = refits.part(np.arange(0, 60, 2))
     assert part.bank.stack.n == 30
 
@@ -107,19 +105,19 @@ def test_other_models_are_refused():
 def test_resamples_keep_classes_and_groups():
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(12), 5)
-    units = Units(60, Y, groups)
+    units = Blocks(60, Y, groups)
     for _ in range(5):
         counts = units.bootstrap(rng)
         assert counts[Y == "no"].sum() == counts[Y == "yes"].sum() == 30
         assert all(np.ptp(counts[groups == g]) == 0 for g in range(12))
-    assert Units(60, Y).bootstrap(rng).sum() == 60
+    assert Blocks(60, Y).bootstrap(rng).sum() == 60
 
 
 def test_groups_change_places_as_a_whole():
     groups = np.array([0, 1, 1, 2, 0, 3, 3, 3])
-    order = Units(8, groups=groups).permutation(np.random.default_rng(3))
+    order = Blocks(8, groups=groups).permutation(np.random.default_rng(3))
     assert sorted(order.tolist()) == list(range(8))
     assert order[3] == 3 and set(order[5:]) == {5, 6, 7}  # the only groups of their size
     assert {*order[[0, 4]]} in ({0, 4}, {1, 2})
     with pytest.raises(ValueError, match="no two groups"):
-        Units(6, groups=[0, 1, 1, 2, 2, 2]).check_exchangeable()
+        Blocks(6, groups=[0, 1, 1, 2, 2, 2]).check_exchangeable()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
+import sys
 import tracemalloc
 import zipfile
 
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 
 import kernelweave
-from kernelweave import Gaussian, KernelBank, Linear, MKLClassifier, ModelFileError
+from kernelweave import Gaussian, KernelBank, Linear, MKLClassifier, ModelFileError, Spectrum
 
 rng = np.random.default_rng(11)
 X = rng.normal(size=(12, 2))
@@ -133,6 +135,124 @@ def archives(content):
         yield packed(parts[:left_out] + parts[left_out + 1 :])
     yield packed(parts, compression=zipfile.ZIP_DEFLATED)
     yield packed([*parts, ("99.bin", bytes(10**6))], compression=zipfile.ZIP_DEFLATED)
+
+
+@pytest.mark.parametrize("one", ["[]", "1.5", '"a"', '{"a":[0]}'])
+def test_memory_is_bounded_before_json_is_read(one, content, tmp_path):
+    """A million parts take 60 to 500 MB once they are objects; their file has 3 to 10."""
+    parts = members(content)
+    crowd = ",".join([one] * 10**6)
+    text = parts["manifest.json"].decode().replace("{", f'{{"more":[{crowd}],', 1).encode()
+    parts |= {"manifest.json": text, "manifest.sha256": hashlib.sha256(text).hexdigest().encode()}
+    (tmp_path / "m").write_bytes(packed(parts.items()))
+    tracemalloc.start()
+    try:
+        kernelweave.load(tmp_path / "m")
+    except ModelFileError as error:
+        assert "more memory than its size explains; if you trust it, raise max_bytes" in str(error)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 4 * len(text) + 100e6
+
+
+def of_class(manifest, name):
+    return next(found["state"] for found in manifest["objects"] if found["class"] == name)
+
+
+def empty_and_long(manifest):
+    manifest["arrays"][0] |= {"shape": [10**12, 0]}
+
+
+def endless_columns(manifest):
+    of_class(manifest, "View")["columns"] = {"range": [0, 10**18, 1]}
+
+
+def no_objects(manifest):
+    of_class(manifest, "Table")["names"] = {"objects": [], "shape": [10**12, 0]}
+
+
+def wide_words(manifest):
+    words = {"strings": ["a"] * 30, "shape": [30], "width": 10**7}
+    manifest["objects"][-1]["state"]["kernel_names_"] = words
+
+
+def nothing_to_predict_with(manifest):
+    """All kernels have a weight, and none is there."""
+    for found in manifest["objects"]:
+        if found["class"] == "Member":
+            found["state"] |= {"kernel": None, "normalizer": None}
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (empty_and_long, "1000000000000 is too long|size of its array"),
+        (endless_columns, "too long|has the wrong type"),
+        (no_objects, "too long"),
+        (wide_words, "more memory than its size explains"),
+        (nothing_to_predict_with, "was left out of this fitted bank"),
+        (lambda m: m.update(version=True), "its format is True"),
+        (lambda m: m.update(version=1.0), "its format is 1.0"),
+    ],
+)
+def test_what_cannot_be_is_refused(change, told, content, tmp_path):
+    (tmp_path / "m").write_bytes(with_manifest(content, change))
+    with pytest.raises(ModelFileError, match=told):
+        kernelweave.load(tmp_path / "m")
+
+
+def test_arrays_without_numbers_are_no_longer_than_the_file(content, tmp_path):
+    """(10¹², 0) takes no memory, but whoever goes through its rows is never done."""
+    parts = members(content)
+    manifest = json.loads(parts["manifest.json"])
+    place = next(k for k, one in enumerate(manifest["arrays"]) if len(one["shape"]) == 2)
+    manifest["arrays"][place] |= {"shape": [10**12, 0], "sha256": hashlib.sha256(b"").hexdigest()}
+    text = json.dumps(manifest).encode()
+    parts |= {"manifest.json": text, "manifest.sha256": hashlib.sha256(text).hexdigest().encode()}
+    (tmp_path / "m").write_bytes(packed((parts | {f"{place}.bin": b""}).items()))
+    with pytest.raises(ModelFileError, match="1000000000000 is too long for what it holds"):
+        kernelweave.load(tmp_path / "m")
+
+
+def test_words_without_end_are_refused(tmp_path):
+    strings = np.array([["ACGTA"], ["CCGT"], ["GATTACA"], ["TTAC"]], dtype=object)
+    MKLClassifier([Spectrum(2)]).fit(strings, [0, 1, 0, 1]).save(tmp_path / "m")
+
+    def lengthen(manifest):
+        of_class(manifest, "kernels.Spectrum.words")["length"] = 10**18
+
+    content = (tmp_path / "m").read_bytes()
+    (tmp_path / "m").write_bytes(with_manifest(content, lengthen))
+    with pytest.raises(ModelFileError, match="length must be at most"):
+        kernelweave.load(tmp_path / "m")
+
+
+def test_the_file_is_an_archive_from_end_to_end(content, tmp_path):
+    path = tmp_path / "m"
+    for damaged in (b"x" + content, content + b"x", content + bytes(10**5), content + content):
+        path.write_bytes(damaged)
+        with pytest.raises(ModelFileError, match="cannot be loaded"):
+            kernelweave.load(path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="device files")
+def test_what_is_no_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "fifo")  # to open it would wait for a writer
+    for path in ("/dev/zero", tmp_path, tmp_path / "fifo"):
+        with pytest.raises(ModelFileError, match="it is no file"):
+            kernelweave.load(path)
+
+
+def test_larger_files_and_more_objects_on_request(content, tmp_path):
+    """Whoever allows larger files allows more objects in them."""
+    crowd = ",".join(["[]"] * 10**6)
+    parts = members(content)
+    text = parts["manifest.json"].decode().replace("{", f'{{"more":[{crowd}],', 1).encode()
+    parts |= {"manifest.json": text, "manifest.sha256": hashlib.sha256(text).hexdigest().encode()}
+    (tmp_path / "m").write_bytes(packed(parts.items()))
+    with pytest.raises(ModelFileError, match="raise max_bytes"):
+        kernelweave.load(tmp_path / "m")
+    assert kernelweave.load(tmp_path / "m", max_bytes=2**33)
 
 
 @pytest.mark.parametrize("name", ["builtins.eval", "subprocess.Popen", "kernels.FunctionKernel"])

@@ -248,7 +248,7 @@ def test_every_class_of_a_fitted_model_is_registered():
     for module in pkgutil.walk_packages(kernelweave.__path__, "kernelweave."):
         if ".kernels." in module.name or ".learners." in module.name or "estim" in module.name:
             importlib.import_module(module.name)
-    bases = {"_Radial", "Foreign", "RecalledClassifier", "RecalledRegressor"}
+    bases = {"_Radial", "Foreign", "GivenWeights", "RecalledClassifier", "RecalledRegressor"}
     code = {"FunctionKernel"}
 
     def below(cls):

@@ -13,7 +13,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils import get_tags
 
 from kernelweave import KernelBank, Linear, MKLClassifier, Spectrum
-from kernelweave.kernels import spectrum
+from kernelweave._core.settings import SETTINGS
 from kernelweave.kernels.spectrum import spectrum_kernel
 
 rng = np.random.default_rng(6)
@@ -59,7 +59,7 @@ def test_equals_counting_over_all_words(length, mismatches, letters):
 @pytest.mark.parametrize("normalize", [None, "sphere", "center+trace"])
 @pytest.mark.parametrize("mismatches", [0, 1])
 def test_in_a_bank_for_new_strings_too(mismatches, normalize, full, monkeypatch):
-    monkeypatch.setattr(spectrum, "_FULL", full)
+    monkeypatch.setattr(SETTINGS, "dense_share", full)
     old, new = strings(20), strings(8)
     fitted = KernelBank([Spectrum(3, mismatches)], normalize=normalize).fit([[s] for s in old])
     phi = counted(old + new, "ACGT", 3, mismatches)
@@ -158,6 +158,8 @@ ROWS = [["ACGT"], ["CCGT"], ["GATA"]]
         (Spectrum(3, -1), ROWS, ValueError, "Spectrum: mismatches must be an integer ≥ 0"),
         (Spectrum(3, 3), ROWS, ValueError, "mismatches must be less than length=3.*found 3"),
         (Spectrum(40), ROWS, ValueError, "length must be at most 31 with the 4 letters.*found 40"),
+        (Spectrum(63), np.array([["A" * 70], ["AA"]]), ValueError, "at most 62; found 63"),
+        (Spectrum(10**18), ROWS, ValueError, "at most 62; found 10000"),
         (Spectrum(2, alphabet="AAC"), ROWS, ValueError, "alphabet.*each once.*found 'AAC'"),
         (Spectrum(2, alphabet=["AC", "G"]), ROWS, ValueError, "alphabet must be None or single"),
         (Spectrum(2, alphabet=4), ROWS, TypeError, "alphabet must be None or single letters"),

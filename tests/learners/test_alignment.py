@@ -25,7 +25,7 @@ from _helpers.references import (
 )
 
 from kernelweave import KernelBank, KernelStack, MKLClassifier, alignment, learn
-from kernelweave.learners import alignment as module
+from kernelweave._core.settings import SETTINGS
 from kernelweave.learners.alignment import (
     Alignment,
     _excess,
@@ -112,7 +112,7 @@ def test_only_real_numbers() -> None:
 @pytest.mark.parametrize("centered", [False, True])
 @pytest.mark.parametrize("chunk", [1, 100, 10**6])
 def test_products(centered: bool, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_CHUNK", chunk)
+    monkeypatch.setattr(SETTINGS, "computed", chunk)
     problem = dense(2, n=11)
     S, _, _ = products(problem, centered)
     assert frobenius_products(KernelStack(problem.K), centered=centered) == pytest.approx(S)

@@ -11,13 +11,10 @@ from _helpers.references import Problem, duplicate, qcqp_optimum, rank_one, wide
 from _helpers.small_stacks import Factors, OnDemand, factors_of
 
 from kernelweave import KernelStack, Solution, duality_gap, learn
-from kernelweave._solvers.radius import centering
-from kernelweave._solvers.svm import chunks
+from kernelweave._core.settings import SETTINGS
 from kernelweave.learners import NAMES, alignment, make_learner
 from kernelweave.learners.base import check_supported
 from kernelweave.machines.evaluator import HardMarginInfeasible
-from kernelweave.papers.bach2004 import _smo as skm_smo
-from kernelweave.stacks import defaults, rounding
 
 N, PIECE = 48, 8
 TOL = 1e-5
@@ -33,17 +30,9 @@ def many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Rows of a kernel are looked at some hundreds at a time, which here would be all of them.
     """
-    for module, name in (
-        (defaults, "_ROWS"),
-        (centering, "_ROWS"),
-        (chunks, "_ROWS"),
-        (rounding, "_ROWS"),
-        (skm_smo, "_FEW"),
-    ):
-        assert getattr(module, name) <= 256
-        monkeypatch.setattr(module, name, PIECE)
-    monkeypatch.setattr(defaults._pieces, "__defaults__", (PIECE,))
-    monkeypatch.setattr(alignment, "_CHUNK", 6 * N * PIECE)  # numbers of all kernels together
+    monkeypatch.setattr(SETTINGS, "rows", PIECE)
+    monkeypatch.setattr(SETTINGS, "block", N * PIECE)
+    monkeypatch.setattr(SETTINGS, "computed", 6 * N * PIECE)  # numbers of all kernels together
 
 
 def table(seed: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -233,7 +222,7 @@ def test_beyond_the_size_of_a_piece() -> None:
 @pytest.mark.parametrize("rows", [5, 12])
 def test_chunks_may_be_small(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few rows at a time get there, too."""
-    monkeypatch.setattr(chunks, "CHUNK_ROWS", rows)
+    monkeypatch.setattr(SETTINGS, "chunk_rows", rows)
     y, on_demand = table()[1], kernels()
     found = quietly(on_demand, y, tol=1e-4)
     assert found.certificate().gap <= 1e-4 + 1e-8
@@ -242,7 +231,7 @@ def test_chunks_may_be_small(rows: int, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_chunks_hold_all_free_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """A narrow kernel, under which nearly all rows are free, more than a chunk usually has."""
-    monkeypatch.setattr(chunks, "CHUNK_ROWS", 20)
+    monkeypatch.setattr(SETTINGS, "chunk_rows", 20)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 8))
     y = np.where(X[:, 0] + 0.5 * rng.standard_normal(200) > 0.0, 1.0, -1.0)
@@ -255,7 +244,7 @@ def test_chunks_hold_all_free_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_chunks_are_small_where_few_rows_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row within ε of its target is at two bounds, not free, though it may go either way."""
-    monkeypatch.setattr(chunks, "CHUNK_ROWS", 20)
+    monkeypatch.setattr(SETTINGS, "chunk_rows", 20)
     X = np.random.default_rng(0).standard_normal((200, 2))
     stack = OnDemand(X, [2.0])
     solution = quietly(stack, np.tanh(X[:, 0]), C=1.0, loss="epsilon_insensitive", epsilon=0.3)

@@ -35,12 +35,13 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelweave import KernelStack, Solution, duality_gap, learn
+from kernelweave._core.settings import SETTINGS
+from kernelweave._solvers.svm import smo
 from kernelweave.learners import Learner
 from kernelweave.learners.alternate import Alternate
 from kernelweave.learners.base import Step
 from kernelweave.learners.newton import Newton
 from kernelweave.learners.uniform import Uniform
-from kernelweave.machines import machine as machine_module
 from kernelweave.papers.bach2004.skm import Skm
 from kernelweave.papers.lanckriet2004.qcqp import Qcqp
 from kernelweave.papers.rakoto2007.silp import Silp
@@ -357,13 +358,13 @@ def test_history(learner: str) -> None:
 @pytest.mark.parametrize("learner", [*EXACT, "uniform", "alternate"])
 def test_every_solve_is_counted(learner: str, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    solve = machine_module.smo.solve
+    solve = smo.solve
 
     def counting(*args: Any, **options: Any) -> Any:
         calls.append(None)
         return solve(*args, **options)
 
-    monkeypatch.setattr(machine_module.smo, "solve", counting)
+    monkeypatch.setattr(smo, "solve", counting)
     found = learn(dense(0).K, dense(0).y, learner=learner, tol=0.05)
     assert found.n_svm_solves == len(calls) > 0
 
@@ -580,7 +581,7 @@ def test_same_input_same_bits(learner: str) -> None:
 
 @pytest.fixture
 def always_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernelweave.stacks.threads.WORTH_THREADS", 0)
+    monkeypatch.setattr(SETTINGS, "worth_threads", 0)
 
 
 @pytest.mark.parametrize("learner", [*EXACT, "alternate"])
@@ -720,7 +721,7 @@ def test_silp_ends_truthfully_where_highs_finds_no_optimum(monkeypatch: pytest.M
 
 
 def test_silp_refuses_other_norms_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_module.smo, "solve", lambda *_: pytest.fail("solved something"))
+    monkeypatch.setattr(smo, "solve", lambda *_: pytest.fail("solved something"))
     with pytest.raises(ValueError, match="needs weight_norm=1, found 2"):
         learn(dense(0).K, dense(0).y, learner="silp", weight_norm=2)
 

@@ -72,3 +72,8 @@ def test_papers_load_only_when_they_are_asked_for():
 @pytest.mark.parametrize("name", NAMES)
 def test_every_name_makes_a_learner(name):
     assert type(make_learner(name)).__name__ in kernelweave.learners.__all__
+
+
+def test_balls_have_their_old_path():
+    old = import_module("kernelweave._solvers.radius.enclosing_ball")
+    assert old.Ball is type(kernelweave.enclosing_ball([[1.0, 0.0], [0.0, 1.0]]))

@@ -14,9 +14,7 @@ from _helpers.small_stacks import Factors, OnDemand, factors_of
 from kernelweave import KernelStack
 from kernelweave.learners import NAMES, make_learner
 from kernelweave.learning import solve as drive
-from kernelweave.machines.evaluator import machine_of
-from kernelweave.machines.machine import QPMachine
-from kernelweave.machines.total import Machine
+from kernelweave.machines.machine import Machine
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.losses import hinge, squared_hinge
 from kernelweave.problems.weight_sets import WeightSet
@@ -292,38 +290,37 @@ def test_a_hard_margin_that_one_machine_does_not_have() -> None:
 def test_a_total_is_the_sum_of_its_parts() -> None:
     qps = machines("squared_hinge", 2.0)
     problem = problem_of(K, *qps)
-    total, parts = machine_of(problem), [QPMachine(qp) for qp in qps]
-    assert not total.is_hard and Machine([QPMachine(hinge(SIDES[0], np.inf)), *parts]).is_hard
+    stack, ones = problem.stack, np.ones(len(K))
+    total, parts = Machine.of(problem), [Machine([qp], stack, ones) for qp in qps]
+    assert not total.is_hard and Machine([hinge(SIDES[0], np.inf), *qps], stack, ones).is_hard
     rng = np.random.default_rng(0)
     v = total.feasible(rng.standard_normal(CLASSES * N))
     split = np.split(v, CLASSES)
-    for machine, own in zip(parts, split, strict=True):
-        np.testing.assert_allclose(machine.qp.feasible(own), own, rtol=1e-12)
-    stack, d = problem.stack, rng.dirichlet(np.ones(len(K)))
-    kernel = stack.combined(d)
+    for qp, own in zip(qps, split, strict=True):
+        np.testing.assert_allclose(qp.feasible(own), own, rtol=1e-12)
+    d = rng.dirichlet(ones)
     assert total.dual_linear(v) == pytest.approx(
-        sum(m.qp.dual_linear(own) for m, own in zip(parts, split, strict=True))
+        sum(qp.dual_linear(own) for qp, own in zip(qps, split, strict=True))
     )
     for kernels in (None, np.array([3, 1])):
         forms = [
-            stack.quad_forms(m.qp.fold(own), kernels) for m, own in zip(parts, split, strict=True)
+            stack.quad_forms(qp.fold(own), kernels) for qp, own in zip(qps, split, strict=True)
         ]
-        np.testing.assert_allclose(total.quad_forms(stack, v, kernels), np.sum(forms, axis=0))
-    answers = [m.judge(kernel, own) for m, own in zip(parts, split, strict=True)]
-    answer = total.judge(kernel, v)
-    for name in ("linear", "quad", "primal", "doubt"):
-        expected = sum(getattr(one, name) for one in answers)
-        assert getattr(answer, name) == pytest.approx(expected)
-    assert answer.bounded and np.array_equal(answer.v, v)
+        np.testing.assert_allclose(total.quads(v, kernels), np.sum(forms, axis=0))
+    points = [m.judge(d, own) for m, own in zip(parts, split, strict=True)]
+    point = total.judge(d, v)
+    for name in ("linear", "value", "primal", "doubt"):
+        expected = sum(getattr(one, name) for one in points)
+        assert getattr(point, name) == pytest.approx(expected)
+    assert point.is_bounded and np.array_equal(point.v, v) and point.f.shape == (CLASSES, N)
     alpha = total.alpha(v)
     assert alpha.shape == (CLASSES, N)
     np.testing.assert_allclose(total.from_alpha(alpha), v)
-    improved = total.improved(answer)
-    expected = sum(m.improved(a).primal for m, a in zip(parts, answers, strict=True))
+    improved = total.improved(point)
+    expected = sum(m.improved(a).primal for m, a in zip(parts, points, strict=True))
     assert improved.primal == pytest.approx(expected)
-    assert improved.primal <= answer.primal
-    coef, alpha, bias = total.model(answer)
-    assert coef.shape == alpha.shape == (CLASSES, N) and bias.shape == (CLASSES,)
+    assert improved.primal <= point.primal
+    assert point.fits.shape == (CLASSES, 3)
 
 
 def test_q_and_hessian_add_up() -> None:

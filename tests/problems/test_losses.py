@@ -15,10 +15,23 @@ from _helpers.references import (
     unit_mean_diagonal,
 )
 from _helpers.textbook import loss_optimum
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
-from kernelweave import KernelStack, duality_gap, learn, regularization_path
+from kernelweave import (
+    DualQP,
+    Huber,
+    KernelStack,
+    Loss,
+    MKLClassifier,
+    MKLRegressor,
+    MKLRegressorCV,
+    duality_gap,
+    learn,
+    regularization_path,
+)
 from kernelweave.learners import make_learner
-from kernelweave.problems.losses import LOSSES
+from kernelweave.problems.losses import LOSSES, Hinge, as_loss
 from kernelweave.problems.problem import make_formulation
 
 N = 30
@@ -34,10 +47,11 @@ PAIRS = np.stack([1.0 * (CLASS == a) - (CLASS == b) for a, b in ((0, 1), (0, 2),
 SEVERAL = np.stack([VALUES, 3.0 * X[:, 1] ** 2], axis=1)
 COSTS = {"one_class": 1.0 / (0.3 * N)}
 TARGETS: dict[str, Any] = {"labels": REST[:, 0], "values": VALUES, "nothing": None}
-ONE = [(name, TARGETS[loss.target]) for name, loss in LOSSES.items()]
+KINDS = {name: as_loss(name) for name in LOSSES}
+ONE = [(name, TARGETS[loss.target]) for name, loss in KINDS.items()]
 MANY = [
     pytest.param(name, y, id=f"{name}-{form}")
-    for name, loss in LOSSES.items()
+    for name, loss in KINDS.items()
     for form, y in {"labels": {"rest": REST, "pairs": PAIRS}, "values": {"several": SEVERAL}}.get(
         loss.target, {}
     ).items()
@@ -309,3 +323,138 @@ def test_which_losses_learners_take() -> None:
     assert taken["newton"] == ("labels", "values", "nothing")
     assert taken["sdp"] == taken["radius"] == ("labels",)
     assert taken["alignment"] == ("labels", "values")
+
+
+# --- losses of one's own -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delta", [0.05, 0.3, 2.0, 1e6])
+def test_hubers_loss(delta: float) -> None:
+    """Against a conic solver; the squared loss where all errors are small."""
+    loss = Huber(delta)
+    for y in (VALUES, SEVERAL):
+        solution = learn(K, y, 2.0, loss=loss, tol=1e-7)
+        best = loss_optimum(K, y, 2.0, "huber", delta=delta)
+        assert solution.status == "optimal" and solution.certificate().gap <= 1e-7
+        assert solution.objective == pytest.approx(best, rel=1e-5)
+    assert np.abs(solution.coef).max() <= 2.0 * delta * (1.0 + 1e-12)
+    if delta == 1e6:
+        squared = learn(K, SEVERAL, 2.0, loss="squared", tol=1e-7)
+        assert solution.objective == pytest.approx(squared.objective, rel=2e-7)
+
+
+def test_outliers_pull_less_on_hubers_loss() -> None:
+    """A target that moves further off changes nothing once its error is beyond δ."""
+    far, farther = VALUES.copy(), VALUES.copy()
+    far[0], farther[0] = 50.0, 500.0
+    models = [learn(K, y, 2.0, loss=Huber(0.3), tol=1e-9) for y in (far, farther)]
+    values = [model.decision_function(K) for model in models]
+    np.testing.assert_allclose(values[0], values[1], atol=1e-3)
+    squares = [learn(K, y, 2.0, loss="squared").decision_function(K) for y in (far, farther)]
+    assert np.abs(squares[0] - squares[1]).max() > 1.0
+
+
+class Between(Loss):
+    """C Σ (low_i − f_i − b)₊ + C Σ (f_i + b − high_i)₊ for y of shape (n, 2); the slope is ``C``.
+
+    Open ends are infinite: their bound is 0, and the row has no cost there.
+    """
+
+    target = "intervals"
+
+    def __init__(self, slope: float = 1.0) -> None:
+        self.slope = slope
+
+    def check(self) -> None:
+        if not self.slope > 0.0:
+            raise ValueError(f"slope must be positive, found {self.slope}")
+
+    def read(self, y: Any) -> Any:
+        ends = np.asarray(y, float)
+        if ends.ndim != 2 or ends.shape[1] != 2 or (ends[:, 0] > ends[:, 1]).any():
+            raise ValueError("y must have shape (n, 2), low ends before high ones")
+        pairs = np.zeros(len(ends), [("low", float), ("high", float)])
+        pairs["low"], pairs["high"] = ends.T
+        return pairs, np.isfinite(ends).any(axis=1)
+
+    def lower(self, y: Any, C: Any, ridge: float = 0.0) -> DualQP:
+        cost, none = self.slope * np.broadcast_to(C, y.shape), np.zeros(y.size)
+        ends = np.concatenate([y["low"], y["high"]])
+        known = np.isfinite(ends)
+        return DualQP(
+            linear=np.where(known, ends, 0.0),
+            lower=np.where(known, np.concatenate([none, -cost]), 0.0),
+            upper=np.where(known, np.concatenate([cost, none]), 0.0),
+            n=y.size,
+            ridge=ridge,
+        )
+
+
+def test_a_loss_owns_what_its_y_looks_like() -> None:
+    """Two numbers per row, one machine: ε-insensitive where both ends are known."""
+    ends = np.stack([VALUES - 0.1, VALUES + 0.1], axis=1)
+    solution = learn(K, ends, 1.0, loss=Between(2.0), tol=1e-7)
+    tube = learn(K, VALUES, 2.0, loss="epsilon_insensitive", epsilon=0.1, tol=1e-7)
+    assert solution.coef.shape == (N,) and solution.loss.slope == 2.0
+    assert solution.objective == pytest.approx(tube.objective, rel=2e-7)
+    np.testing.assert_array_equal(solution.predict(K), solution.decision_function(K))
+
+    ends[:5, 1] = np.inf
+    open_ = learn(K, ends, 1.0, loss=Between(2.0), tol=1e-7)
+    assert open_.certificate().gap <= 1e-7 and open_.objective <= solution.objective
+    ends[5] = -np.inf, np.inf  # a row that says nothing
+    without = learn(K, ends, 1.0, loss=Between(2.0), tol=1e-7)
+    rest = np.delete(np.arange(N), 5)
+    alone = learn(K[:, rest][:, :, rest], ends[rest], 1.0, loss=Between(2.0), tol=1e-7)
+    assert without.coef[5] == 0.0 and overlap(without, alone)
+
+    Cs = [0.5, 2.0]
+    for C, one in zip(Cs, regularization_path(K, ends, Cs, loss=Between()), strict=True):
+        assert one.gap <= 1e-3 and one.C == C
+    judged = duality_gap(
+        K, ends, without.weights, without.coef, without.bias, C=1.0, loss=Between(2.0),
+        dual_alpha=without.dual_alpha,
+    )  # fmt: skip
+    assert judged.gap <= 1e-6
+
+
+def test_what_is_no_loss_for_the_task_is_refused() -> None:
+    ends = np.stack([VALUES, VALUES], axis=1)
+    with pytest.raises(ValueError, match=r"loss must be one of \['epsilon.*found Between"):
+        MKLRegressor(loss=Between()).fit(X, ends)
+    with pytest.raises(ValueError, match=r"'radius'.* does not go with loss=Between\(\)|Radius"):
+        learn(K, ends, learner="radius", loss=Between())
+    with pytest.raises(ValueError, match="low ends before high"):
+        learn(K, VALUES, loss=Between())
+    with pytest.raises(ValueError, match="slope must be positive"):
+        learn(K, ends, loss=Between(-1.0))
+    with pytest.raises(ValueError, match="delta of Huber must be"):
+        learn(K, VALUES, loss=Huber(0.0))
+    with pytest.raises(TypeError, match=r"found the class: pass Huber\(\)"):
+        learn(K, VALUES, loss=Huber)
+    with pytest.raises(ValueError, match=r"C must be finite with loss=Huber\(\)"):
+        learn(K, VALUES, np.inf, loss=Huber())
+
+
+def test_estimators_take_a_loss_of_ones_own() -> None:
+    model = MKLRegressor(loss=Huber(delta=0.5)).fit(X, VALUES)
+    word = MKLRegressor(loss="huber").fit(X, VALUES)
+    default = MKLRegressor(loss=Huber()).fit(X, VALUES)
+    assert model.score(X, VALUES) > 0.5 and model.duality_gap_ <= 1e-3
+    np.testing.assert_array_equal(word.predict(X), default.predict(X))
+    assert clone(model).get_params()["loss__delta"] == 0.5
+    chosen = MKLRegressorCV(loss=Huber(0.5), Cs=[0.1, 1.0], weight_norms=[1], cv=3).fit(X, VALUES)
+    assert chosen.duality_gap_ <= 1e-3
+    search = GridSearchCV(model, {"loss__delta": [0.1, 1.0]}, cv=2).fit(X, VALUES)
+    assert search.best_params_["loss__delta"] in (0.1, 1.0)
+
+    class Slower(Hinge):
+        """Half of the cost."""
+
+        def lower(self, y: Any, C: Any, ridge: float = 0.0) -> DualQP:
+            return super().lower(y, 0.5 * np.asarray(C), ridge)
+
+    labels = CLASS
+    own = MKLClassifier(loss=Slower(), C=2.0, tol=1e-6).fit(X, labels)
+    usual = MKLClassifier(C=1.0, tol=1e-6).fit(X, labels)
+    assert own.objective_ == pytest.approx(usual.objective_, rel=2e-6)

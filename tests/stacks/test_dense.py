@@ -16,8 +16,8 @@ from _helpers.stack_contract import CHECKS, grams, same, some_weights, vectors
 from _helpers.stack_contract import dense_outputs as outputs
 from joblib import Parallel, delayed
 
+from kernelweave._core.settings import SETTINGS
 from kernelweave.stacks import _passes, memory, threads
-from kernelweave.stacks import validation as matrix_checks
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.memory import available_bytes
 
@@ -143,7 +143,7 @@ def test_negative_eigenvalues(
     dtype: Any, tolerance: float, scale: float, lapack: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if lapack:
-        monkeypatch.setattr(matrix_checks, "SMALL", 0)
+        monkeypatch.setattr(SETTINGS, "lapack_rows", 0)
     Q = np.linalg.qr(np.random.default_rng(0).standard_normal((30, 30)))[0]
 
     def with_smallest(value: float) -> np.ndarray:
@@ -167,7 +167,7 @@ def test_semidefinite_kernels_pass(
     dtype: Any, lapack: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if lapack:
-        monkeypatch.setattr(matrix_checks, "SMALL", 0)
+        monkeypatch.setattr(SETTINGS, "lapack_rows", 0)
     rng = np.random.default_rng(1)
     x = rng.standard_normal(70)
     rank_one = np.outer(x, x)
@@ -292,7 +292,7 @@ def test_allocate_then_fill() -> None:
 
 @pytest.fixture
 def always_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "WORTH_THREADS", 0)
+    monkeypatch.setattr(SETTINGS, "worth_threads", 0)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -317,7 +317,7 @@ def test_threads_are_used_when_it_pays(
     assert made == [2, 2]  # entries, then factors
     stack.quad_forms(np.ones(12))
     assert made == [2, 2, 2]
-    monkeypatch.setattr(threads, "WORTH_THREADS", 1 << 22)
+    monkeypatch.setattr(SETTINGS, "worth_threads", 1 << 22)
     stack.quad_forms(np.ones(12))
     stack.threaded(None).quad_forms(np.ones(12))
     assert made == [2, 2, 2]
@@ -346,7 +346,7 @@ def test_in_worker_processes() -> None:
 
 
 def _quad_forms_into(queue: Any, stack: KernelStack) -> None:
-    threads.WORTH_THREADS = 0
+    SETTINGS.worth_threads = 0
     queue.put(stack.quad_forms(np.ones(stack.n)))
 
 
@@ -373,6 +373,7 @@ def test_after_a_fork(always_threads: None) -> None:
 def test_memory_is_asked_for_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     stack = KernelStack(grams(4, 8))
     K32 = grams(4, 8).astype(np.float32)
+    monkeypatch.setattr(SETTINGS, "tiny", 0)
     monkeypatch.setattr(memory, "available_bytes", lambda: 100)
     K = grams(4, 8)
     KernelStack(K, check=False)  # no copy, no question

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelweave import KernelStack, learn
-from kernelweave.stacks.defaults import as_stack
+from kernelweave.stacks.completed import as_stack
 
 
 class Gaussians:

@@ -16,12 +16,13 @@ from _helpers.stack_contract import (
     within,
 )
 
-from kernelweave._solvers.radius.centering import CenteredStack
-from kernelweave.banks.generated import GeneratedStack
+from kernelweave.papers.gai2010._centering import CenteredStack
 from kernelweave.stacks.combined import BlockCombined, Changed
-from kernelweave.stacks.defaults import BlockStack, Completed, Part, as_stack
+from kernelweave.stacks.completed import Completed, as_stack
+from kernelweave.stacks.defaults import BlockStack, Part
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.factors import FactorStack
+from kernelweave.stacks.generated import GeneratedStack
 from kernelweave.stacks.identity import WithIdentity
 from kernelweave.stacks.lazy import LazyStack
 from kernelweave.stacks.mixed import MixedStack

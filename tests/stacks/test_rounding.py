@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kernelweave import FactorStack, KernelStack, learn
-from kernelweave.stacks import factors
+from kernelweave._core.settings import SETTINGS
 from kernelweave.stacks.mixed import MixedStack
 from kernelweave.stacks.rounding import fine_values, quad_bounds
 
@@ -38,7 +38,7 @@ def stack(monkeypatch):
         raise AssertionError("entries of a factor's kernel were asked for")
 
     monkeypatch.setattr(FactorStack, "block", refuse)
-    monkeypatch.setattr(factors, "_FINE", 20)  # several blocks
+    monkeypatch.setattr(SETTINGS, "block", 20)  # several blocks
     K = np.round(2**20 * (GRAM @ GRAM.T)) / 2**20  # an array is what it is
     return MixedStack([FactorStack(FACTORS), KernelStack(K[None], check=False)])
 

@@ -14,6 +14,7 @@ from kernelweave import __version__
 from kernelweave._cli.options import (
     COST,
     DATA,
+    DROP_UNLABELED,
     JOBS,
     JSON,
     LEARNING,
@@ -126,19 +127,26 @@ def fit(
 @takes(*DATA[2:])
 @click.option("-o", "--output", type=click.Path(), help="CSV file to write; default: the screen.")
 @click.option("--decision", is_flag=True, help="Add the decision values.")
-def predict(model: str, table: str, output: str | None, decision: bool, **said: Any) -> None:
+@click.option(
+    "--raw-text",
+    is_flag=True,
+    help="Write ids, classes and names that begin as formulas do (=1+1) without an apostrophe.",
+)
+def predict(
+    model: str, table: str, output: str | None, decision: bool, raw_text: bool, **said: Any
+) -> None:
     """Predict every row of TABLE with MODEL, some rows at a time, as CSV."""
     from kernelweave._cli.output import check_output
     from kernelweave._cli.predicting import predict_table
 
     source = _source(said, table)
     check_output("-o", output, source, model)
-    predict_table(model, source, output, decision)
+    predict_table(model, source, output, decision, raw_text)
 
 
 @program.command()
 @click.argument("model", type=click.Path())
-@takes(*DATA, JSON)
+@takes(*DATA, DROP_UNLABELED, JSON)
 def evaluate(model: str, as_json: bool, **said: Any) -> None:
     """Score the predictions of MODEL for the rows of TABLE, whose targets are known."""
     from kernelweave._cli.models import scores
@@ -156,7 +164,7 @@ def evaluate(model: str, as_json: bool, **said: Any) -> None:
 @click.argument("model", type=click.Path())
 @click.argument("table", type=click.Path(), required=False)
 @click.option("--target", help="Column that the model predicts.")
-@takes(*DATA[2:], SEED, JOBS)
+@takes(*DATA[2:], DROP_UNLABELED, SEED, JOBS)
 @click.option("-o", "--output", type=click.Path(), required=True, help="HTML file to write.")
 @click.option("--cv", type=click.IntRange(2), help="Folds of the held-out scores; 5 by default.")
 @takes(NAME_ROWS)
@@ -253,7 +261,15 @@ def _source(said: dict[str, Any], table: str | None = None) -> Any:
     views = tuple(parse_view(text) for text in said["views"])
     where = said["table"] if table is None else table
     roles = said.get("target"), said["key"]
-    return Source(where, *roles, views, said["delimiter"], drop=said.get("drop", ()))
+    return Source(
+        where,
+        *roles,
+        views,
+        said["delimiter"],
+        drop=said.get("drop", ()),
+        text_ids=said["text_ids"],
+        labeled=said.get("drop_unlabeled", False),
+    )
 
 
 def _learning(
@@ -269,7 +285,7 @@ def _learning(
     source = _source(said)
     data = read_data(source)
     task = models.task_of(data.target, said["task"])
-    told = [models.told(data.target, task)]
+    told = [data.left_out] * bool(data.left_out) + [models.told(data.target, task)]
     models.check_folds(data, task, folds, option)
     if C is None:
         models.check_folds(data, task, 2, "-C auto")

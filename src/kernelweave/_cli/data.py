@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +29,9 @@ class Source:
     delimiter: str | None = None
     words: tuple[str, ...] = ()  # columns, as a model names them, that hold words
     drop: tuple[str, ...] = ()  # columns that are left out
+    text_ids: bool = False  # whether 007 and 7 are ids of different rows
+    labeled: bool = False  # whether rows without a target are left out
+    kept: Any = None  # which rows of the table are not
 
     def read(self, path: str, view: str = "") -> Any:
         """A table; ids, where 007 is not 7, and columns of words are read as text."""
@@ -73,7 +76,9 @@ class Source:
 
         ``ids``: those of the rows, if there are some. ``start``: how many rows stand before them.
         """
-        return _place(start + row) if ids is None else f"{self.key} {ids.iloc[row]}"
+        if ids is not None:
+            return f"{self.key} {ids.iloc[row]}"
+        return _place(start + row if self.kept is None else int(np.flatnonzero(self.kept)[row]))
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,7 @@ class Data:
     target: Any = None
     ids: Any = None
     unused: tuple[str, ...] = ()
+    left_out: str = ""
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -115,14 +121,14 @@ def read_data(source: Source) -> Data:
         raise ValueError(f"--view: {max(names, key=names.count)!r} is named twice")
     if source.table is None:
         raise ValueError("a table is needed, which holds the target")
-    frame = source.read(source.table)
-    ids = None if source.key is None else read_ids(frame, source.key, source.table)
+    frame, source, left_out = read_rows(source)
+    ids = None if source.key is None else read_ids(frame, source.key, str(source.table))
     target = None if source.target is None else check_target(frame, source)
     own = [str(name) for name in _features(frame, source).columns]
     kept = [name for name in own if source.keeps(name)]
     if source.matrices:
         _check_drop(own, source)
-        return Data(frame, {}, _matrices(source, len(frame)), target, ids, tuple(kept))
+        return Data(frame, {}, _matrices(source, len(frame)), target, ids, tuple(kept), left_out)
     views, unused = _views(source, kept)
     _refuse_mixed_up(views, own, source)
     joined = join(frame, ids, source)
@@ -137,7 +143,25 @@ def read_data(source: Source) -> Data:
             raise ValueError(f"{path} has no value for any row of {source.table}")
     used = list(dict.fromkeys(name for names in views.values() for name in names))
     _check_cells(joined[used], ids, source)
-    return Data(joined[used], views, {}, target, ids, unused)
+    return Data(joined[used], views, {}, target, ids, unused, left_out)
+
+
+def read_rows(source: Source) -> tuple[Any, Source, str]:
+    """The table that holds the target, without rows that lack it if so asked.
+
+    Returns also the source that knows which rows these are, and what was left out, in words.
+    """
+    path = str(source.table)
+    frame = source.read(path)
+    if not source.labeled or source.target is None:
+        return frame, source, ""
+    known = column(frame, source.target, path).notna().to_numpy()
+    count = int(np.count_nonzero(~known))
+    if not known.any() or not count:  # who has no target at all is told so
+        return frame, source, ""
+    are = "is" if count == 1 else "are"
+    told = f"{path}: {counted(count, 'row')} without {source.target!r} {are} left out"
+    return frame[known].reset_index(drop=True), replace(source, kept=known), told
 
 
 def _refuse_mixed_up(views: dict[str, list[str]], own: list[str], source: Source) -> None:
@@ -204,6 +228,8 @@ def join(frame: Any, ids: Any, source: Source) -> Any:
             raise ValueError(f"--view {view}={path}: tables are joined on ids; name them with --id")
         other = source.read(path, view)
         keys = read_ids(other, source.key, path)
+        if not source.text_ids:
+            _refuse_zeros(keys, ids, path, source)
         _check_match(keys, ids, path, source)
         others[view] = _features(other, source).set_index(keys)
         _tell_kernel(others[view], path, source)
@@ -216,24 +242,26 @@ def _check_match(keys: Any, ids: Any, path: str, source: Source) -> None:
     strange = keys[~keys.isin(ids)]
     if not len(strange):
         return
-    zeros = _but_for_zeros(strange, ids[~ids.isin(keys)])
     if len(strange) == len(keys):
-        told = f"{path} has none of the ids of {source.table}, such as {ids.iloc[0]}"
-        raise ValueError(f"{told}{zeros}")
+        raise ValueError(f"{path} has none of the ids of {source.table}, such as {ids.iloc[0]}")
     whose, are = ("id", "is") if len(strange) == 1 else ("ids", "are")
     told = f"{counted(len(strange), 'row')} whose {whose} {source.table} lacks {are} left out"
-    warn(f"{path}: {told}: {some(strange)}{zeros}")
+    warn(f"{path}: {told}: {some(strange)}")
 
 
-def _but_for_zeros(strange: Any, ids: Any) -> str:
-    """How many ids that are not found are there with other leading zeros; "" for none."""
-    bare = {one.lstrip("0"): one for one in ids}
-    pairs = [(key, bare[key.lstrip("0")]) for key in strange if key.lstrip("0") in bare]
-    if not pairs:
-        return ""
-    key, one = pairs[0]
-    differ = "differs" if len(pairs) == 1 else "differ"
-    return f"; {len(pairs)} {differ} only by leading zeros, as {key} and {one} do: write ids alike"
+def _refuse_zeros(keys: Any, ids: Any, path: str, source: Source) -> None:
+    """Raise ValueError if ids that are not found are there with other leading zeros."""
+    bare = {one.lstrip("0"): one for one in ids[~ids.isin(keys)]}
+    pairs = [
+        (key, bare[key.lstrip("0")]) for key in keys[~keys.isin(ids)] if key.lstrip("0") in bare
+    ]
+    if pairs:
+        differ = "id differs" if len(pairs) == 1 else "ids differ"
+        raise ValueError(
+            f"{len(pairs)} {differ} only by leading zeros, as {pairs[0][0]} in {path} and "
+            f"{pairs[0][1]} in {source.table} do: write ids alike, or, if they are others, say "
+            "--text-ids"
+        )
 
 
 def _tell_kernel(other: Any, path: str, source: Source) -> None:
@@ -262,7 +290,7 @@ def check_target(frame: Any, source: Source) -> Any:
     def where(row: int) -> str:
         return source.where(row, None if source.key is None else frame[source.key])
 
-    _refuse_empty(target, str(source.table), where, "leave {} out")
+    _refuse_empty(target, str(source.table), where, "leave {} out, or say --drop-unlabeled")
     return target
 
 
@@ -284,6 +312,10 @@ def ids_of(frame: Any, key: str, path: str, start: int = 0) -> Any:
         return _place(start + row)
 
     _refuse_empty(cells.where(ids.str.strip() != ""), path, where, "give {0} one, or delete {0}")
+    strange = ids.str.contains("\0", regex=False).to_numpy()
+    if strange.any():
+        row = where(int(strange.argmax()))
+        raise ValueError(f"{path}: the id in {row} holds a NUL character: correct it")
     return ids
 
 
@@ -359,10 +391,12 @@ def _matrices(source: Source, rows: int) -> dict[str, Any]:
     if len(source.matrices) < len(source.views):
         raise ValueError("--view: kernel matrices (.npy) and columns cannot be mixed")
     found = {name: read_matrix(path) for name, path in source.matrices.items()}
+    kept = np.ones(rows, dtype=bool) if source.kept is None else source.kept
+    rows = len(kept)
     for name, matrix in found.items():
         if matrix.shape != (rows, rows):
             raise ValueError(
                 f"--view {name}: the matrix must be {rows} × {rows}, a row and a column for each "
                 f"row of {source.table}; found {matrix.shape[0]} × {matrix.shape[1]}"
             )
-    return found
+    return {name: matrix[np.ix_(kept, kept)] for name, matrix in found.items()}

@@ -8,11 +8,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from kernelweave._cli.data import Data, counted
 from kernelweave._cli.models import Options, bank_of, rows_of
 from kernelweave._cli.output import say
 from kernelweave._core.checks import some
-from kernelweave.banks.missing import count_filled
+from kernelweave._core.types import Array
+from kernelweave._core.warnings import SeesLittle
+from kernelweave.banks.fitting import BLIND, LITTLE, count_filled
 from kernelweave.views.table import Table
 
 Part = tuple[str, tuple[str, ...]]  # a view, and the names of those of its columns that go together
@@ -32,22 +36,41 @@ class NewRows:
     """Rows for a fitted model: counts those that lack a view, and the empty cells of the others."""
 
     def __init__(self, model: Any) -> None:
-        warnings.filterwarnings("ignore", ".* rows of X lack every view")  # told here
+        warnings.simplefilter("ignore", SeesLittle)  # told here
+        self._model = model
+        self._rows = self._blind = 0
         self._lacking = Lacking(_parts_of_model(model))
         self._views = list({member.view: member for member in model.bank_.members}.values())
         self._cells = Counter[str]()
         self._numbers = numbers_of_model(model)
 
-    def count(self, X: Any) -> None:
-        """Look at the rows of one more table, or of matrices, which have no cells to fill."""
+    @property
+    def may_lack(self) -> bool:
+        """Whether rows may lack a view and have another one."""
+        return self._lacking.possible
+
+    def count(self, X: Any) -> Array:
+        """Look at the rows of one more table, or of matrices, which have no cells to fill.
+
+        Returns the share of the weight whose views each row has.
+        """
         self._lacking.count(X)
+        seen: Array = self._model.seen_weight(X)
+        self._rows += len(seen)
+        self._blind += int(np.count_nonzero(seen < LITTLE))
         if hasattr(X, "columns") and X.isna().to_numpy().any():
             self._cells.update(count_filled(self._views, Table.read(X)))
+        return seen
 
     def tell(self, then: str) -> None:
         """Say what was found; ``then``: what becomes of rows that lack a view."""
         for line in self._lacking.told(then):
             say(line)
+        if self._blind:
+            say(
+                f"of {counted(self._rows, 'row')}, {self._blind} have {BLIND}: they get about the "
+                "value of an average row, whatever else they hold"
+            )
         for line in _told_cells(self._cells, self._numbers, "filled as in training"):
             say(line)
 
@@ -60,9 +83,14 @@ class Lacking:
         self._rows = self._lost = 0
         self._counts = Counter[str]()
 
+    @property
+    def possible(self) -> bool:
+        """Whether rows may lack some part; they must have the only one."""
+        return len(self._parts) > 1
+
     def count(self, frame: Any) -> None:
         """Look at the rows of one more table."""
-        if len(self._parts) < 2:  # rows must have the only one
+        if not self.possible:
             return
         self._rows += len(frame)
         lacks: dict[str, Any] = {}

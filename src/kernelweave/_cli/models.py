@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kernelweave._cli.data import Data, Source, counted
 from kernelweave._core.checks import some
 from kernelweave.banks.bank import KernelBank
-from kernelweave.estimators._multiclass import class_factors
+from kernelweave.estimators._targets import class_factors
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.cross_validated import MKLClassifierCV, MKLRegressorCV
 from kernelweave.estimators.regressor import MKLRegressor

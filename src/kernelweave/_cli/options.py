@@ -40,6 +40,11 @@ DATA = (
     click.option("--target", required=True, help="Column to predict."),
     click.option("--id", "key", help="Column of row ids; other tables are joined on it."),
     click.option(
+        "--text-ids",
+        is_flag=True,
+        help="Ids that differ by leading zeros alone, 007 and 7, are of different rows.",
+    ),
+    click.option(
         "--view",
         "views",
         multiple=True,
@@ -59,7 +64,11 @@ SEED = click.option(
     help="Random seed of the folds.",
 )
 JOBS = click.option("--jobs", type=int, help="Number of threads; -1 for one per core.")
+DROP_UNLABELED = click.option(
+    "--drop-unlabeled", is_flag=True, help="Leave rows without a target out; they are counted."
+)
 LEARNING = (
+    DROP_UNLABELED,
     click.option(
         "--drop",
         multiple=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,10 +17,47 @@ from kernelweave._cli.models import by_view
 from kernelweave._core.atomic import check_place
 from kernelweave.inspection import report
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how what spreadsheets compute begins
+_NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?").fullmatch
+
 
 def say(text: str) -> None:
     """A line for people beside the result, on standard error."""
     print(f"kernelweave: {text}", file=sys.stderr)
+
+
+class Texts:
+    """Texts for tables that people open in spreadsheets, which take some for formulas.
+
+    These get a leading apostrophe, unless they are wanted ``raw``; numbers stay as they are.
+    """
+
+    def __init__(self, raw: bool) -> None:
+        self._raw, self._count = raw, 0
+
+    def plain(self, frame: Any, names: bool) -> Any:
+        """The table with texts that are none; with ``names``, those of its columns, too."""
+        if self._raw:
+            return frame
+        found = frame.copy()
+        for name in frame.columns[frame.dtypes.map(lambda kind: kind.kind not in "biuf")]:
+            found[name] = [self._one(cell) for cell in frame[name]]
+        if names:
+            found.columns = [self._one(name) for name in frame.columns]
+        return found
+
+    def tell(self) -> None:
+        """Say how many texts have been changed, if any."""
+        if self._count:
+            texts = "text that begins as a formula does has"
+            if self._count > 1:
+                texts = "texts that begin as formulas do have"
+            say(f"{self._count} {texts} a leading apostrophe; --raw-text leaves it out")
+
+    def _one(self, cell: Any) -> Any:
+        formula = isinstance(cell, str) and cell.startswith(_FORMULA) and not _NUMBER(cell)
+        self._count += formula
+        return f"'{cell}" if formula else cell
 
 
 def check_output(option: str, output: str | None, source: Source, *inputs: str) -> None:

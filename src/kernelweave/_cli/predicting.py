@@ -19,9 +19,11 @@ from kernelweave._cli.data import (
     ids_of,
     join,
     read_ids,
+    read_rows,
 )
 from kernelweave._cli.lacking import NewRows, numbers_of_model
 from kernelweave._cli.models import Labelled, labels
+from kernelweave._cli.output import Texts, say
 from kernelweave._cli.tables import pieces, read_matrix
 from kernelweave._core.atomic import written
 from kernelweave._core.checks import some
@@ -29,18 +31,29 @@ from kernelweave.io.model_file import load
 from kernelweave.views.table import reads_as_number
 
 
-def predict_table(path: str, source: Source, output: str | None, decision: bool) -> None:
-    """Write ids, predictions and, if asked for, decision values, as CSV."""
+def predict_table(
+    path: str, source: Source, output: str | None, decision: bool, raw_text: bool
+) -> None:
+    """Write ids, predictions and, if asked for, decision values, as CSV.
+
+    Where rows may lack a view, also the share of the weight that their views have.
+    """
     model, source = _loaded(path, source)
     if decision and not hasattr(model, "decision_function"):
         raise ValueError("--decision: a regression has no decision values beside its predictions")
-    rows = NewRows(model)
+    rows, texts = NewRows(model), Texts(raw_text)
     with _opened(output) as file:
         for number, (ids, X) in enumerate(_rows(model, source)):
-            rows.count(X)
+            seen = rows.count(X)
             frame = _predicted(model, X, ids, decision)
+            if rows.may_lack:
+                frame["weight_seen"] = seen
+            frame = texts.plain(frame, names=number == 0)
             frame.to_csv(file, index=False, header=number == 0, lineterminator="\n")
-    rows.tell("they are predicted from what they have")
+    texts.tell()
+    rows.tell(
+        "they stand at its mean; weight_seen says how much of the weight their other views have"
+    )
 
 
 def labelled_rows(path: str, source: Source) -> tuple[Any, Labelled]:
@@ -49,9 +62,11 @@ def labelled_rows(path: str, source: Source) -> tuple[Any, Labelled]:
         raise ValueError("the targets of the rows are needed: name their column with --target")
     model, source = _loaded(path, source)
     task = "classification" if hasattr(model, "classes_") else "regression"
-    ((ids, X),) = _whole(model, source)
-    assert source.table is not None
-    y = labels(check_target(source.read(source.table), source), task)
+    frame, source, left_out = read_rows(source)
+    ((ids, X),) = _whole(model, source, frame)
+    y = labels(check_target(frame, source), task)
+    if left_out:
+        say(left_out)
     known = {str(label) for label in getattr(model, "classes_", y)}
     strange = sorted({str(label) for label in y} - known)
     if strange:
@@ -92,10 +107,10 @@ def _check_views(model: Any, source: Source) -> None:
 
 def _rows(model: Any, source: Source) -> Iterator[tuple[Any, Any]]:
     """Ids and X, in pieces where there is a single table."""
-    if source.files or source.matrices:
-        yield from _whole(model, source)
-        return
     assert source.table is not None
+    if source.files or source.matrices:
+        yield from _whole(model, source, source.read(source.table))
+        return
     start = 0
     texts = source.words if source.key is None else (*source.words, source.key)
     for frame in pieces(source.table, source.delimiter, texts=texts):
@@ -104,10 +119,9 @@ def _rows(model: Any, source: Source) -> Iterator[tuple[Any, Any]]:
         start += len(frame)
 
 
-def _whole(model: Any, source: Source) -> Iterator[tuple[Any, Any]]:
-    """Ids and X, all rows at once."""
+def _whole(model: Any, source: Source, frame: Any) -> Iterator[tuple[Any, Any]]:
+    """Ids and X of the rows of a table, all at once."""
     assert source.table is not None
-    frame = source.read(source.table)
     ids = None if source.key is None else read_ids(frame, source.key, source.table)
     if source.matrices:
         yield ids, _matrices(source, len(frame))
@@ -118,13 +132,15 @@ def _whole(model: Any, source: Source) -> Iterator[tuple[Any, Any]]:
 
 def _matrices(source: Source, rows: int) -> dict[str, Any]:
     found = {name: read_matrix(path) for name, path in source.matrices.items()}
+    kept = np.ones(rows, dtype=bool) if source.kept is None else source.kept
+    rows = len(kept)
     for name, matrix in found.items():
         if len(matrix) != rows:
             raise ValueError(
                 f"--view {name}: the matrix must have {counted(rows, 'row')}, one for each row of "
                 f"{source.table}; found {len(matrix)}"
             )
-    return found
+    return {name: matrix[kept] for name, matrix in found.items()}
 
 
 def _names(model: Any) -> list[str]:

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from kernelweave._core.checks import did_you_mean, some
+from kernelweave._core.settings import SETTINGS
+from kernelweave._core.warnings import warn
+from kernelweave.views.table import reads_as_number
 
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".parquet", ".npz")
 MATRIX = ".npy"
-_PIECE = 20_000  # rows read at a time
 _SEPARATORS = (",", ";", "\t", "|")
 _LONGEST = 2**20  # characters of a first line that are looked at
 _DECIMAL = r"\s*[+-]?\d+(,\d+)?([eE][+-]?\d+)?\s*"  # a number with a decimal comma
@@ -104,7 +106,7 @@ def _csv(path: str, delimiter: str | None, texts: tuple[str, ...], whole: bool) 
         if whole:
             found = iter([pd.read_csv(path, **options)])
         else:
-            found = iter(pd.read_csv(path, chunksize=_PIECE, **options))
+            found = iter(pd.read_csv(path, chunksize=SETTINGS.table_rows, **options))
         for number, frame in enumerate(found):
             if number == 0:
                 _check_header(frame, separator, path)
@@ -141,6 +143,11 @@ def _with_decimal_points(frame: Any, texts: tuple[str, ...]) -> Any:
 
 def _check_header(frame: Any, separator: str, path: str) -> None:
     names = [str(name) for name in frame.columns]
+    if _are_values(names):
+        warn(
+            f"{path} seems to lack a header: its columns would be named {some(names, 4)}. If so, "
+            "add a line of names"
+        )
     if len(names) == 1:
         for other in _SEPARATORS:
             if other != separator and other in names[0]:
@@ -153,6 +160,18 @@ def _check_header(frame: Any, separator: str, path: str) -> None:
         raise ValueError(f"{path} has two columns named {twice[0][:-2]!r}")
 
 
+def _are_values(names: list[str]) -> bool:
+    """Whether names of columns read as the cells of a row.
+
+    Numbers in order are names: of wavelengths, of years, of columns that nobody named.
+    """
+    numbers = [float(name) for name in names if name[-1:].isdigit() and reads_as_number(name)]
+    if len(numbers) == 1:
+        return not numbers[0].is_integer()
+    steps = np.diff(numbers)
+    return len(numbers) > 1 and not ((steps > 0.0).all() or (steps < 0.0).all())
+
+
 def _parquet(path: str, whole: bool) -> Iterator[Any]:
     import pyarrow
     from pyarrow import parquet
@@ -162,7 +181,7 @@ def _parquet(path: str, whole: bool) -> Iterator[Any]:
         if whole:
             yield file.read().to_pandas()
             return
-        for batch in file.iter_batches(_PIECE):
+        for batch in file.iter_batches(SETTINGS.table_rows):
             yield batch.to_pandas()
     except pyarrow.ArrowException as error:
         raise ValueError(f"{path} cannot be read: {error}") from error

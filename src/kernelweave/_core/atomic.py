@@ -23,8 +23,8 @@ def check_place(path: str | os.PathLike[str]) -> None:
 def written(path: str | os.PathLike[str], mode: str = "wb", **options: Any) -> Iterator[IO[Any]]:
     """A file to write; it takes the place of ``path`` at the end, unless there was an error.
 
-    ``mode`` is "wb" or "w"; ``options`` are those of ``open``. What is no regular file, such as a
-    pipe, is written directly.
+    ``mode`` is "wb" or "w"; ``options`` are those of ``open``. Where ``path`` is a link, the file
+    that it leads to is written. What is no regular file, such as a pipe, is written directly.
     """
     check_place(path)
     goal = Path(path)
@@ -32,13 +32,14 @@ def written(path: str | os.PathLike[str], mode: str = "wb", **options: Any) -> I
         with open(goal, mode, **options) as file:
             yield file
         return
-    draft = goal.with_name(f".{goal.name[:100]}.{os.urandom(4).hex()}.part")
+    target = Path(os.path.realpath(goal))
+    draft = target.with_name(f".{target.name[:100]}.{os.urandom(4).hex()}.part")
     try:
         with open(draft, mode.replace("w", "x"), **options) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(draft, goal)
+        os.replace(draft, target)
     except OSError as error:
         if error.errno is None or error.filename not in (None, str(draft)):
             raise

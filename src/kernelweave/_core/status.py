@@ -7,8 +7,9 @@ import shutil
 import sys
 import time
 
+from kernelweave._core.settings import SETTINGS
+
 _LINES = 2.0  # seconds between two lines
-_PICTURES = 0.1  # seconds between two pictures of a bar
 _BAR = 24  # characters
 _CLEAR = "\r\x1b[K"
 
@@ -50,4 +51,4 @@ class Bar:
 
     def _due(self) -> bool:
         since = time.perf_counter() - self._spoke
-        return since > (_PICTURES if is_live() else _LINES)
+        return since > (SETTINGS.pictures if is_live() else _LINES)

@@ -68,6 +68,26 @@ SLACK = 1e-11
 TIE = 1e-12
 """Sums of bounds this near to each other are equal."""
 
+SHOWS = 1e-6
+"""Share of a primal value from which on it is worth to make up for rounding in f."""
+
+LARGEST_ENTRY = 1e4
+"""No diagonal entry of a kernel is this large in standard units, unless rows differ wildly."""
+
+# --- of certificates ----------------------------------------------------------------------------
+
+LAST = 64.0 * EPS
+"""What the last few sums and products of a bound may have lost, as a share of their sizes."""
+
+LITTLE = 1e-9
+"""Share of the primal that a charge for rounding may take without a second look."""
+
+FINER = 1e-2
+"""How much smaller errors are in extended precision, at least."""
+
+NOTICED = 1e-2
+"""Share of the tolerance from which on rounding is worth extended precision."""
+
 # --- of interior point methods and programs -----------------------------------------------------
 
 MASTER_PATH, MASTER_RESIDUAL = 1e-13, 1e-11

@@ -13,6 +13,10 @@ class LacksView(UserWarning):
     """Some rows lack a view."""
 
 
+class SeesLittle(UserWarning):
+    """Some rows lack the views that a prediction rests on."""
+
+
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line of the nearest caller outside the package."""
     level = 1

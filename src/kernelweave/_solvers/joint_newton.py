@@ -19,64 +19,64 @@ import numpy as np
 from scipy.linalg import LinAlgError, LinAlgWarning, lstsq, solve
 
 from kernelweave._core.tolerances import COINCIDE, NOTHING, SOFT_EXACT, SUM_ROUNDING, TINY
-from kernelweave._core.types import Array, Places
+from kernelweave._core.types import Array
+from kernelweave.stacks.protocol import CombinedKernel
 
 if TYPE_CHECKING:
-    from kernelweave.machines.evaluator import Evaluator, Point
-    from kernelweave.machines.machine import QPAnswer, QPLook
-    from kernelweave.machines.total import Look
+    from kernelweave._solvers.svm.curvature import FreePart, Look
+    from kernelweave.machines.evaluator import Evaluator
+    from kernelweave.machines.machine import Point
 
 _ROUNDS = 8  # steps at most; a step that meets a bound is one
 _MOST = 2000  # variables between their bounds: the order of a dense system
 
 
-def refined(evaluator: Evaluator, point: Point, look: Look) -> Point:
-    """The point after some steps: nearer to the optimum if its bounds are those of the optimum.
+def refined(evaluator: Evaluator, look: Look) -> Point:
+    """The point of a look after some steps: nearer to the optimum if its bounds are those of it.
 
-    ``look`` is one at the point, at the kernels with a weight or more.
+    The look is one at the kernels with a weight or more.
     """
     for _ in range(_ROUNDS):
-        step = _JointStep(evaluator, point, look)
+        step = _JointStep(evaluator, look)
         if not step.found:
             break
         point = evaluator.judge(*step.taken())
         if step.is_last:
-            break
+            return point
         look = evaluator.look(point, np.flatnonzero(point.e))
-    return point
+    return look.point
 
 
 class _JointStep:
     """One step from a point: changes of e and of the variables, and how much of it is taken."""
 
-    def __init__(self, evaluator: Evaluator, point: Point, look: Look) -> None:
-        self.e, self.v = point.e, point.v
-        self.active = np.flatnonzero(point.e)
-        self.lower, self.upper = evaluator.machine.limits()
-        pairs = list(zip(point.answer.parts, look.parts, strict=True))
-        self.found = all(seen.free.size <= _MOST for _, seen in pairs)
+    def __init__(self, evaluator: Evaluator, look: Look) -> None:
+        self.e, self.v = look.point.e, look.point.v
+        self.active = np.flatnonzero(self.e)
+        self.lower, self.upper = evaluator.machine.limits
+        self.found = all(part.free.size <= _MOST for part in look.parts)
         if self.found:
             try:
-                self._solve(pairs, look.q[self.active])
+                self._solve(look, evaluator.machine.split(self.v))
                 self.found = bool(np.isfinite(self.de).all() and np.isfinite(self.dv).all())
             except LinAlgError:
                 self.found = False
 
-    def _solve(self, pairs: list[tuple[QPAnswer, QPLook]], q: Array) -> None:
-        size = self.active.size
-        answers = [_response(answer, seen, self.active) for answer, seen in pairs]
-        q, H = q.copy(), np.zeros((size, size))
-        for (_, seen), found in zip(pairs, answers, strict=True):
-            Q = seen.products_of(self.active)
-            q += 2.0 * Q @ found[:, 0]
+    def _solve(self, look: Look, variables: list[Array]) -> None:
+        size, places = self.active.size, look.places(self.active)
+        q, H = look.q[self.active], np.zeros((size, size))
+        answers = []
+        for part, v, f in zip(look.parts, variables, look.point.f, strict=True):
+            Q = part.products[places]
+            found = _response(part, Q, v, f, look.point.K)
+            q = q + 2.0 * Q @ found[:, 0]
             H += 2.0 * Q @ found[:, 1:]
+            answers.append(found)
         self.de = _moved(H, q)
-        self.dv = np.concatenate(
-            [
-                _spread(found[:, 0] - found[:, 1:] @ self.de, seen.free, answer.v.size)
-                for (answer, seen), found in zip(pairs, answers, strict=True)
-            ]
-        )
+        changes = list(map(np.zeros_like, variables))
+        for part, found, dv in zip(look.parts, answers, changes, strict=True):
+            dv[part.free] = found[:, 0] - found[:, 1:] @ self.de
+        self.dv = np.concatenate(changes)
 
     def taken(self) -> tuple[Array, Array]:
         """e and v after the step, which ends where a variable or a weight meets its bound."""
@@ -93,20 +93,27 @@ class _JointStep:
         return e / e.sum(), v
 
 
-def _response(answer: QPAnswer, seen: QPLook, active: Places) -> Array:
-    """a and R, side by side: one row per free variable."""
-    qp, free = seen.qp, seen.free
-    rows, Q = free % qp.n, seen.products_of(active).T
-    if not free.size:
-        return np.zeros((0, 1 + active.size))
-    A = np.zeros((free.size + 1, free.size + 1))
-    A[:-1, :-1] = seen.K.block(rows, rows)
-    A[np.diag_indices(free.size)] += qp.ridges[free] + SOFT_EXACT * np.abs(A.diagonal()).mean()
+def _response(part: FreePart, Q: Array, v: Array, f: Array, K: CombinedKernel) -> Array:
+    """a and R, side by side: one row per free variable; Q are products of the active kernels."""
+    qp, free = part.qp, part.free
+    size, rows = free.size, free % qp.n
+    if not size:
+        return np.zeros((0, 1 + len(Q)))
+    wanted = np.zeros((size + 1, 1 + len(Q)))
+    wanted[:-1, 0] = (qp.linear - qp.ridge * v - qp.tile(f))[free]
+    wanted[-1, 0] = qp.total - v.sum()
+    wanted[:-1, 1:] = Q.T
+    if not K.is_dense:
+        soft = SOFT_EXACT * float(np.abs(K.diagonal()[rows]).mean())
+        own = K.solver(rows, qp.ridges[free] + soft)
+        if own is not None:
+            found = own.solve(np.column_stack([wanted[:-1], np.ones(size)]))
+            along, u = found[:, :-1], found[:, -1]
+            return along - np.outer(u, (u @ wanted[:-1] - wanted[-1]) / u.sum())
+    A = np.zeros((size + 1, size + 1))
+    A[:-1, :-1] = K.block(rows, rows)
+    A[np.diag_indices(size)] += qp.ridges[free] + SOFT_EXACT * np.abs(A.diagonal()).mean()
     A[-1, :-1] = A[:-1, -1] = 1.0
-    wanted = np.zeros((free.size + 1, 1 + active.size))
-    wanted[:-1, 0] = (qp.linear - qp.ridge * answer.v - qp.tile(answer.f))[free]
-    wanted[-1, 0] = qp.total - answer.v.sum()
-    wanted[:-1, 1:] = Q
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LinAlgWarning)  # a step that leads nowhere is not kept
         return np.asarray(solve(A, wanted, assume_a="sym", check_finite=False)[:-1])
@@ -126,12 +133,6 @@ def _moved(H: Array, q: Array) -> Array:
     A[-1, -1] = 0.0
     wanted = np.append((q - q.mean()) / size, 0.0)
     return np.asarray(lstsq(A, wanted, cond=NOTHING, check_finite=False)[0][:-1])
-
-
-def _spread(values: Array, places: Places, size: int) -> Array:
-    out = np.zeros(size)
-    out[places] = values
-    return out
 
 
 def _distance(x: Array, step: Array, lower: float | Array, upper: float | Array) -> Array:

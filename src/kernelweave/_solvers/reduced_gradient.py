@@ -18,7 +18,8 @@ from kernelweave._core.types import Array
 from kernelweave.stacks.combined import between
 
 if TYPE_CHECKING:
-    from kernelweave.machines.evaluator import Evaluator, Point
+    from kernelweave.machines.evaluator import Evaluator
+    from kernelweave.machines.machine import Point
 
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 _BRACKET, _SECTIONS = 0.1, 60  # the bracket is closed to this share of the step; at most so often

@@ -9,12 +9,19 @@ RandomFeatures    waves of random frequency [for kernels of x − z]            
 A fit then takes n·r numbers per kernel in place of n², and its certificate is that of the
 approximate kernels. A linear kernel of few columns needs none: its columns are its features.
 Predictions are those of the approximate kernels too: a new row is compared with landmarks or waves,
-however many support rows there are.
+however many support rows there are. The maps φ:
+
+Landmarks    φ(x) = Tᵀk(x, Z) for some training rows Z
+Waves        φ(x) = (cos Ωᵀx, sin Ωᵀx)/√D for D random frequencies
+Columns      φ(x) = x
+Normalized   the features of another map, less their mean and brought to size
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 from zlib import crc32
 
@@ -23,11 +30,14 @@ from scipy.linalg import eigh, solve_triangular
 
 from kernelweave._core.checks import check_number, shown
 from kernelweave._core.params import Params
+from kernelweave._core.settings import SETTINGS
 from kernelweave._core.tolerances import RANK_CUTS
 from kernelweave._core.types import Array, Places
-from kernelweave.banks.features import Columns, Features, Landmarks, Waves, against
-from kernelweave.kernels._pivoted import GAUSSIAN, LAPLACIAN, truncated
+from kernelweave.banks.normalize import Normalizer, inverse_root
+from kernelweave.kernels._pivoted import truncated
 from kernelweave.kernels.base import Kernel
+from kernelweave.kernels.features import FeatureKernel
+from kernelweave.stacks.row_kernels import GAUSSIAN, LAPLACIAN
 from kernelweave.views.parts import apart
 from kernelweave.views.rows import Rows
 
@@ -91,7 +101,7 @@ class Nystroem(Approximation):
         rng = np.random.default_rng([self.random_state, crc32(kernel.label().encode())])
         chosen = np.sort(rng.permutation(len(rows))[: self.n_landmarks])
         Z = _some(rows, chosen)
-        W = np.vstack([block for _, block in against(kernel, Z, Z)])
+        W = np.vstack([kernel.between(some, Z) for _, some in Z.pieces(len(Z), SETTINGS.computed)])
         size, V = eigh(0.5 * (W + W.T), check_finite=False)
         kept = size > RANK_CUTS[0] * size[-1]
         features = Landmarks(kernel, Z, V[:, kept] / np.sqrt(size[kept]))
@@ -190,17 +200,14 @@ class RandomFeatures(Approximation):
         return features, np.ascontiguousarray(features(rows).T)
 
 
-def check_approximation(approximation: Any) -> Approximation | None:
-    """``approximation``, if it is None or one that is valid."""
-    if approximation is None:
-        return None
+def check_approximation(approximation: Any) -> None:
+    """Raise an error unless it is an approximation with valid parameters."""
     if not isinstance(approximation, Approximation):
         raise TypeError(
             "approximation must be None, Nystroem(…), Cholesky(…) or RandomFeatures(…); found "
             f"{shown(approximation)}."
         )
     approximation.validate()
-    return approximation
 
 
 def check_approximable(kernel: Kernel) -> None:
@@ -219,3 +226,113 @@ def _some(rows: Rows, chosen: Places) -> Rows:
 def _check_seed(approximation: Any) -> None:
     name = f"{type(approximation).__name__}: random_state"
     check_number(name, approximation.random_state, int, zero=True)
+
+
+# ---- feature maps --------------------------------------------------------------------------------
+
+
+class LowRank(FeatureKernel):
+    """φ(x)ᵀφ(z) in the place of the kernel ``kernel``, which reads the same columns.
+
+    Coefficients of many rows become few numbers, Σ_j coef_j φ(x_j): new rows are then compared
+    with these, not with the rows.
+    """
+
+    collapses = True
+
+    def __init__(self, kernel: Kernel, features: Callable[[Rows], Array]) -> None:
+        super().__init__(features)
+        self.kernel = kernel
+
+    @property
+    def numeric(self) -> bool:
+        """As the kernel that it stands for."""
+        return self.kernel.numeric
+
+    @property
+    def reads(self) -> str:
+        """As the kernel that it stands for."""
+        return self.kernel.reads
+
+    @property
+    def takes_sparse(self) -> bool:
+        """As the kernel that it stands for."""
+        return self.kernel.takes_sparse
+
+    def label(self) -> str:
+        """That of the kernel that it stands for."""
+        return self.kernel.label()
+
+
+@dataclass(frozen=True, eq=False)
+class Landmarks:
+    """φ(x) = Tᵀk(x, Z): ``rows`` are Z, ``T`` has a row for each of them."""
+
+    kernel: Kernel
+    rows: Rows
+    T: Array
+
+    def __call__(self, rows: Rows) -> Array:
+        """φ of each row, (n, r), some rows at a time."""
+        out = np.empty((len(rows), self.T.shape[1]))
+        for piece, some in rows.pieces(len(self.rows), SETTINGS.computed):
+            np.matmul(self.kernel.between(some, self.rows), self.T, out=out[piece])
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Waves:
+    """Cosines and sines of xᵀω for the columns ω of ``frequencies``."""
+
+    frequencies: Array
+
+    def __call__(self, rows: Rows) -> Array:
+        """φ of each row, (n, 2D)."""
+        angles = np.asarray(rows.values @ self.frequencies)
+        out = np.hstack([np.cos(angles), np.sin(angles)])
+        out *= 1.0 / math.sqrt(max(1, angles.shape[1]))
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """φ(x) = x: a linear kernel is made of its columns."""
+
+    def __call__(self, rows: Rows) -> Array:
+        """The columns, dense."""
+        values: Any = rows.values
+        return np.array(values.toarray() if rows.table.sparse else values)
+
+
+Features = Landmarks | Waves | Columns
+
+
+@dataclass(frozen=True, eq=False)
+class Normalized:
+    """Features less their ``mean``, times √``scale`` or, where that is NaN, brought to the sphere.
+
+    On the sphere a row is divided by the norm that it has under ``kernel``, the exact one.
+    """
+
+    features: Features
+    kernel: Kernel
+    scale: float
+    mean: Array | None
+
+    def __call__(self, rows: Rows) -> Array:
+        """φ of each row."""
+        phi = self.features(rows)
+        sphere = math.isnan(self.scale)
+        own = self.kernel.diagonal(rows) if sphere else None
+        if self.mean is not None:
+            if own is not None:
+                own = own - 2.0 * (phi @ self.mean) + self.mean @ self.mean
+            phi -= self.mean
+        phi *= math.sqrt(self.scale) if own is None else inverse_root(own)[:, None]
+        return phi
+
+
+def normalized(features: Features, kernel: Kernel, normalizer: Normalizer, mean: Array) -> LowRank:
+    """The kernel of these features, normalized as the training rows were."""
+    center = mean if normalizer.means is not None else None
+    return LowRank(kernel, Normalized(features, kernel, normalizer.scale, center))

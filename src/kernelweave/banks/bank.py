@@ -6,27 +6,28 @@ import copy
 from dataclasses import replace
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelweave._core.checks import check_number, is_one_of, shown
+from kernelweave._core.checks import check_choice, check_number, is_one_of, shown, some
 from kernelweave._core.html import html_table
 from kernelweave._core.params import Params
-from kernelweave._core.status import tell
+from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave.banks.approximation import Approximation, check_approximation
-from kernelweave.banks.build import build
-from kernelweave.banks.factoring import Recipe
+from kernelweave.banks.evaluation import Exactness
 from kernelweave.banks.fitted import FittedBank
-from kernelweave.banks.fitting import check_view, fit_view
-from kernelweave.banks.forecast import Forecast, Told, forecast, worst
-from kernelweave.banks.member import EQUALS, Group, Member
-from kernelweave.banks.missing import check_impute, check_missing, count_filled, tell_missing
-from kernelweave.banks.normalize import ASKED, check_rule
+from kernelweave.banks.fitting import MISSING, check_view, count_filled, fit_view, tell_missing
+from kernelweave.banks.forecast import Forecast, Told, check_memory, forecast
+from kernelweave.banks.member import EQUALS, Group, Member, TrainingKernel
+from kernelweave.banks.normalize import ASKED
 from kernelweave.banks.plan import Planned, as_list, by_position, has_name, make_plan, several_views
-from kernelweave.banks.storage import Storage, check_storage
-from kernelweave.stacks.memory import available_bytes
+from kernelweave.banks.storage import Recipe, Storage, check_storage, keep, make_storage
+from kernelweave.kernels.differentiable import DifferentiableKernel
+from kernelweave.stacks.memory import advised
 from kernelweave.stacks.validation import float_type
+from kernelweave.views.columns import FILLINGS
 from kernelweave.views.table import Table
 from kernelweave.views.weighted import check_row_weights
 
@@ -67,7 +68,9 @@ class KernelBank(Params):
         learning decides. Columns of a sparse X are never centered or standardized, which would
         fill in its zeros: ``"auto"`` leaves them as they are, the others are refused.
     dtype : "float64" or "float32"
-        Precision of the training stack. Distances and products are always computed in float64.
+        Precision of the training stack. Matrices are always computed in float64; "combined" keeps
+        its large matrix in float32 anyhow, and goes over to float64 where a small ``tol`` asks for
+        it and there is room, unless "float32" is asked for here.
     missing : "mean", "indicator" or "error"
         Rows that lack a view of several: NaN, None or NA in all of its columns. ``"mean"``: they
         stand at the view's mean in feature space, in training and for new rows. Width, scaling,
@@ -76,14 +79,18 @@ class KernelBank(Params):
         which keeps it positive semidefinite. ``"indicator"``: also adds a kernel per such view
         that compares who has it. ``"error"``: NaN is an error. NaN in only some columns of a view
         is one unless ``impute`` is given.
-    storage : "auto", "dense", "factors", "lazy" or an object
-        How the training stack keeps a kernel: as a matrix (n², "dense"), or as a factor F with
-        K = FFᵀ up to 1e-13 of its trace, which is rounding (n times its numerical rank). "auto":
-        each kernel in its cheaper form; kernels on few columns have a low rank. "factors": a factor
-        of every numeric kernel, whatever its rank. "lazy": factors of linear kernels, and of ranks
-        up to 500 and n/4; all others on demand, for n where no matrix fits, and nobody looks for
-        equal ones among these. An object builds the stack itself, on a GPU for example: see
-        ``kernelweave.banks.storage``; ``dtype`` and ``cache_size`` are not for it.
+    storage : "auto", "combined", "dense", "factors", "lazy" or an object
+        How the training stack keeps kernels. All words are exact, and choose time and memory only.
+        "dense": a matrix of n² numbers for each. "factors": a factor F for every numeric kernel,
+        K = FFᵀ up to 1e-13 of its trace, which is rounding; n times its rank. "combined": one
+        matrix, whatever the number of kernels. Gaussian, Laplacian, linear and polynomial kernels
+        on dense numbers are computed anew in every pass, in float32 where the matrix is large, and
+        certified in float64; other kernels are matrices. "lazy": factors of linear kernels, and of
+        ranks up to 500 and n/4; all others on demand, for n where no matrix fits, and nobody looks
+        for equal ones among these. "auto": each kernel as a matrix or a factor, whichever is
+        cheaper; "combined" where matrices would be large, unless all kernels have a low rank. An
+        object builds the stack itself, on a GPU for example: see ``kernelweave.banks.storage``;
+        ``dtype`` and ``cache_size`` are not for it.
     approximation : None, Nystroem(…), Cholesky(…) or RandomFeatures(…)
         None keeps kernels exactly. The others put kernels of few features in their place, n·r
         numbers where a matrix has n², for training and for new rows; ``storage`` is then not
@@ -175,6 +182,7 @@ class KernelBank(Params):
         rows = [(name, shown(value, 200)) for name, value in self.get_params(deep=False).items()]
         return html_table("KernelBank", ("parameter", "value"), rows)
 
+    @advised
     def fit(
         self,
         X: Any,
@@ -198,23 +206,32 @@ class KernelBank(Params):
         Warns once if kernels are dropped: those on views that are constant on these rows, those
         of trace zero, and those equal to an earlier kernel up to scale.
         """
-        recipe = self._recipe()
+        recipe = self._recipe(n_jobs)
         table, weights, groups = self._fitted_views(X, sample_weight)
         groups += tell_missing(
             groups, table, weights, self.missing, centered=ASKED[self.normalize][0]
         )
-        available = available_bytes()
-        if verbose or (available is not None and worst(groups, len(table), recipe) > available):
-            told = forecast(groups, len(table), recipe)
-            told.require(recipe)
-            if verbose:
-                tell(str(told))
-        counted = Told(sum(len(group.members) for group in groups), verbose).one
-        built = build(_with_unique_names(groups), table, recipe, n_jobs, counted)
-        members, kept, stack, exactness = built
-        fitted = FittedBank(members, table, kept, stack, weights=weights, _exactness=exactness)
-        if fitted.dropped:
-            warn(_told(fitted.dropped, fitted.m_all))
+        n, storage = len(table), make_storage(recipe)
+        members, kernels = _training_kernels(groups, n, verbose)
+        if verbose or 8 * len(kernels) * n * n > SETTINGS.tiny:
+            check_memory(storage, kernels, n, recipe, verbose)
+        kept, stack = keep(storage, kernels)
+        for one in kernels:
+            members[one.number] = one.member
+        if stack is None:
+            raise ValueError(
+                f"No kernel is left on these {n} rows. {_reasons(members)} Give columns whose "
+                "values differ between rows, or other kernels on them."
+            )
+        exactness = None
+        if recipe.approximation is not None:
+            exactness = Exactness.of(kernels, table, recipe.approximation.from_below)
+        numbers = np.array([one.number for one in kept], dtype=np.intp)
+        fitted = FittedBank(
+            tuple(members), table, numbers, stack, weights=weights, _exactness=exactness
+        )
+        if dropped := fitted.dropped:
+            warn(_told(dropped, len(members)))
         return fitted
 
     def plan(self, X: Any, sample_weight: ArrayLike | None = None) -> Forecast:
@@ -223,7 +240,8 @@ class KernelBank(Params):
         Kernels are looked at on some hundreds of rows; none is computed.
         """
         table, _, groups = self._fitted_views(X, sample_weight)
-        return forecast(groups, len(table), self._recipe())
+        _, kernels = _training_kernels(groups, len(table))
+        return forecast(make_storage(self._recipe()), kernels, len(table))
 
     def by_position(self, X: Any) -> KernelBank:
         """The same bank with its columns as positions in X, which need no names.
@@ -250,6 +268,11 @@ class KernelBank(Params):
         table = Table.read(X)
         return count_filled(self._plan(table), table)
 
+    def learnable(self) -> list[str]:
+        """The kernels with parameters that estimators learn, as they are written."""
+        items = [item[1] if isinstance(item, tuple) else item for item in as_list(self.kernels)]
+        return [repr(item) for item in items if isinstance(item, DifferentiableKernel)]
+
     def allows_gaps(self) -> bool:
         """Whether X may hold NaN: cells are filled in, or rows may lack a view of several."""
         if self.impute is not None:
@@ -261,35 +284,58 @@ class KernelBank(Params):
     ) -> tuple[Table, Array | None, list[Group]]:
         """The rows, how often they count, and kernels fitted to the rows of each view."""
         table = Table.read(X)
-        weights = check_row_weights(sample_weight, len(table))
+        weights = None
+        if sample_weight is not None:
+            weights = check_row_weights(sample_weight, len(table))
         plan = self._plan(table, weights)
         table = replace(table.take(slice(None)), source=None)  # a copy
         return table, weights, [fit_view(planned, table, weights) for planned in plan]
 
-    def _recipe(self) -> Recipe:
+    def _recipe(self, n_jobs: int | None = None) -> Recipe:
         """How kernels are kept, checked."""
+        if self.approximation is not None:
+            check_approximation(self.approximation)
         return Recipe(
             float_type(self.dtype),
             check_storage(self.storage),
-            check_approximation(self.approximation),
+            self.approximation,
             check_number("cache_size", self.cache_size, zero=True),
+            n_jobs,
         )
 
     def _plan(self, table: Table, weights: Array | None = None) -> list[Planned]:
-        gaps = check_missing(self.missing)
-        rule = check_rule(self.normalize)
-        asked = self.kernels, self.views, self.scale, rule, gaps, check_impute(self.impute)
-        return make_plan(*asked, table, weights)
+        check_choice("normalize", self.normalize, ASKED)
+        check_choice("missing", self.missing, MISSING)
+        check_choice("impute", self.impute, (None, *FILLINGS))
+        rules = self.scale, self.normalize, self.missing != "error", self.impute
+        return make_plan(self.kernels, self.views, *rules, table, weights)
 
 
-def _with_unique_names(groups: list[Group]) -> list[Group]:
+def _training_kernels(
+    groups: list[Group], n: int, verbose: int = 0
+) -> tuple[list[Member], list[TrainingKernel]]:
+    """All kernels, under names of their own; and those not dropped, on the training rows."""
+    members: list[Member] = []
+    kernels: list[TrainingKernel] = []
+    tell = Told(sum(len(group.members) for group in groups), verbose).one if verbose else None
     seen: dict[str, int] = {}
+    for group in groups:
+        for member in group.members:
+            count = seen[member.name] = seen.get(member.name, 0) + 1
+            if count > 1:
+                member = replace(member, name=f"{member.name} ({count})")
+            if member.kernel is not None:
+                kernels.append(TrainingKernel(member, group, n, len(members), tell))
+            members.append(member)
+    return members, kernels
 
-    def unique(member: Member) -> Member:
-        count = seen[member.name] = seen.get(member.name, 0) + 1
-        return member if count == 1 else member.renamed(f"{member.name} ({count})")
 
-    return [replace(group, members=[*map(unique, group.members)]) for group in groups]
+def _reasons(members: list[Member]) -> str:
+    """Each reason to drop kernels once, with those that it concerns."""
+    concerned: dict[str, list[str]] = {}
+    for member in members:
+        concerned.setdefault(str(member.dropped), []).append(member.name)
+    return " ".join(f"{some(names, 2)}: {why}." for why, names in concerned.items())
 
 
 def _told(dropped: dict[str, str], total: int) -> str:

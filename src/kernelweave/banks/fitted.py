@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,21 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._core.blocks import blocks
 from kernelweave._core.checks import shown
 from kernelweave._core.html import html_table
-from kernelweave._core.types import Array
-from kernelweave.banks import collapse, crossing
-from kernelweave.banks.exactness import Exactness
+from kernelweave._core.settings import SETTINGS
+from kernelweave._core.types import Array, Places
+from kernelweave.banks.evaluation import (
+    Exactness,
+    Numbered,
+    evaluate,
+    images,
+    through_images,
+    training_sides,
+)
+from kernelweave.banks.fitting import read_new
 from kernelweave.banks.member import Member
-from kernelweave.banks.reading import read_new
 from kernelweave.stacks.protocol import Stack
 from kernelweave.views.rows import Scratch
 from kernelweave.views.table import Table
-
-_BLOCK = 2**21  # entries held at a time of a matrix of new rows against training rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,6 +40,8 @@ class FittedBank:
     kernels listed in ``kept``; ``spread`` turns weights of the stack into weights of the bank.
 
     Pickles hold the training rows, not the stack. ``compact`` keeps only the rows you choose.
+
+    Nothing here changes after it is made, so that threads may share it.
     """
 
     members: tuple[Member, ...]
@@ -43,7 +51,8 @@ class FittedBank:
     _columns: NDArray[np.intp] | None = None  # rows of ``table`` to return, if centered
     weights: Array | None = None  # how often each training row counts; None for once
     _exactness: Exactness | None = None  # what approximations leave of the exact kernels
-    _images: dict[str, Any] = field(default_factory=dict)  # coef, and what features make of it
+    _coef: Array | None = None  # coefficients of all rows that decisions are expected for
+    _images: dict[int, Array] = field(default_factory=dict)  # what features make of these
 
     @property
     def m_all(self) -> int:
@@ -56,9 +65,9 @@ class FittedBank:
         return len(self.table) if self._columns is None else len(self._columns)
 
     @property
-    def places(self) -> NDArray[np.intp]:
+    def places(self) -> Places:
         """Numbers of the rows of ``table`` that kernels are evaluated against."""
-        return self._columns_of(np.arange(self.n_rows))
+        return np.arange(len(self.table)) if self._columns is None else self._columns
 
     @property
     def n_features(self) -> int:
@@ -68,12 +77,12 @@ class FittedBank:
     @property
     def names(self) -> tuple[str, ...]:
         """A readable name per kernel."""
-        return tuple(member.name for member in self.members)
+        return tuple(map(attrgetter("name"), self.members))
 
     @property
     def views(self) -> tuple[str, ...]:
         """The name of each kernel's view."""
-        return tuple(member.view_name for member in self.members)
+        return tuple(map(attrgetter("view_name"), self.members))
 
     @property
     def dropped(self) -> dict[str, str]:
@@ -87,12 +96,12 @@ class FittedBank:
         Weights times scales are weights for the kernels before normalization. 0 for dropped
         kernels; NaN under ``"sphere"``, where every pair of rows has its own factor.
         """
-        return np.array([member.scale for member in self.members])
+        return np.array([*map(attrgetter("scale"), self.members)])
 
     @property
     def approximate(self) -> bool:
         """Whether kernels of few features stand for those that were named."""
-        return bool(self._of_features())
+        return any(map(self._collapses, range(self.m_all)))
 
     def exact_quads(self, w: Array) -> Array | None:
         """Upper bounds of all wᵀK_m w for the exact kernels on the training rows.
@@ -126,10 +135,21 @@ class FittedBank:
             )
         return self._stack
 
+    def on(self, stack: Stack, kept: Places | None = None) -> FittedBank:
+        """The same with another training stack, of the same kernels or of those ``kept``.
+
+        Nothing is proved there for the exact kernels of approximate ones.
+        """
+        kept = self.kept if kept is None else kept
+        return replace(self, kept=kept, _stack=stack, _exactness=None)
+
     def spread(self, values: ArrayLike) -> Array:
-        """Values per kernel of the bank from values per kernel of the stack; 0 if dropped."""
-        full = np.zeros(self.m_all)
-        full[self.kept] = values
+        """Values per kernel of the bank from values per kernel of the stack; 0 if dropped.
+
+        Several sets of values are rows.
+        """
+        full = np.zeros((*np.shape(values)[:-1], self.m_all))
+        full[..., self.kept] = values
         return full
 
     def cross(self, X: Any, weights: ArrayLike, rows: ArrayLike | None = None) -> Array:
@@ -137,10 +157,13 @@ class FittedBank:
 
         ``weights`` has one entry per kernel of the bank; kernels of weight 0 are not computed.
         """
-        new, index = self.read(X), self._index(rows)
-        result = np.empty((len(new), len(index)))
-        for block, matrix in self._combined(new, weights, index):
-            result[block] = matrix
+        index = None if rows is None else _indices(rows, self.n_rows, "rows")
+        new, size = self.read(X), self.n_rows if index is None else len(index)
+        weights, result = self._checked(weights), np.zeros((len(new), size))
+        active = np.flatnonzero(weights).tolist()
+        for block, matrices in self._blocks(new, active, index):
+            _add_up(matrices, weights, result[block])
+            self._check_finite(result[block], new.block(block), active, index)
         return result
 
     def decision(
@@ -151,98 +174,103 @@ class FittedBank:
         ``coef``: (n_rows,), or (n_rows, k) for k machines; their ``weights`` are one set for all,
         (m_all,), or one for each, (k, m_all). Each kernel is computed once.
         """
-        new, index = self.read(X), self._index(rows)
-        coef, weights = np.asarray(coef, dtype=np.float64), np.asarray(weights, dtype=np.float64)
-        if coef.shape[:1] != (len(index),):
-            raise ValueError(f"coef has shape {coef.shape}, but there are {len(index)} rows.")
-        if weights.ndim == 2 and weights.shape != (*coef.shape[1:], self.m_all):
-            raise ValueError(
-                f"weights must have shape ({self.m_all},) or (k, {self.m_all}) for coef of shape "
-                f"(n_rows, k); found {weights.shape} and {coef.shape}."
-            )
-        known = self._of_features() if weights.shape[-1:] == (self.m_all,) else []
-        few = [pair for pair in known if weights[..., pair[0]].any()]
-        if few:
-            result = self._through_features(new, few, weights, coef, index)
-            weights = weights.copy()
-            weights[..., [number for number, _ in few]] = 0.0
-            return result + self._against_rows(new, weights, coef, index)
-        return self._against_rows(new, weights, coef, index)
-
-    def _against_rows(
-        self, new: Table, weights: Array, coef: Array, index: NDArray[np.intp]
-    ) -> Array:
+        index = None if rows is None else _indices(rows, self.n_rows, "rows")
+        new, size = self.read(X), self.n_rows if index is None else len(index)
+        coef = np.asarray(coef, dtype=np.float64)
+        if coef.shape[:1] != (size,):
+            raise ValueError(f"coef has shape {coef.shape}, but there are {size} rows.")
+        weights = self._checked(weights, coef)
+        active = np.flatnonzero(weights if weights.ndim == 1 else weights.any(axis=0)).tolist()
         result = np.zeros((len(new), *coef.shape[1:]))
-        if weights.ndim < 2:
-            for block, matrix in self._combined(new, weights, index):
-                np.matmul(matrix, coef, out=result[block])
-            return result
-        active = np.flatnonzero(weights.any(axis=0))
+        low = [*filter(self._collapses, active)]
+        if low:
+            result += self._through_features(new, self._active(low), weights, coef, index)
+            active = sorted({*active} - {*low})
         for block, matrices in self._blocks(new, active, index):
-            for number, matrix in matrices:
-                result[block] += matrix @ (coef * weights[:, number])
-            self._check_finite(result[block], new.block(block), active, index)
+            if weights.ndim == 1:
+                found = np.zeros((block.stop - block.start, size))
+                _add_up(matrices, weights, found)
+                result[block] += found @ coef
+            else:
+                found = result[block]
+                for number, matrix in matrices:
+                    found += matrix @ (coef * weights[:, number])
+            self._check_finite(found, new.block(block), active, index)
         return result
 
-    def _of_features(self) -> list[tuple[int, Member]]:
-        """The kernels made of few features."""
-        every = enumerate(self.members)
-        return [(k, m) for k, m in every if m.kernel is not None and m.kernel.collapses]
+    def _collapses(self, number: int) -> bool:
+        """Whether a kernel is made of few features."""
+        kernel = self.members[number].kernel
+        return kernel is not None and kernel.collapses
 
     def _through_features(
         self,
         new: Table,
-        members: list[tuple[int, Member]],
+        members: list[Numbered],
         weights: Array,
         coef: Array,
-        index: NDArray[np.intp],
+        index: Places | None,
     ) -> Array:
-        """Their part of the decision values; what the training rows come to is kept."""
-        known = self._images.get("coef")
-        if known is None or not (
-            np.array_equal(known, coef) and np.array_equal(self._images["index"], index)
-        ):
-            self._images.update(coef=coef.copy(), index=index, of={})
-        image = self._images["of"]
-        fresh = [pair for pair in members if pair[0] not in image]
-        image.update(collapse.images(self.table.take(self._columns_of(index)), fresh, coef))
+        """Their part of the decision values."""
+        if index is None and self._coef is not None and np.array_equal(coef, self._coef):
+            image = self._images
+        else:
+            image = self._summed(members, coef, index)
 
         def lacking(number: int, member: Member) -> Array:
-            return self._average(index, number, member.narrow(index)) @ coef
+            return self._average(index, number, member) @ coef
 
-        chosen = {number: image[number] for number, _ in members}
-        return collapse.values(new, members, chosen, weights, lacking)
+        return through_images(new, members, image, weights, lacking)
+
+    def _summed(
+        self, members: list[Numbered], coef: Array, index: Places | None
+    ) -> dict[int, Array]:
+        """What training rows come to under kernels of features."""
+        places = self.places if index is None else self.places[index]
+        return images(self.table.take(places), members, coef)
 
     def cross_stack(self, X: Any) -> Array:
         """k_m(x, x_j) of every kept kernel, as an array (m, len(X), n_rows)."""
-        new, index = self.read(X), self._index(None)
-        kept = self.kept
-        result = np.empty((len(kept), len(new), len(index)))
-        slot = {int(number): place for place, number in enumerate(kept)}
-        for block, matrices in self._blocks(new, kept, index):
+        new, kept = self.read(X), self.kept.tolist()
+        result = np.empty((len(kept), len(new), self.n_rows))
+        slot = {number: place for place, number in enumerate(kept)}
+        for block, matrices in self._blocks(new, kept, None):
             for number, matrix in matrices:
                 result[slot[number], block] = matrix
-        self._check_finite(result, new, kept, index)
+        self._check_finite(result, new, kept, None)
         return result
 
-    def compact(self, kernels: ArrayLike, rows: ArrayLike | None = None) -> FittedBank:
+    def compact(
+        self, kernels: ArrayLike, rows: ArrayLike | None = None, coef: ArrayLike | None = None
+    ) -> FittedBank:
         """The bank with only these kernels and training rows, for prediction and pickling.
 
         ``kernels``: numbers of kernels, or a mask over all of them; ``rows``: the same for
         training rows. Kernels keep their numbers; rows are renumbered in the order given. The
         stack is dropped. Centered kernels keep all training rows, because k(x, ·) is averaged
-        over all of them; results still have columns for ``rows`` only.
+        over all of them; results still have columns for ``rows`` only. ``coef``: coefficients of
+        these rows that decisions will be asked for. Under kernels made of few features, what the
+        rows come to is then summed here, once.
         """
-        chosen = set(_indices(kernels, self.m_all, "kernels").tolist())
-        self._require(chosen)
-        index = self._index(rows)
-        members = tuple(
-            self._for_new_rows(number, index) if number in chosen else member.let_go()
-            for number, member in enumerate(self.members)
-        )
-        if self._centered:
-            return FittedBank(members, self.table, self.kept, None, self._columns_of(index))
-        return FittedBank(members, self.table.take(index), self.kept)
+        chosen = dict(self._active(_indices(kernels, self.m_all, "kernels").tolist()))
+        index = None if rows is None else _indices(rows, self.n_rows, "rows")
+        members = list(self.members)
+        for number, member in enumerate(members):
+            if number not in chosen:
+                members[number] = member.let_go()
+                continue
+            may_lack = member.view.may_lack and not member.centered
+            average = self._average(index, number, member) if may_lack else None
+            members[number] = member.narrow(slice(None) if index is None else index, average)
+        known: dict[str, Any] = {}
+        low = [] if coef is None else [*filter(self._collapses, chosen)]
+        if low:
+            given = np.array(coef, dtype=np.float64)
+            known = {"_coef": given, "_images": self._summed(self._active(low), given, index)}
+        places = self.places if index is None else self.places[index]
+        if any(map(attrgetter("centered"), self.members)):
+            return FittedBank(tuple(members), self.table, self.kept, None, places, **known)
+        return FittedBank(tuple(members), self.table.take(places), self.kept, **known)
 
     def _repr_html_(self) -> str:
         rows = [
@@ -256,18 +284,7 @@ class FittedBank:
         return f"FittedBank({self.m_all} kernels{left}, {self.n_rows} rows)"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_stack": None, "_exactness": None, "_images": {}}
-
-    @property
-    def _centered(self) -> bool:
-        return any(member.centered for member in self.members)
-
-    def _for_new_rows(self, number: int, rows: NDArray[np.intp]) -> Member:
-        """A kernel against some training rows, with what new rows without its view need."""
-        member = self.members[number].narrow(rows)
-        if member.centered or not member.view.may_lack:
-            return member
-        return replace(member, average=self._average(rows, number, member))
+        return {**self.__dict__, "_stack": None, "_exactness": None}
 
     def read(self, X: Any) -> Table:
         """New rows, checked; see ``read_new``."""
@@ -275,40 +292,37 @@ class FittedBank:
             return X
         return read_new(X, self.table, self.members)
 
-    def _index(self, rows: ArrayLike | None) -> NDArray[np.intp]:
-        return np.arange(self.n_rows) if rows is None else _indices(rows, self.n_rows, "rows")
-
-    def _columns_of(self, index: NDArray[np.intp]) -> NDArray[np.intp]:
-        return index if self._columns is None else self._columns[index]
-
-    def _require(self, numbers: Iterable[int]) -> None:
-        gone = [self.members[number].name for number in numbers if not self.members[number].kernel]
-        if gone:
-            raise ValueError(
-                f"Kernel {gone[0]!r} was left out of this fitted bank (dropped in fit or by "
-                "compact); it cannot be evaluated. Give it weight 0."
-            )
-
-    def _combined(
-        self, new: Table, weights: ArrayLike, index: NDArray[np.intp]
-    ) -> Iterator[tuple[slice, Array]]:
-        """Σ_m weights_m K_m of each block of new rows against the training rows ``index``."""
-        weights = np.asarray(weights, dtype=np.float64)
-        if weights.shape != (self.m_all,) or not np.isfinite(weights).all():
+    def _checked(self, weights: ArrayLike, coef: Array | None = None) -> Array:
+        """Weights of all kernels; one set for each machine only where there are coefficients."""
+        array = np.asarray(weights, dtype=np.float64)
+        if array.ndim == 2 and coef is not None:
+            if array.shape != (*coef.shape[1:], self.m_all):
+                raise ValueError(
+                    f"weights must have shape ({self.m_all},) or (k, {self.m_all}) for coef of "
+                    f"shape (n_rows, k); found {array.shape} and {coef.shape}."
+                )
+        elif array.shape != (self.m_all,) or not np.isfinite(array).all():
             raise ValueError(
                 f"weights must be {self.m_all} finite numbers, one for each kernel of the bank; "
-                f"found shape {weights.shape}."
+                f"found shape {array.shape}."
             )
-        for block, matrices in self._blocks(new, np.flatnonzero(weights), index):
-            total = np.zeros((block.stop - block.start, len(index)))
-            for number, matrix in matrices:
-                matrix *= weights[number]
-                total += matrix
-            self._check_finite(total, new.block(block), np.flatnonzero(weights), index)
-            yield block, total
+        return array
+
+    def _active(self, numbers: list[int]) -> list[Numbered]:
+        """These kernels; raises an error if one cannot be evaluated."""
+        found = []
+        for number in numbers:
+            member = self.members[number]
+            if member.kernel is None:
+                raise ValueError(
+                    f"Kernel {member.name!r} was left out of this fitted bank (dropped in fit or "
+                    "by compact); it cannot be evaluated. Give it weight 0."
+                )
+            found.append((number, member))
+        return found
 
     def _check_finite(
-        self, found: Array, new: Table, numbers: NDArray[np.intp], index: NDArray[np.intp]
+        self, found: Array, new: Table, numbers: list[int], index: Places | None
     ) -> None:
         """Raise ValueError if ``found`` is not finite, with the name of the first such kernel."""
         with np.errstate(over="ignore", invalid="ignore"):
@@ -324,28 +338,39 @@ class FittedBank:
                     )
 
     def _blocks(
-        self, new: Table, numbers: NDArray[np.intp], index: NDArray[np.intp]
+        self, new: Table, numbers: list[int], index: Places | None
     ) -> Iterator[tuple[slice, Iterator[tuple[int, Array]]]]:
         """Blocks of new rows, each with an iterator over (kernel number, normalized matrix).
 
         A matrix is valid only until the next one is requested: they share a buffer.
         """
-        self._require(numbers)
-        numbers = numbers if len(index) else numbers[:0]  # no training rows: nothing to compute
-        active = [(int(number), self.members[number].narrow(index)) for number in numbers]
-        against = crossing.sides(self.table, active, self._columns_of(index))
+        active = self._active(numbers)
+        if not (self.n_rows if index is None else len(index)):
+            active = []  # no training rows: nothing to compute
+        if index is None:
+            against = training_sides(self.table, active, self._columns)
+        else:
+            against = training_sides(self.table, active, self.places[index], index)
         scratch = Scratch()
-        for block in blocks(len(new), len(self.table), _BLOCK):
+        for block in blocks(len(new), len(self.table), SETTINGS.computed):
             average = partial(self._average, index)
-            yield block, crossing.matrices(new.block(block), against, len(index), scratch, average)
+            yield block, evaluate(new.block(block), against, scratch, average)
 
-    def _average(self, rows: NDArray[np.intp], number: int, member: Member) -> Array:
+    def _average(self, rows: Places | None, number: int, member: Member) -> Array:
         """Mean of k(·, x_j) over the training rows for each of the rows x_j."""
         if member.average is not None:
-            return member.average
+            return member.average if rows is None else member.average[rows]
         n, place = self.stack.n, np.flatnonzero(self.kept == number)
         counts = np.ones(n) if self.weights is None else self.weights
-        return self.stack.matvecs(counts / counts.sum(), rows, place)[0]
+        some = np.arange(n) if rows is None else rows
+        return self.stack.matvecs(counts / counts.sum(), some, place)[0]
+
+
+def _add_up(matrices: Iterator[tuple[int, Array]], weights: Array, out: Array) -> None:
+    """Add Σ_m weights_m K_m."""
+    for number, matrix in matrices:
+        matrix *= weights[number]
+        out += matrix
 
 
 def _indices(chosen: ArrayLike, size: int, what: str) -> NDArray[np.intp]:

@@ -1,24 +1,57 @@
-"""One fitted kernel of a bank: name, view, parameters and normalization; on training rows, too."""
+"""One fitted kernel of a bank, and its blocks: normalized, between any two sets of rows.
+
+    k(x, z) = (k⁰(x, z) − c(x) − c(z))·r(x)·r(z)
+
+c and r are known of training rows (``Normalizer``). Those of new rows follow from their kernel with
+all training rows, where it is centered, and with themselves, on the sphere.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._core.blocks import blocks
 from kernelweave._core.cached import cached_property
+from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array, Places
-from kernelweave.banks.normalize import Normalizer, learn_normalizer, rule_of
+from kernelweave.banks.normalize import RULES, Normalizer, Placed, learn_normalizer
 from kernelweave.kernels.base import Kernel
 from kernelweave.views.columns import View
 from kernelweave.views.rows import Gram, Pair, Rows
+from kernelweave.views.table import Table
 
 EQUALS = "it equals"  # how the reason to drop a duplicate begins
-_BLOCK = 2**22  # entries computed at a time
+
+
+@dataclass(frozen=True)
+class Side:
+    """Rows on one side of a block: those that have a view.
+
+    ``size``: how many rows the side has, of which these stand at ``places``; None for all.
+    ``train``: their numbers among the training rows that have the view; None for new rows.
+    ``wanted``: which of the rows are asked for, None for all: a centered kernel needs others, too.
+    ``against``: what the means of new rows are taken over, None for the other side of the block.
+    """
+
+    rows: Rows
+    size: int
+    places: Places | None = None
+    train: Any = None
+    wanted: Places | None = None
+    against: Rows | None = None
+
+    @classmethod
+    def new(cls, table: Table, view: View, against: Rows | None = None) -> Side:
+        """New rows."""
+        places, rows = Rows.having(table, view)
+        return cls(rows, len(table), places, against=against)
 
 
 @dataclass(frozen=True)
@@ -46,16 +79,16 @@ class Member:
     @property
     def centered(self) -> bool:
         """Whether the kernel is centered, which needs new rows against all training rows."""
-        return self.normalizer is not None and self.normalizer.centered
+        return self.normalizer is not None and self.normalizer.means is not None
 
     def fill(self, pair: Pair, out: Array) -> None:
         """Compute the kernel on a pair; for a ``Gram``, its lower triangle. Errors name it."""
         assert self.kernel is not None
         with named(self.name):
-            if self.alone and pair.look_up(self.kernel, self._train, out):
+            if self.alone and pair.a.table.shares and pair.look_up(self.kernel, self._train, out):
                 return
             if isinstance(pair, Gram):
-                self._train(pair, out)
+                self.kernel.train(pair, out, self.name)
             else:
                 self.kernel.fill(pair, out)
 
@@ -65,25 +98,55 @@ class Member:
         with named(self.name):
             return self.kernel.between(a, b)
 
+    def block(self, pair: Pair, left: Side, right: Side) -> Array:
+        """The normalized kernel between the rows of two sides, in memory that the next one takes.
+
+        Centered kernels of new rows need all training rows on the right side, or as ``against``.
+        """
+        assert self.normalizer is not None
+        out, wanted = pair.scratch("kernel"), right.wanted
+        if not len(left.rows):
+            return out if wanted is None else out[:, wanted]
+        self.fill(pair, out)
+        placed = self._placed(left, out), self._placed(right, out)
+        return self.normalizer.apply(out if wanted is None else out[:, wanted], *placed)
+
+    def diagonal(self, side: Side) -> Array:
+        """The normalized k(x, x) of the rows of a side."""
+        assert self.kernel is not None and self.normalizer is not None
+        own = np.asarray(self.kernel.diagonal(side.rows), dtype=float)
+        return self.normalizer.diagonal(own, self._placed(side, None))
+
+    def _placed(self, side: Side, out: Array | None) -> Placed:
+        """What the normalization does to rows; ``out``: the kernel with the other side."""
+        assert self.kernel is not None and self.normalizer is not None
+        if side.train is not None:
+            return self.normalizer.of_train(side.train)
+
+        def against() -> Array:
+            if side.against is not None:
+                return self.between(side.rows, side.against)
+            assert out is not None
+            return out
+
+        return self.normalizer.of_new(partial(self.kernel.diagonal, side.rows), against)
+
     def _train(self, gram: Gram, half: Array) -> None:
         assert self.kernel is not None
         self.kernel.train(gram, half, self.name)
-
-    def renamed(self, name: str) -> Member:
-        """The same kernel under another name."""
-        return replace(self, name=name)
 
     def fitted(self, normalizer: Normalizer) -> Member:
         """The kernel with its normalization."""
         known = self.name, self.view_name, self.view, self.numeric  # far quicker than replace()
         return Member(*known, self.kernel, normalizer, normalizer.scale, alone=self.alone)
 
-    def narrow(self, rows: NDArray[np.intp]) -> Member:
-        """The same kernel against some of the training rows."""
-        if self.normalizer is None:
-            return self
-        average = None if self.average is None else self.average[rows]
-        return replace(self, normalizer=self.normalizer.take(rows), average=average)
+    def narrow(self, rows: Places | slice, average: Array | None) -> Member:
+        """The same kernel against some of the training rows; centering still needs all of them."""
+        assert self.normalizer is not None
+        normalizer, norms = self.normalizer, self.normalizer.inverse_norms
+        if norms is not None and not self.centered:
+            normalizer = replace(normalizer, inverse_norms=norms[rows])
+        return replace(self, normalizer=normalizer, average=average)
 
     def let_go(self) -> Member:
         """Only its name and scale: it can no longer be evaluated."""
@@ -116,22 +179,30 @@ def named(kernel: str) -> Iterator[None]:
 class TrainingKernel:
     """One kernel on the n training rows, as a storage is given it (``kernelweave.banks.storage``).
 
-    ``member``: the kernel as fitted; once ``learn`` has run, with its normalization, or dropped.
+    ``kernel``: the kernel function: its class is the family, its attributes are the parameters.
+    ``places``: the numbers of the rows that have the view, None for all; entries of others are
+    zero. ``member``: the kernel of the bank, with a normalization once ``learn`` has run.
+    ``number``: that of the kernel in its bank. ``tell`` is called when the kernel is computed.
+    ``dropped``: why it is left out, None where it is not.
+    ``exact``, ``left``: of a kernel that features stand for, itself, and what they leave of its
+    diagonal, before normalization.
     """
 
-    def __init__(self, member: Member, group: Group, n: int) -> None:
-        self.member, self.group, self.n = member, group, n
+    dropped: str | None = None
+    exact: Member | None = None
+    left: Array | None = None
 
-    @property
-    def name(self) -> str:
-        """What the kernel is called."""
-        return self.member.name
-
-    @property
-    def kernel(self) -> Kernel:
-        """The kernel function: its class is the family, its attributes are the parameters."""
-        assert self.member.kernel is not None
-        return self.member.kernel
+    def __init__(
+        self,
+        member: Member,
+        group: Group,
+        n: int,
+        number: int = 0,
+        tell: Callable[[], None] | None = None,
+    ) -> None:
+        assert member.kernel is not None
+        self.member, self.group, self.n, self.number, self.tell = member, group, n, number, tell
+        self.name, self.kernel, self.places = member.name, member.kernel, group.places
 
     @property
     def normalizer(self) -> Normalizer:
@@ -147,16 +218,21 @@ class TrainingKernel:
         """
         return self.group.rows.values
 
-    @property
-    def places(self) -> NDArray[np.intp] | None:
-        """The numbers of the rows that have the view, None for all; entries of others are zero."""
-        return self.group.places
+    def leave_out(self, why: str) -> None:
+        """Leave the kernel out of the bank, and say why."""
+        self.dropped = why
+        self.member = replace(self.member.let_go(), scale=0.0, dropped=why)
+
+    def approximate(self, kernel: Kernel, left: Array) -> None:
+        """Let a normalized kernel of features stand for this one."""
+        self.exact, self.left = self.member, left
+        self.member = replace(self.member, kernel=kernel, normalizer=Normalizer(), alone=False)
 
     @cached_property
     def _number(self) -> NDArray[np.intp]:
         """By row, its number among those that have the view, −1 for the others."""
         number = np.full(self.n, -1, np.intp)
-        number[self.group.places] = np.arange(len(self.group.rows))
+        number[self.places] = np.arange(len(self.group.rows))
         return number
 
     def learn(
@@ -170,17 +246,20 @@ class TrainingKernel:
         rows = self.group.rows
         if diagonal is None:
             diagonal = np.array(self.kernel.diagonal(rows), dtype=float)
-        rule = rule_of(self.group.rule, self.group.places)
-        found = learn_normalizer(rule, diagonal, means or self._means, self.name, rows.weights)
+        center, scaling = RULES[self.group.rule]
+        rule = center or self.places is not None, scaling
+        found = learn_normalizer(rule, diagonal, means or self.means, self.name, rows.weights)
+        if self.tell is not None:
+            self.tell()
         if isinstance(found, str):
-            self.member = left_out(self.member, found)
+            self.leave_out(found)
             return False
         self.member = self.member.fitted(found)
         return True
 
     def block(self, rows: Places, columns: Places) -> Array:
         """The normalized kernel at these training rows and columns, a new array."""
-        if self.group.places is None:
+        if self.places is None:
             return self._normalized(rows, columns)
         left, right = self._number[rows], self._number[columns]
         out = np.zeros((rows.size, columns.size))
@@ -190,13 +269,10 @@ class TrainingKernel:
 
     def diagonal(self) -> Array:
         """The normalized k(x, x) of each training row."""
-        normalizer = self.normalizer
-        own = np.asarray(self.kernel.diagonal(self.group.rows), dtype=float)
-        own = normalizer.diagonal(own, normalizer.of_train(slice(None)))
-        if self.group.places is None:
-            return own
         whole = np.zeros(self.n)
-        whole[self.group.places] = own
+        whole[slice(None) if self.places is None else self.places] = self.member.diagonal(
+            Side(self.group.rows, self.n, train=slice(None))
+        )
         return whole
 
     def _normalized(self, rows: Places, columns: Places) -> Array:
@@ -211,7 +287,8 @@ class TrainingKernel:
         """
         table, view = self.group.rows.table, self.group.rows.view
         a, b = (Rows(table.take(places), view) for places in (rows, columns))
-        if type(self.kernel).__module__.startswith("kernelweave."):
+        home = type(self.kernel).__module__
+        if home.startswith("kernelweave.") and home != "kernelweave.kernels.adapters":
             return self.member.between(a, b)
         above = np.less.outer(rows, columns)
         if not above.any():
@@ -219,24 +296,9 @@ class TrainingKernel:
         turned = self.member.between(b, a).T
         return turned.copy() if above.all() else np.where(above, turned, self.member.between(a, b))
 
-    def _means(self, counts: Array) -> Array:
+    def means(self, counts: Array) -> Array:
+        """Means of the rows before normalization, row i counted ``counts[i]`` times, by blocks."""
         every = np.arange(len(self.group.rows))
-        parts = blocks(every.size, every.size, _BLOCK)
+        parts = blocks(every.size, every.size, SETTINGS.computed)
         found = [self._raw(every[part], every) @ counts for part in parts]
         return np.concatenate(found) / counts.sum()
-
-
-def left_out(member: Member, why: str) -> Member:
-    """The kernel without what it takes to evaluate it, and why."""
-    return replace(member.let_go(), scale=0.0, dropped=why)
-
-
-def drop(members: list[Member], number: int, why: str) -> None:
-    """Leave one kernel out of the list, and say why."""
-    members[number] = left_out(members[number], why)
-
-
-def drop_equal(members: list[Member], number: int, first: int, any_scale: bool) -> None:
-    """Leave one kernel out because it equals kernel ``first``, up to scale or to the number."""
-    scale = " up to scale" if any_scale else ""
-    drop(members, number, f"{EQUALS} {members[first].name!r}{scale}")

@@ -10,7 +10,7 @@
 ``"center+unit_trace"``  the same, then as ``"unit_trace"``
 ``"center+sphere"``  the same, then as ``"sphere"`` [lanckriet2004, §6.2]
 ``"auto"``           as ``"trace"``; the default kernels on a view that is mostly zeros, as
-                     indicators and counts are, as ``"sphere"`` (``banks/default.py``)
+                     indicators and counts are, as ``"sphere"`` (``banks/plan.py``)
 ``None``             K unchanged
 ==================== ====================================================================
 
@@ -23,13 +23,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._core.checks import check_choice
 from kernelweave._core.types import Array
 from kernelweave.views import triangle, weighted
 
@@ -46,18 +45,6 @@ ASKED = {"auto": RULES["trace"], **RULES}  # what a bank may be asked for
 
 _NOTHING = 1e-8  # share of the trace that must remain after centering, to keep half of the digits
 _TINY = float(np.finfo(np.float64).tiny)
-
-
-def check_rule(normalize: Any) -> str | None:
-    """``normalize``, if it is a valid name; raises ValueError otherwise."""
-    check_choice("normalize", normalize, ASKED)
-    return normalize
-
-
-def rule_of(normalize: str | None, places: NDArray[np.intp] | None) -> tuple[bool, str | None]:
-    """Whether to center, and the scaling; a view that only the rows ``places`` have is centered."""
-    center, scaling = RULES[normalize]
-    return center or places is not None, scaling
 
 
 class Placed(NamedTuple):
@@ -81,18 +68,6 @@ class Normalizer:
     means: Array | None = None
     inverse_norms: Array | None = None
     weights: Array | None = None
-
-    @property
-    def centered(self) -> bool:
-        """Whether the kernel is centered, which needs new rows against all training rows."""
-        return self.means is not None
-
-    def take(self, rows: Any) -> Normalizer:
-        """The normalization for these training rows only; centering still needs all of them."""
-        norms = self.inverse_norms
-        if norms is None or self.centered:
-            return self
-        return replace(self, inverse_norms=norms[rows])
 
     def train(self, half: Array, out: NDArray[Any]) -> None:
         """Write the normalized training matrix to ``out``, from its lower triangle ``half``.
@@ -118,17 +93,6 @@ class Normalizer:
         else:
             G *= math.sqrt(self.scale)
         return G
-
-    def cross(self, K: Array, rows: Any, diagonal: Callable[[], Array]) -> Array:
-        """Normalize a kernel of new rows against training rows in place, and return it.
-
-        If centered, K is against all training rows and ``rows`` picks the columns to return.
-        ``diagonal()`` gives k(x, x) of the new rows; only "sphere" calls it.
-        """
-        new = self.of_new(diagonal, lambda: K)
-        if not self.centered:
-            return self.apply(K, new, self.of_train(slice(None)))
-        return self.apply(K[:, rows], new, self.of_train(rows))
 
     def of_train(self, rows: Any) -> Placed:
         """What is applied to the training rows ``rows``."""

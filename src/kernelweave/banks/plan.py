@@ -1,32 +1,45 @@
-"""Which kernel reads which columns: the items and views of a bank, applied to a table."""
+"""Which kernel reads which columns: the items and views of a bank, applied to a table.
+
+Where no kernels are named, a bank has the default ones, normalized and scaled as suits the columns.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kernelweave._core.checks import check_choice, shown
 from kernelweave._core.types import Array
-from kernelweave.banks.default import (
-    default_category_kernels,
-    default_kernels,
-    default_rule,
-    share_a_unit,
-)
 from kernelweave.kernels.adapters import as_kernel
 from kernelweave.kernels.base import Kernel
-from kernelweave.views.columns import SCALES, View
-from kernelweave.views.selectors import find_columns, make_views
+from kernelweave.kernels.categorical import Hamming
+from kernelweave.kernels.numeric import Gaussian, Linear, Polynomial
+from kernelweave.views import weighted
+from kernelweave.views.columns import SCALES, View, make_views
+from kernelweave.views.selectors import find_columns
 from kernelweave.views.table import WHOLE_VIEWS, Table, reads_as_number
 
-Request = tuple[str, str, Kernel]  # name of the kernel, name of its view, the kernel
+WIDTHS = (0.5, 1.0, 2.0)
 
+_LIKE = 4.0  # how much wider than the median column the widest may be, in one unit
+_FILLED, _MANY = 0.2, 10  # share of cells up to which columns are mostly zeros; how many of them
+_UNLIKE = 2.0  # ratio of deviations from which it matters whether columns are standardized
 _STRICT = (
     'KernelBank has missing="error"; missing="mean" allows rows that lack a whole view of several.'
 )
+
+
+class Request(NamedTuple):
+    """A kernel to fit: its name, that of its view, and the kernel as the user gave it."""
+
+    name: str
+    view: str
+    kernel: Kernel
 
 
 @dataclass(frozen=True)
@@ -42,6 +55,11 @@ class Planned:
     rule: str | None
     requests: list[Request]
     gaps: str = WHOLE_VIEWS
+
+    @property
+    def numeric(self) -> bool:
+        """Whether some kernel reads the columns as numbers."""
+        return any(map(attrgetter("kernel.numeric"), self.requests))
 
 
 def make_plan(
@@ -68,20 +86,23 @@ def make_plan(
         )
     usual = None if table.sparse else "standard"
     plan: dict[tuple[int, ...], tuple[View, list[Request]]] = {}
-    for view, request in _requests(kernels, views, table):
+    requests = _default(views, table) if kernels is None else _named(kernels, views, table)
+    for view, request in requests:
         plan.setdefault(view.columns, (view, []))[1].append(request)
     may_lack = optional and len(plan) > 1
     gaps = WHOLE_VIEWS if optional else _STRICT
     found = []
-    for view, requests in plan.values():
-        view = replace(view, may_lack=may_lack).filled(impute, table, weights)
+    for view, readers in plan.values():
+        view = replace(view, may_lack=may_lack)
+        if impute is not None:
+            view = view.filled(impute, table, weights)
         rule = normalize
         if normalize == "auto":
             rule = "trace" if kernels is not None else default_rule(view, table, weights)
-        found.append(Planned(view, usual if scale == "auto" else scale, rule, requests, gaps))
+        found.append(Planned(view, usual if scale == "auto" else scale, rule, readers, gaps))
         both = kernels is None and scale == "auto" and not table.sparse
         if both and share_a_unit(view, table, weights, gaps):
-            again = [(f"{name}, common scale", label, k) for name, label, k in requests]
+            again = [one._replace(name=f"{one.name}, common scale") for one in readers]
             found.append(Planned(view, "common", rule, again, gaps))
     return found
 
@@ -101,41 +122,41 @@ def by_position(kernels: Any, views: Any, table: Table) -> tuple[Any, Any]:
     return items, views
 
 
-def _requests(kernels: Any, views: Any, table: Table) -> Iterator[tuple[View, Request]]:
-    items = [] if kernels is None else as_list(kernels)
-    if not items and kernels is not None:
+def _default(views: Any, table: Table) -> Iterator[tuple[View, Request]]:
+    """The numbers and the categories of each view, with their default kernels."""
+    for view in make_views(views, table):
+        numbers, levels, others = _kinds(view, table)
+        if others:
+            table.floats(others)  # raises: no default kernel reads it
+        if levels:
+            _refuse_ids(levels, table)
+        for what, columns in (("numbers", numbers), ("categories", levels)):
+            if not columns:
+                continue
+            part = _part(view, what, columns) if numbers and levels else view
+            for kernel in default_kernels() if columns is numbers else _of_levels(len(levels)):
+                yield part, Request(f"{kernel.label()} on {view.name}", view.name, kernel)
+
+
+def _named(kernels: Any, views: Any, table: Table) -> Iterator[tuple[View, Request]]:
+    """The items of a bank: kernels on each view, and kernels on columns of their own."""
+    items = as_list(kernels)
+    if not items:
         raise ValueError("kernels: the bank is empty; give at least one kernel.")
     crossed = [_checked(item) for item in items if not isinstance(item, tuple)]
-    for view in make_views(views, table) if crossed or kernels is None else []:
-        parts = _default_parts(view, table) if kernels is None else _split(view, crossed, table)
-        for part, readers in parts:
+    for view in make_views(views, table) if crossed else []:
+        for part, readers in _split(view, crossed, table):
             for kernel in readers:
-                yield part, (f"{kernel.label()} on {view.name}", view.name, kernel)
+                yield part, Request(f"{kernel.label()} on {view.name}", view.name, kernel)
     for item in (item for item in items if isinstance(item, tuple)):
-        name, kernel, columns = _named(item)
+        name, kernel, columns = _named_item(item)
         found = find_columns(columns, table, f"kernel {name!r}")
         alone = len(item) == 3 and len(found) == 1
         view = View(table.label(found[0]) if alone else name, found)
-        yield view, (name, view.name, kernel)
+        yield view, Request(name, view.name, kernel)
 
 
-Part = tuple[View, list[Kernel]]  # some columns of a view, and the kernels that read them
-
-
-def _default_parts(view: View, table: Table) -> Iterator[Part]:
-    """The numbers and the categories of a view, each with its default kernels."""
-    numbers, levels, others = _kinds(view, table)
-    if others:
-        table.floats(others)  # raises: no default kernel reads it
-    _refuse_ids(levels, table)
-    whole = not (numbers and levels)
-    if numbers:
-        yield _part(view, "numbers", numbers, whole), default_kernels()
-    if levels:
-        yield _part(view, "categories", levels, whole), default_category_kernels(len(levels))
-
-
-def _split(view: View, kernels: list[Kernel], table: Table) -> Iterator[Part]:
+def _split(view: View, kernels: list[Kernel], table: Table) -> Iterator[tuple[View, list[Kernel]]]:
     """A view of numbers and categories by what its kernels read, if each has its kernels.
 
     Kernels that read all columns get the whole view.
@@ -155,14 +176,17 @@ def _split(view: View, kernels: list[Kernel], table: Table) -> Iterator[Part]:
 
 def _kinds(view: View, table: Table) -> tuple[list[int], list[int], list[int]]:
     """The columns of a view that hold numbers, categories, and anything else."""
-    kinds = {column: table.kind(column) for column in view.columns}
-    groups = (("number",), ("string", "category"), ("object",))
-    found = [[column for column, kind in kinds.items() if kind in group] for group in groups]
-    return found[0], found[1], found[2]
+    if table.holds_numbers(view.columns):
+        return list(view.columns), [], []
+    numbers, levels, others = list[int](), list[int](), list[int]()
+    kinds = {"number": numbers, "string": levels, "category": levels, "object": others}
+    for column in view.columns:
+        kinds[table.kind(column)].append(column)
+    return numbers, levels, others
 
 
-def _part(view: View, what: str, columns: list[int], whole: bool = False) -> View:
-    return view if whole else View(f"{view.name} ({what})", tuple(columns))
+def _part(view: View, what: str, columns: list[int]) -> View:
+    return View(f"{view.name} ({what})", tuple(columns))
 
 
 def _refuse_ids(columns: list[int], table: Table) -> None:
@@ -222,10 +246,68 @@ def _checked(item: Any) -> Kernel:
     return kernel
 
 
-def _named(item: tuple[Any, ...]) -> tuple[str, Kernel, Any]:
+def _named_item(item: tuple[Any, ...]) -> tuple[str, Kernel, Any]:
     if not has_name(item):
         raise ValueError(
             "kernels: a named kernel is (name, kernel), or (name, kernel, columns) on its own "
             f"columns, the name a string; found {shown(item)}."
         )
     return item[0], _checked(item[1]), item[2] if len(item) == 3 else slice(None)
+
+
+# ---- the default bank ----------------------------------------------------------------------------
+
+
+def default_kernels() -> list[Kernel]:
+    """On numbers: xᵀz, (xᵀz + 1)², and Gaussians of ½, 1 and 2 times the median distance.
+
+    ``KernelBank(None)`` applies them to each view and, under ``scale="auto"``, standardizes the
+    columns to mean 0 and variance 1 (see ``share_a_unit``). They therefore work on a raw table, and
+    do not change when columns are shifted or rescaled. Narrower Gaussians tend to overfit where
+    classes overlap.
+    """
+    return [Linear(), Polynomial(2), *map(partial(Gaussian, relative=True), WIDTHS)]
+
+
+def _of_levels(columns: int) -> list[Kernel]:
+    """On categories: the share of columns that agree, and, of several columns, its square."""
+    return [Hamming(), Hamming(2)] if columns > 1 else [Hamming()]
+
+
+def default_rule(view: View, table: Table, weights: Array | None) -> str:
+    """How the default kernels are normalized: on the sphere where ten columns or more are mostly 0.
+
+    Indicators and counts make rows of very unequal length, all the more once they are standardized,
+    and the few long ones would decide which kernels get weight. Their directions can be compared.
+    """
+    if len(view.columns) < _MANY or not table.holds_numbers(view.columns):
+        return "trace"
+    rows = view.in_rows(table)
+    filled = np.ravel((table.raw(view.columns, view.filling)[rows] != 0).sum(axis=1)) / len(
+        view.columns
+    )
+    share = weighted.mean(filled, None if weights is None else weights[rows]) if filled.size else 1
+    return "sphere" if share <= _FILLED else "trace"
+
+
+def share_a_unit(view: View, table: Table, weights: Array | None, gaps: str) -> bool:
+    """Whether columns may be in one unit (pixels, counts, spectra), though they vary unequally.
+
+    No range is more than four times the median range, yet the deviations differ: their 90 % and
+    10 % quantiles by more than a factor of two. Then a column that varies little may be one that
+    matters little, and standardizing would blow it up. ``gaps``: as in ``Planned``.
+    """
+    if not table.holds_numbers(view.columns):
+        return False
+    rows = view.in_rows(table)
+    values = table.floats(view.columns, rows, gaps, view.filling)
+    if len(values) < 2:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        ranges = values.max(axis=0) - values.min(axis=0)
+        spread = weighted.deviation(values, None if weights is None else weights[rows])
+    ranges, spread = ranges[ranges > 0.0], spread[ranges > 0.0]
+    if len(ranges) < 2 or not np.isfinite(spread).all():
+        return False
+    low, high = np.quantile(spread, (0.1, 0.9))
+    return bool(ranges.max() <= _LIKE * np.median(ranges) and high > _UNLIKE * low)

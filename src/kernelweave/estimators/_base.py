@@ -1,49 +1,185 @@
-"""What all estimators share beside the fit: parameters, new rows, and scikit-learn's interface.
+"""scikit-learn's face of all estimators: parameters, callbacks, tags, pickles, reports; new rows.
 
-How they are fitted is told in ``_fit.py``. A subclass says what its y means (``_targets``), and
-what values of new rows mean (``predict``).
+How they are fitted is told in ``_fit.py``, what y means to each in its ``Targets``.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from copy import copy
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import get_tags
-from sklearn.utils.validation import (
-    _check_feature_names,
-    _check_n_features,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+import kernelweave
 from kernelweave import __version__
+from kernelweave._core.checks import is_one_of
+from kernelweave._core.html import html_table
 from kernelweave._core.types import Array
-from kernelweave._core.warnings import warn
+from kernelweave._core.warnings import SeesLittle, warn
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
-from kernelweave.estimators._banks import as_bank, takes_sparse, takes_strings
-from kernelweave.estimators._callbacks import Called
-from kernelweave.estimators._fit import fit
-from kernelweave.estimators._inspected import Inspected
-from kernelweave.estimators._matrices import (
-    takes_matrices,
-    training_labels,
-    with_matrices,
-)
+from kernelweave.banks.fitting import BLIND, LITTLE, seen_weight
+from kernelweave.estimators._matrices import with_matrices
 from kernelweave.estimators._targets import Targets
-from kernelweave.estimators._training import refuse_another_order
+from kernelweave.io import model_file
+from kernelweave.kernels.adapters import as_kernel
+from kernelweave.kernels.base import Kernel
+from kernelweave.kernels.precomputed import Precomputed
 from kernelweave.learners import make_learner
 from kernelweave.learners.base import Learner
-from kernelweave.problems.groups import GroupNorm
 from kernelweave.solution import Solution
 from kernelweave.views.table import Table, check_one_table
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
-class MKLEstimator(Called, Inspected, BaseEstimator):
-    """The base class of estimators; not for use by itself."""
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # before scikit-learn 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """An estimator that nobody can call back."""
+
+    def with_callbacks(method: Any) -> Any:
+        """The method as it is."""
+        return method
+
+
+def store(model: Any, arguments: dict[str, Any]) -> None:
+    """Keep the arguments of a constructor, its ``locals()``, as they are and by their names."""
+    vars(model).update(arguments)
+    del vars(model)["self"]
+
+
+def as_bank(kernels: Any) -> KernelBank:
+    """The bank for an estimator's parameter ``kernels``."""
+    return kernels if isinstance(kernels, KernelBank) else KernelBank(kernels)
+
+
+def takes_strings(bank: KernelBank) -> bool:
+    """Whether some kernel reads strings: as categories, as the default bank does, or unchanged."""
+    return bank.kernels is None or any(
+        kernel.reads != "numbers" and not isinstance(kernel, Precomputed)
+        for kernel in _kernels(bank)
+    )
+
+
+def takes_sparse(bank: KernelBank) -> bool:
+    """Whether a sparse X will do for all kernels, and for the scaling of their columns."""
+    return is_one_of(bank.scale, ("auto", None)) and all(
+        kernel.takes_sparse for kernel in _kernels(bank)
+    )
+
+
+def _kernels(bank: KernelBank) -> Iterator[Kernel]:
+    """The kernels named in a bank; items that are none are left out: ``fit`` reports them."""
+    for item in bank.kernels if isinstance(bank.kernels, list) else [bank.kernels]:
+        with suppress(TypeError, IndexError):
+            yield as_kernel(item[1] if isinstance(item, tuple) else item)
+
+
+class Estimator(CallbackSupportMixin, BaseEstimator):
+    """What all estimators of kernelweave share: callbacks, reports and files."""
+
+    @contextmanager
+    def _callbacks(
+        self, X: Any, y: Any, steps: int | None = None
+    ) -> Iterator[Callable[[], bool] | None]:
+        """The time of a fit, of which scikit-learn's callbacks hear, where there are any.
+
+            fit ─┬─ step 0
+                 ├─ step 1
+                 └─ …
+
+        A step is one iteration of a learner, or one bank on one fold of an estimator that chooses;
+        there will be so many ``steps``, if that is known. Hands out what is to be called after
+        each step: it says whether the fit shall end. None if nobody listens.
+        """
+        if not (hasattr(self, "_skl_callbacks") or hasattr(self, "_parent_callback_ctx")):
+            yield None
+            return
+        try:
+            task = self._init_callback_context(max_subtasks=steps)
+            task.call_on_fit_task_begin(estimator=self, X=X, y=y)
+
+            def step() -> bool:
+                one = task.subcontext(task_name="step")
+                one.call_on_fit_task_begin(estimator=self)
+                return bool(one.call_on_fit_task_end(estimator=self))
+
+            yield step
+            task.call_on_fit_task_end(
+                estimator=self, X=X, y=y, reconstruction_attributes=lambda: vars(self).copy()
+            )
+        finally:
+            self._leave_fit()
+
+    @with_callbacks
+    def _leave_fit(self) -> None:
+        """The fit is over, whether it was done or failed.
+
+        The decorator has nothing else to run: around the fit itself, it would stand between the
+        fit and the line of the user that warnings are to point to.
+        """
+
+    def weights_frame(self) -> DataFrame:
+        """The weights as a data frame, the heaviest first: kernel, view, weight and more."""
+        check_is_fitted(self)
+        return kernelweave.inspection.weights_frame(self)
+
+    def report(
+        self, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any
+    ) -> str:
+        """Write an HTML file that says what the model is worth, and return the verdict.
+
+        X, y: the rows it was fitted to; without, only what the model knows. Options are those of
+        ``kernelweave.inspection.write_report``: cv=5, scoring, groups, row_ids, n_jobs, ….
+        """
+        check_is_fitted(self)
+        return kernelweave.inspection.write_report(self, path, X, y, **options)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file, ``model.kweave`` say; ``kernelweave.load`` reads it.
+
+        The file holds data and no code: support rows, kernels with a weight, and the parameters.
+        See ``kernelweave.io.model_file``.
+        """
+        check_is_fitted(self)
+        model_file.save(self, path)
+
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + self._fitted_html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._fitted_html()
+        return bundle
+
+    def _fitted_html(self) -> str:
+        """The heaviest kernels of a fitted model; nothing before."""
+        bank, weights = getattr(self, "bank_", None), getattr(self, "weights_", None)
+        if bank is None or weights is None:
+            return ""
+        mean = np.atleast_2d(weights).mean(axis=0)
+        order = np.argsort(-np.abs(mean), kind="stable")
+        rows = [(bank.names[k], bank.views[k], f"{mean[k]:.3f}") for k in order]
+        gap = getattr(self, "duality_gap_", np.nan)
+        return html_table(
+            f"Kernel weights; duality gap {gap:.1e}", ("kernel", "view", "weight"), rows
+        )
+
+
+class MKLEstimator(Estimator):
+    """The base class of estimators that fit once; not for use by itself."""
+
+    kernels: Any
+    learner: str | Learner
 
     bank_: FittedBank
     solution_: Solution | tuple[Solution, ...]
@@ -52,31 +188,7 @@ class MKLEstimator(Called, Inspected, BaseEstimator):
     intercept_: Array
 
     _targets: ClassVar[type[Targets]]  # what y means, by which the estimators differ
-
-    def __init__(
-        self,
-        *,
-        kernels: Any,
-        learner: str | Learner,
-        weight_norm: float | GroupNorm | None,
-        tol: float,
-        max_iter: int,
-        n_jobs: int | None,
-        random_state: Any,
-        verbose: int,
-        max_time: float | None,
-        solver: str = "auto",
-    ) -> None:
-        self.kernels = kernels
-        self.learner = learner
-        self.weight_norm = weight_norm
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.max_time = max_time
-        self.solver = solver
+    _as_bank = staticmethod(as_bank)  # the bank for the parameter ``kernels``
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters.
@@ -94,21 +206,11 @@ class MKLEstimator(Called, Inspected, BaseEstimator):
             params["learner"] = make_learner(learner)
         return super().set_params(**params)
 
-    def _as_bank(self, kernels: Any) -> KernelBank:
-        """The bank for the parameter ``kernels``."""
-        return as_bank(kernels)
-
-    # ---- learning ------------------------------------------------------------------------------
-
-    def _fit_anew(self, *data: Any) -> Self:
-        """Fit a copy; if anything fails, an earlier fit stays intact."""
-        fresh = copy(self)
-        try:
-            fit(fresh, *data)
-        finally:
-            fresh._leave_fit()
-        self.__dict__ = fresh.__dict__
-        return self
+    @property
+    def _given_matrices(self) -> bool:
+        """Whether X holds kernel matrices instead of rows, by the parameter ``kernels``."""
+        named = self.kernels.kernels if isinstance(self.kernels, KernelBank) else self.kernels
+        return isinstance(named, str) and named == "precomputed"
 
     # ---- new rows ------------------------------------------------------------------------------
 
@@ -116,8 +218,27 @@ class MKLEstimator(Called, Inspected, BaseEstimator):
         """f(x) for every row of X and every machine, (n_new, n_machines)."""
         if not hasattr(self, "bank_"):
             check_is_fitted(self)  # which tells the user
-        bank, table = self._read(X, self.bank_)
+        bank, table = read_new(self, X, self.bank_)
+        blind = seen_weight(table, bank.members, self.weights_) < LITTLE
+        if blind.any():
+            warn(
+                f"{np.count_nonzero(blind)} of {len(table)} rows of X have {BLIND}, the first is "
+                f"row {np.argmax(blind)}: they get about the value of an average row. "
+                "seen_weight(X) has the share of each row.",
+                SeesLittle,
+            )
         return bank.decision(table, self.weights_, self.dual_coef_.T) + self.intercept_
+
+    def seen_weight(self, X: Any) -> Array:
+        """The share of the kernel weights whose views each row of X has, (n_new,).
+
+        1 for a row with all views. A row that lacks a view stands at its mean, so that a
+        prediction says little where this is near 0. If machines have weights of their own, it is
+        the mean of their shares.
+        """
+        check_is_fitted(self)
+        bank, table = read_new(self, X, self.bank_)
+        return seen_weight(table, bank.members, self.weights_)
 
     def combined_kernel(self, X: Any) -> Array:
         """The learned kernel Σ_m d_m k_m(x, x_i) against all training rows, (n_new, n_train).
@@ -132,47 +253,10 @@ class MKLEstimator(Called, Inspected, BaseEstimator):
                 "of a fitted model leave out; bank_.cross(X, weights_) is the kernel against the "
                 "support rows."
             )
-        bank, table = self._read(X, self._training_bank)
+        bank, table = read_new(self, X, self._training_bank)
         if self.weights_.ndim == 1:
             return bank.cross(table, self.weights_)
         return np.array([bank.cross(table, weights) for weights in self.weights_])
-
-    @property
-    def _given_matrices(self) -> bool:
-        return takes_matrices(self.kernels)
-
-    def _read(self, X: Any, bank: FittedBank) -> tuple[FittedBank, Table]:
-        """New rows and the kernels for them; the bank checks them."""
-        if self._given_matrices:
-            labels = getattr(self, "feature_names_in_", None)
-            return with_matrices(bank, X, self.n_features_in_, labels)
-        self._check_columns(X)
-        return bank, bank.read(X)
-
-    def _check_columns(self, X: Any, *y: Any) -> None:
-        """Check the number and names of columns and the presence of y; the bank checks the rest."""
-        if self._given_matrices:
-            if y and y[0] is None and get_tags(self).target_tags.required:
-                validate_data(self, y=None, skip_check_array=True)  # which tells the user
-            if y:
-                self._name_rows(training_labels(X, y[0]))
-            return
-        check_one_table(X)
-        if y:
-            refuse_another_order(X, y[0])
-        if getattr(X, "ndim", 2) != 2:
-            return
-        if y and y[0] is None:
-            validate_data(self, X, *y, reset=True, skip_check_array=True)
-        else:  # the same without tags, for which kernels and learner would have to be made
-            _check_feature_names(self, X, reset=bool(y))
-            _check_n_features(self, X, reset=bool(y))
-
-    def _name_rows(self, labels: Array | None) -> None:
-        """Keep the names of the training rows, which are the columns of matrices to predict."""
-        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-        if labels is not None:
-            self.feature_names_in_ = labels
 
     # ---- scikit-learn --------------------------------------------------------------------------
 
@@ -199,8 +283,31 @@ class MKLEstimator(Called, Inspected, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         bank = self._as_bank(self.kernels)
-        if not takes_matrices(bank):
+        if not self._given_matrices:
             tags.input_tags.string = tags.input_tags.categorical = takes_strings(bank)
             tags.input_tags.allow_nan = bank.allows_gaps()
             tags.input_tags.sparse = takes_sparse(bank)
         return tags
+
+
+def read_new(model: MKLEstimator, X: Any, bank: FittedBank) -> tuple[FittedBank, Table]:
+    """New rows for a fitted estimator, and the kernels for them; the bank checks them."""
+    names = getattr(model, "feature_names_in_", None)
+    if model._given_matrices:
+        return with_matrices(bank, X, model.n_features_in_, names)
+    unnamed = names is None and not hasattr(X, "columns")
+    if not unnamed or getattr(X, "shape", ())[1:] != (model.n_features_in_,):
+        check_one_table(X)
+        if getattr(X, "ndim", 2) == 2:
+            validate_data(model, X, reset=False, skip_check_array=True)
+    return bank, bank.read(X)
+
+
+def recalled(model: Any, values: Array, targets: Targets | None = None) -> Any:
+    """An estimator that has these values, (n, n_machines), whatever X it is asked about.
+
+    ``targets``: what the values mean; by default what they mean to the model, which is fitted.
+    """
+    known = copy(model)
+    vars(known).update({} if targets is None else targets.attributes, _values=lambda X: values)
+    return known

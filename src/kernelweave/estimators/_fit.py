@@ -1,47 +1,84 @@
 """One fit, from top to bottom: rows, options, targets, problems, kernels, solutions, what is kept.
 
-The same steps serve whoever fits the same kernels again: ``kernelweave.inspection`` poses other
-targets or options (``pose``), and solves them on kernels that it has (``solve_all``).
+    read ─► pose ─► fit_kernels ─► solve_all ─► keep
+
+The same functions serve whoever fits again: the folds of a cross-validation pose many options on
+one set of kernels, ``kernelweave.inspection`` other targets, weights of rows and kernels.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
 
-from kernelweave._core.checks import check_verbose
+from kernelweave._core.checks import (
+    check_nonnegative,
+    check_verbose,
+    is_number,
+    shown,
+)
 from kernelweave._core.status import tell
+from kernelweave._core.types import Array, Places
+from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.certificate import dual_under, primal_under
-from kernelweave.estimators._matrices import (
-    ROW_NUMBERS,
-    matrix_bank,
-    takes_matrices,
-    without_matrices,
-)
-from kernelweave.estimators._targets import Targets
-from kernelweave.estimators._training import Learnt, Training, used_rows
+from kernelweave.estimators._matrices import ROW_NUMBERS, read_matrices, without_matrices
+from kernelweave.estimators._targets import Targets, refuse_another_order
 from kernelweave.kernels.differentiable import DifferentiableKernel
+from kernelweave.learners import check_options
 from kernelweave.learners.base import Learner
-from kernelweave.learning import check_options
 from kernelweave.parameters.bank import check_learnable, learn_bank
+from kernelweave.problems.dual_qp import relative_gap
 from kernelweave.problems.groups import GroupNorm
+from kernelweave.problems.losses import Loss, check_loss
 from kernelweave.problems.problem import Formulation, make_formulation
 from kernelweave.progress import Progress
 from kernelweave.solution import Solution
 from kernelweave.solving import solve
+from kernelweave.stacks.memory import advised
 from kernelweave.views.table import Table
 
 if TYPE_CHECKING:
     from kernelweave.estimators._base import MKLEstimator
 
-_OF_PROBLEMS = ("trace", "recenter", "epsilon", "quantile")  # options that some estimators have
+_SOME = ("trace", "recenter", "epsilon", "quantile")  # options that only some estimators have
+
+
+@dataclass(frozen=True)
+class Training:
+    """Rows to learn from: all but those of weight 0.
+
+    ``targets`` are theirs, None where there are none; ``places`` are their numbers among the
+    ``n_given`` rows of X; ``weights`` say how often each counts, None for once. ``names``: those of
+    the columns, or of the rows where X holds ``matrices``.
+    """
+
+    bank: KernelBank
+    table: Table
+    targets: Any
+    places: Places
+    weights: Array | None
+    n_given: int
+    names: Any = None
+    matrices: bool = False
+
+    def take(self, rows: Places) -> Training:
+        """The same for some of these rows."""
+        return replace(
+            self,
+            table=self.table.take(rows),
+            targets=None if self.targets is None else self.targets[rows],
+            places=self.places[rows],
+            weights=None if self.weights is None else self.weights[rows],
+        )
 
 
 @dataclass(frozen=True)
@@ -50,7 +87,7 @@ class FitOptions:
 
     learner: Learner
     C: float | str
-    loss: str
+    loss: str | Loss
     weight_norm: float | GroupNorm | None
     tol: float
     max_iter: int
@@ -64,89 +101,150 @@ class FitOptions:
     @classmethod
     def of(cls, model: MKLEstimator, weighted: bool = False) -> FitOptions:
         """Those of an estimator; raises an error for what needs neither rows nor kernels to see."""
-        model._targets.check(model)
+        task = model._targets
+        C, loss = getattr(model, "C", 1.0), getattr(model, "loss", task.loss)
+        _check_C(C, task.learns_C)
+        check_loss(loss, task.kind)
+        task.check(model)
         generator = check_random_state(model.random_state)
         check_verbose(model.verbose)
-        C = getattr(model, "C", 1.0)
-        loss = getattr(model, "loss", model._targets.loss)
-        limits = model.tol, model.max_iter, model.max_time
         learner = check_options(
             model.learner,
             C,
             model.weight_norm,
-            *limits,
+            model.tol,
+            model.max_iter,
+            model.max_time,
             loss=loss,
             sample_weight=weighted or None,
             solver=model.solver,
         )
-        if learner.signed and not model._targets.signed:
+        if learner.signed and not task.signed:
             raise ValueError(
                 f"{learner!r} learns signed weights: their kernel is positive semidefinite on the "
                 "rows given to fit, but maybe not with new rows. Use another learner, or "
                 "TransductiveMKLClassifier with the rows to predict among those given to fit."
             )
         seed = 0 if model.random_state is None else int(generator.randint(2**31 - 1))
-        more = {name: getattr(model, name) for name in _OF_PROBLEMS if hasattr(model, name)}
         return cls(
-            learner, C, loss, model.weight_norm, *limits, model.n_jobs, model.verbose,
-            model.solver, seed, more,
-        )  # fmt: skip
+            learner=learner,
+            C=C,
+            loss=loss,
+            weight_norm=model.weight_norm,
+            tol=model.tol,
+            max_iter=model.max_iter,
+            max_time=model.max_time,
+            n_jobs=model.n_jobs,
+            verbose=model.verbose,
+            solver=model.solver,
+            seed=seed,
+            problem={name: getattr(model, name) for name in _SOME if hasattr(model, name)},
+        )
+
+
+def _check_C(C: Any, learned: bool) -> None:
+    """Raise an error unless C is one number, or "learn"; ``make_formulation`` checks its size."""
+    if np.ndim(C):
+        raise ValueError(f"C must be one number, found {shown(np.asarray(C))}")
+    if C != "learn" and np.asarray(C).dtype.kind not in "iuf":
+        raise TypeError(f"C must be a positive number or 'learn', found {C!r}")
+    if isinstance(C, str) and not learned:
+        raise ValueError(f"C must be a number, found {C!r}: it is learned for classes alone")
 
 
 @dataclass(frozen=True)
 class Posed:
     """What is asked of some rows: the targets, encoded, and one problem for each of their parts."""
 
+    training: Training
     options: FitOptions
     targets: Targets
     problems: tuple[Formulation, ...]
 
 
-def fit(model: MKLEstimator, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> None:
-    """Fit an estimator: its fitted attributes are set in the end, and not before."""
-    training = read(model, X, y, sample_weight)
-    posed = pose(model, training)
+@dataclass(frozen=True)
+class Learned:
+    """Kernels and machines: one solution for all machines, or one per machine.
+
+    ``coef`` (n_machines, n) and ``bias`` (n_machines,) are in the units of y. ``bounds``: the upper
+    and lower bounds that each solution proves for the exact kernels, None where it proves none;
+    empty where the kernels are exact.
+    """
+
+    posed: Posed
+    bank: FittedBank
+    solutions: tuple[Solution, ...]
+    coef: Array
+    bias: Array
+    bounds: tuple[tuple[float | None, float | None], ...] = ()
+
+
+@advised
+def fit(model: Any, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
+    """Fit an estimator: its fitted attributes change in the end, and not before."""
+    posed = pose(model, read(model, X, y, sample_weight))
     began = time.perf_counter()
-    model._begin_fit(X, y)
-    bank = fit_kernels(training, posed, posed.options.n_jobs)
-    learnt = solve_all(bank, training, posed, step=model._step, began=began)
-    keep(model, learnt)
-    posed.targets.keep(model, learnt)
-    model._end_fit(X, y)
+    with model._callbacks(X, y) as step:
+        bank = fit_kernels(posed, posed.options.n_jobs)
+        keep(model, solve_all(bank, posed, step=step, began=began))
+    return model
 
 
 def read(
     model: MKLEstimator, X: Any, y: Any = None, sample_weight: ArrayLike | None = None
 ) -> Training:
     """The rows of X to learn from, and their targets; there must be one for each row, if any."""
-    model._check_columns(X, y)
-    targets = model._targets.read(y, model)
-    bank, advice = model._as_bank(model.kernels), ""
-    if takes_matrices(bank):
-        (bank, table), advice = matrix_bank(bank, X), f" {ROW_NUMBERS}"
+    if y is None and model._targets.kind != "nothing":
+        raise ValueError(
+            f"This {type(model).__name__} estimator requires y to be passed, but the target y is "
+            "None."
+        )
+    bank, names, advice = model._as_bank(model.kernels), None, ""
+    matrices = model._given_matrices
+    if matrices:
+        bank, table, names = read_matrices(bank, X, y)
+        advice = f" {ROW_NUMBERS}"
     else:
         table = Table.read(X)
-    n = len(table)
+        if hasattr(X, "columns"):
+            refuse_another_order(X, y)
+            seen = BaseEstimator()  # scikit-learn's own reading of names
+            validate_data(seen, X, skip_check_array=True)
+            names = getattr(seen, "feature_names_in_", None)
+    targets, n = model._targets.read(y, model), len(table)
     if targets is not None and len(targets) != n:
         raise ValueError(
             "Found input variables with inconsistent numbers of samples: "
             f"X has {n} rows, but y has {len(targets)} labels.{advice}"
         )
-    places, weights = used_rows(sample_weight, n)
-    if weights is not None:
-        table, targets = table.take(places), None if targets is None else targets[places]
-    return Training(bank, table, targets, places, weights, n)
+    training = Training(bank, table, targets, np.arange(n), None, n, names, matrices)
+    if sample_weight is None:
+        return training
+    given = np.full(n, sample_weight) if is_number(sample_weight) else sample_weight
+    weights = check_nonnegative("sample_weight", given, n)
+    if not weights.any():
+        raise ValueError(
+            "sample_weight: all weights are zero, and no row is left to learn from; give some "
+            "rows a positive weight, or leave sample_weight out."
+        )
+    return replace(training, weights=weights).take(np.flatnonzero(weights))
 
 
-def pose(model: MKLEstimator, training: Training, targets: Targets | None = None) -> Posed:
+def pose(
+    model: MKLEstimator,
+    training: Training,
+    options: FitOptions | None = None,
+    targets: Targets | None = None,
+) -> Posed:
     """The problems of these rows; no kernel is computed yet, so that errors come at once.
 
-    ``targets``: encoded already; by default they are those of the rows.
+    Options are those of the model, and targets those of the rows, unless they are given.
     """
     weights = training.weights
-    options = FitOptions.of(model, weights is not None)
+    if options is None:
+        options = FitOptions.of(model, weights is not None)
     if targets is None:
-        targets = model._targets.of(training.targets, training, model, options.learner)
+        targets = model._targets.encode(training, model, options.learner)
     problems = tuple(
         make_formulation(
             part,
@@ -159,20 +257,25 @@ def pose(model: MKLEstimator, training: Training, targets: Targets | None = None
         )
         for part in targets.parts
     )
-    return Posed(options, targets, problems)
+    return Posed(training, options, targets, problems)
 
 
-def fit_kernels(training: Training, posed: Posed, n_jobs: int | None) -> FittedBank:
-    """The kernels of the rows, those with parameters at the best for these problems."""
-    began, options = time.perf_counter(), posed.options
-    named = training.bank.kernels is not None  # the default kernels have no parameters to learn
-    if named:
+def fit_kernels(posed: Posed, n_jobs: int | None = None, exact: bool = True) -> FittedBank:
+    """The kernels of the rows, those with parameters at the best for these problems.
+
+    ``exact``: whether solutions shall prove bounds for the exact kernels of approximate ones.
+    """
+    began, training, options = time.perf_counter(), posed.training, posed.options
+    learns = training.bank.kernels is not None and bool(training.bank.learnable())
+    if learns:
         check_learnable(training.bank, options.learner, posed.problems)
     bank = training.bank.fit(training.table, n_jobs, training.weights, options.verbose)
     if options.verbose:
         n, seconds = len(training.table), time.perf_counter() - began
         tell(f"{bank.m_all} kernels on {n} rows, {seconds:.1f} s")
-    if not named:
+    if not exact:
+        bank = bank.on(bank.stack)
+    if not learns:
         return bank
     return learn_bank(
         bank,
@@ -186,26 +289,25 @@ def fit_kernels(training: Training, posed: Posed, n_jobs: int | None) -> FittedB
 
 def solve_all(
     bank: FittedBank,
-    training: Training,
     posed: Posed,
-    start: ArrayLike | None = None,
+    start: ArrayLike | tuple[Solution, ...] | None = None,
     step: Callable[[], bool] | None = None,
     began: float | None = None,
-) -> Learnt:
+) -> Learned:
     """A solution for each problem on the kernels of the bank.
 
-    Starts from the kernel weights ``start`` if there are as many kernels.
+    ``start``: kernel weights to start from, or solutions of the same problems at another C.
     """
     options = posed.options
     stack = bank.stack if options.n_jobs is None else bank.stack.threaded(options.n_jobs)
-    posed.targets.check_kernels(stack, training.weights)
-    first = start if start is not None and np.size(start) == stack.m else None
+    posed.targets.check_kernels(stack, posed.training.weights)
     solutions: list[Solution] = []
     bounds: list[tuple[float | None, float | None]] = []
-    for formulation in posed.problems:
+    for number, formulation in enumerate(posed.problems):
         problem = formulation.on_bank(bank.views, bank.kept).on(stack)
         problem = replace(problem, solver=options.solver)
         progress = Progress(problem, options.verbose, began, options.max_time, step)
+        first = start[number] if isinstance(start, tuple) else start
         limits = options.tol, first, options.max_iter
         solution = solve(problem, options.learner, *limits, progress, options.seed)
         if bank.approximate:
@@ -215,41 +317,89 @@ def solve_all(
                 primal = primal_under(solution, problem, bank.exact_values)
             bounds.append((primal, dual))
         solutions.append(replace(solution, problem=None))  # which holds all kernel matrices
-    return Learnt(bank, tuple(solutions), training, tuple(bounds))
+    coef = np.vstack([solution.coef for solution in solutions])
+    bias = np.hstack([solution.bias for solution in solutions])
+    machines = posed.targets.in_units(coef, bias)
+    return Learned(posed, bank, tuple(solutions), *machines, tuple(bounds))
 
 
-def keep(model: MKLEstimator, learnt: Learnt) -> None:
-    """Keep what prediction and reports need as fitted attributes, without the kernel matrices."""
-    bank, solutions, coef = learnt.bank, learnt.solutions, learnt.coef
-    support = np.flatnonzero(coef.any(axis=0))
-    model.solution_ = solutions[0] if len(solutions) == 1 else solutions
-    model.weights_ = learnt.weights
-    model.raw_weights_ = model.weights_ * bank.scales
-    model.kernel_names_ = np.array(bank.names)
-    model.support_ = learnt.training.places[support]
-    model.dual_coef_ = coef[:, support]
-    model.intercept_ = learnt.bias
-    model.duality_gap_ = learnt.gap
-    model.exact_gap_ = learnt.exact_gap
-    model.objective_ = learnt.total("objective")
-    model.n_iter_ = learnt.total("n_iter")
-    model.n_svm_solves_ = learnt.total("n_svm_solves")
-    model.history_ = learnt.history
-    radii = [solution.extras.get("radius") for solution in solutions]
-    if radii[0] is not None:
-        model.radius_ = learnt.one_or_each(radii)
-    elif hasattr(model, "radius_"):  # from an earlier fit with another learner
-        del model.radius_
-    active = np.flatnonzero(model.weights_.reshape(-1, bank.m_all).any(axis=0))
-    model.learned_kernels_ = {
-        member.name: member.kernel
-        for member in bank.members
-        if isinstance(member.kernel, DifferentiableKernel)
+def values_of(bank: FittedBank, learned: Sequence[Learned], new: Table) -> Array:
+    """f(x) of every fit and machine for new rows, (n_fits, n_new, n_machines).
+
+    All fits are on the kernels of the bank; each kernel meets the new rows once.
+    """
+    weights = [
+        np.tile(bank.spread(solution.weights), (len(np.atleast_2d(solution.coef)), 1))
+        for one in learned
+        for solution in one.solutions
+    ]
+    biases = np.array([one.bias for one in learned])
+    coefs = np.vstack([one.coef for one in learned])
+    values = bank.decision(new, np.vstack(weights), coefs.T)
+    return values.T.reshape(*biases.shape, len(new)).swapaxes(1, 2) + biases[:, None, :]
+
+
+def keep(model: MKLEstimator, learned: Learned) -> None:
+    """Keep what prediction and reports need as fitted attributes, without the kernel matrices.
+
+    They replace those of an earlier fit all at once, when nothing can fail any more.
+    """
+    bank, training, solutions = learned.bank, learned.posed.training, learned.solutions
+    one = len(solutions) == 1  # else each machine has weights of its own
+    weights = bank.spread([solution.weights for solution in solutions])
+    active = np.flatnonzero(weights.any(axis=0))
+    support = np.flatnonzero(learned.coef.any(axis=0))
+    coef = learned.coef[:, support]
+    histories = [
+        {**solution.history, "weights": bank.spread(solution.history["weights"])}
+        for solution in solutions
+    ]
+    bounds = [(solution.primal, solution.dual) for solution in solutions]
+    gap = solutions[0].gap if one else _gap(bounds)
+    found: dict[str, Any] = {
+        "solution_": solutions[0] if one else solutions,
+        "weights_": weights[0] if one else weights,
+        "raw_weights_": (weights[0] if one else weights) * bank.scales,
+        "kernel_names_": np.array(bank.names),
+        "learned_kernels_": {
+            member.name: member.kernel
+            for member in bank.members
+            if isinstance(member.kernel, DifferentiableKernel)
+        },
+        "support_": training.places[support],
+        "dual_coef_": coef,
+        "intercept_": learned.bias,
+        "duality_gap_": gap,
+        "exact_gap_": _gap(learned.bounds) if learned.bounds else gap,
+        "objective_": sum([solution.primal for solution in solutions]),
+        "n_iter_": sum([solution.n_iter for solution in solutions]),
+        "n_svm_solves_": sum([solution.n_svm_solves for solution in solutions]),
+        "history_": histories[0] if one else tuple(histories),
+        "bank_": bank.compact(active, support, coef.T),
+        "_training_bank": bank.compact(active),  # for combined_kernel; not pickled
+        "n_features_in_": training.n_given if training.matrices else bank.n_features,
     }
-    model.bank_ = bank.compact(active, support)
-    model._training_bank = bank.compact(active)  # for combined_kernel; not pickled
-    model.n_features_in_ = bank.n_features
-    if takes_matrices(model.kernels):
-        model.n_features_in_ = learnt.training.n_given
-        model.bank_ = without_matrices(model.bank_)
-        model._training_bank = without_matrices(model._training_bank)
+    if training.names is not None:
+        found["feature_names_in_"] = training.names
+    if "radius" in solutions[0].extras:
+        radii = [solution.extras["radius"] for solution in solutions]
+        found["radius_"] = radii[0] if one else np.array(radii)
+    if training.matrices:
+        for name in ("bank_", "_training_bank"):
+            found[name] = without_matrices(found[name])
+    targets = learned.posed.targets
+    replace_fitted(model, {**found, **targets.attributes, **targets.keep(model, learned)})
+
+
+def _gap(bounds: Sequence[tuple[float | None, float | None]]) -> float | None:
+    """The relative gap of all machines together, of the sums of their bounds; None if unknown."""
+    primal, dual = zip(*bounds, strict=True)
+    return None if None in primal + dual else relative_gap(sum(primal), sum(dual))
+
+
+def replace_fitted(model: Any, found: Mapping[str, Any]) -> None:
+    """Replace all that an earlier fit has left by these attributes."""
+    for name in [*vars(model)]:
+        if name.endswith("_") and not name.startswith("_"):
+            delattr(model, name)
+    vars(model).update(found)

@@ -17,7 +17,7 @@ from kernelweave._core.checks import check_floats, shown, some
 from kernelweave._core.types import Array
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
-from kernelweave.estimators._training import refuse_another_order
+from kernelweave.estimators._targets import refuse_another_order
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.precomputed import (
     Precomputed,
@@ -36,14 +36,9 @@ ROW_NUMBERS = (
 )
 
 
-def takes_matrices(kernels: Any) -> bool:
-    """Whether ``fit`` is given kernel matrices instead of rows, by the parameter ``kernels``."""
-    named = kernels.kernels if isinstance(kernels, KernelBank) else kernels
-    return isinstance(named, str) and named == "precomputed"
-
-
-def matrix_bank(bank: KernelBank, X: Any) -> tuple[KernelBank, Table]:
-    """A bank of the training matrices in X, and the row numbers to fit it on."""
+def read_matrices(bank: KernelBank, X: Any, y: Any) -> tuple[KernelBank, Table, Array | None]:
+    """A bank of the training matrices in X, the row numbers to fit it on, and names of the rows."""
+    labels = _training_labels(X, y)
     if bank.normalize == "sphere":
         raise ValueError(
             "normalize='sphere' needs k(x, x) of the rows to predict, which kernels='precomputed' "
@@ -65,7 +60,7 @@ def matrix_bank(bank: KernelBank, X: Any) -> tuple[KernelBank, Table]:
             error.add_note(f"The matrix was {name}.")
             raise
     made = KernelBank(kernels, normalize=bank.normalize, scale=None, dtype=bank.dtype)
-    return made, _numbers(len(kernels[0][1].K))
+    return made, _numbers(len(kernels[0][1].K)), labels
 
 
 def with_matrices(
@@ -97,7 +92,7 @@ def with_matrices(
     return replace(bank, members=members), _numbers(len(matrices[0]))
 
 
-def training_labels(X: Any, y: Any) -> Array | None:
+def _training_labels(X: Any, y: Any) -> Array | None:
     """Names of the rows of ``fit``, where matrices are data frames; y must be in their order."""
     frames = _frames(X)
     found = [(name, frame_labels(K, f"X: {name}")) for name, K in frames]

@@ -1,214 +1,317 @@
-"""What cross-validated estimators share: candidates, folds, scores, the choice and the final fit.
+"""Choosing in one fit: every candidate learned on each fold, nothing computed twice, then the best.
 
-A subclass says what its machines learn (``_pose``), what their values mean (``_recall``), how rows
-are cut into folds (``_splitter``), and which estimator is fitted in the end (``_single``).
+    read ─► candidates, folds ─► try_all ─► scores ─► choice ─► the fit of the candidate chosen
+
+A fold's kernels are computed once for all norms and all C, from what folds may share
+(``kernelweave.views.parts``). Within a fold each norm has one path over C, started from its
+neighbor [rakoto2007, §3.1], and the held-out rows meet each kernel once, for all candidates
+together. Fits are those of ``_fit.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from copy import copy
-from typing import Any, ClassVar, Self
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, is_regressor
-from sklearn.metrics import check_scoring
+from sklearn.base import is_regressor
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import PredefinedSplit, check_cv
-from sklearn.utils import check_random_state
+from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from kernelweave._core.checks import check_number, check_truth, check_verbose, is_whole, shown
+from kernelweave._core.checks import (
+    check_choice,
+    check_number,
+    check_truth,
+    check_verbose,
+    is_one_of,
+    is_whole,
+    shown,
+)
 from kernelweave._core.status import tell
 from kernelweave._core.types import Array, Places
+from kernelweave._core.warnings import warn_unconverged
 from kernelweave.banks.bank import KernelBank
-from kernelweave.estimators._banks import as_bank, takes_sparse, takes_strings
-from kernelweave.estimators._callbacks import Called
-from kernelweave.estimators._candidates import Way, read_choices, read_Cs, read_ways
-from kernelweave.estimators._folds import Fold, Posed, Task, Trial, as_folds, run_all, share_rows
-from kernelweave.estimators._inspected import Inspected
-from kernelweave.estimators._matrices import ROW_NUMBERS, takes_matrices
-from kernelweave.estimators._selection import (
+from kernelweave.banks.fitted import FittedBank
+from kernelweave.estimators._base import (
+    Estimator,
+    MKLEstimator,
+    as_bank,
+    recalled,
+    takes_sparse,
+    takes_strings,
+)
+from kernelweave.estimators._candidates import (
+    EQUAL,
+    SELECTIONS,
+    Choice,
+    Fold,
+    as_folds,
     as_score,
-    check_one_score,
     check_scores,
-    check_selection,
     choose,
+    read_choices,
+    read_Cs,
+    read_norms,
+    read_scorer,
     results,
 )
-from kernelweave.estimators._training import used_rows
+from kernelweave.estimators._fit import (
+    FitOptions,
+    Learned,
+    Training,
+    fit_kernels,
+    pose,
+    read,
+    replace_fitted,
+    solve_all,
+    values_of,
+)
+from kernelweave.estimators._matrices import ROW_NUMBERS
+from kernelweave.estimators._targets import Targets
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.numeric import Linear
 from kernelweave.learners.base import Learner
 from kernelweave.parameters.bank import refuse_parameters
+from kernelweave.stacks.memory import GIB, advised, available_bytes
+from kernelweave.views.parts import share
 from kernelweave.views.table import Table
 
+_SHARE, _MOST = 0.25, 4.0 * GIB  # of the available memory that folds may share
 
-class CrossValidated(Called, Inspected, BaseEstimator):
-    """The base class of estimators that choose by cross-validation; not for use by itself."""
+
+@dataclass(frozen=True)
+class Trial:
+    """One bank on one fold: values of the held-out rows, (n_candidates, n_test, n_machines).
+
+    ``targets``: those of the rows learned on, which say what values mean.
+    """
+
+    bank: str
+    fold: Fold
+    values: Array
+    targets: Targets
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is tried, and on which rows: banks with their norms, values of C, and folds.
+
+    ``single``: any of the candidates, for what they have in common; ``options``: theirs, by norm.
+    """
+
+    single: MKLEstimator
+    training: Training
+    options: Mapping[float | str, FitOptions]
+    Cs: list[float]
+    choices: list[Choice]
+    folds: list[Fold]
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    verbose: int = 0
+
+    @property
+    def params(self) -> list[dict[str, Any]]:
+        """The candidates, by bank as trials have them."""
+        return [
+            {"bank": choice.name, "weight_norm": norm, "C": C}
+            for choice in self.choices
+            for norm in choice.norms
+            for C in self.Cs
+        ]
+
+    def run(self, n_jobs: int | None, step: Callable[[], bool] | None) -> list[Trial]:
+        """Every bank on every fold; ``step`` is called after each."""
+        pairs = [(choice, fold) for choice in self.choices for fold in self.folds]
+        fits = len(self.params) * len(self.folds)
+        return in_threads(
+            self.trial,
+            pairs,
+            n_jobs,
+            lambda late: f"{late} of {fits} fits in folds did not reach tol",
+            lambda done: step and step(),
+        )
+
+    def trial(self, pair: tuple[Choice, Fold]) -> Trial:
+        """Learn all candidates of a bank on the rows of a fold, and meet the rows held out."""
+        began, (choice, fold) = time.perf_counter(), pair
+        bank, learned = self.learn(choice, fold.train)
+        values = values_of(bank, learned, self.training.table.take(fold.test))
+        if self.verbose:
+            tell(
+                f"fold {fold.number + 1}, bank {choice.name!r}: {bank.m_all} kernels, "
+                f"{len(learned)} fits, {time.perf_counter() - began:.1f} s"
+            )
+        return Trial(choice.name, fold, values, learned[0].posed.targets)
+
+    def learn(self, choice: Choice, rows: Places) -> tuple[FittedBank, list[Learned]]:
+        """The kernels of a bank on these rows, and what every candidate learns."""
+        training = replace(self.training.take(rows), bank=choice.bank)
+        first = pose(self.single, training, self.options[choice.norms[0]])
+        bank = fit_kernels(first, exact=False)
+        found: dict[tuple[float | str, float], Learned] = {}
+        for norm in choice.norms:
+            start = None
+            for C in sorted(self.Cs, reverse=True):
+                options = replace(self.options[norm], C=C)
+                posed = pose(self.single, training, options, first.targets)
+                learned = found[norm, C] = solve_all(bank, posed, start)
+                start = learned.solutions
+        return bank, [found[norm, C] for norm in choice.norms for C in self.Cs]
+
+
+def share_rows(table: Table) -> Table:
+    """Rows to be cut into parts that share what depends on two of them alone."""
+    available = available_bytes()
+    return share(table, _MOST if available is None else min(_MOST, _SHARE * available))
+
+
+def in_threads(
+    job: Callable[[Any], Any],
+    items: Iterable[Any],
+    n_jobs: int | None,
+    late: Callable[[int], str],
+    each: Callable[[int], Any] = lambda done: None,
+) -> list[Any]:
+    """``job(item)`` of each item, in order, in threads; results do not depend on ``n_jobs``.
+
+    ``each`` hears how many are done. Of all that jobs warn of, only fits that fell short of their
+    tolerance are told, in one warning that begins with ``late(how many)``.
+    """
+    done = list[Any]()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        jobs = (delayed(job)(item) for item in items)
+        for result in Parallel(n_jobs=n_jobs, backend="threading", return_as="generator")(jobs):
+            done.append(result)
+            each(len(done))
+    short = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
+    if short:
+        warn_unconverged(f"{late(len(short))}. The first: {short[0].message}")
+    return done
+
+
+@advised
+def search(
+    model: CrossValidated, X: Any, y: Any, groups: Any = None, sample_weight: Any = None
+) -> Any:
+    """Choose, and fit the candidate chosen; fitted attributes change in the end, and not before."""
+    task, scorer, targets = plan(model, X, y, groups, sample_weight)
+    with model._callbacks(X, y, len(task.choices) * len(task.folds)) as step:
+        trials = task.run(model.n_jobs, step)
+        banks = {choice.name: choice.bank for choice in task.choices}
+        found = {"banks_": banks, "skipped_": task.skipped, **targets.attributes}
+        found |= model._chosen(task.params, model._scores(scorer, task, trials))
+        if model.refit:
+            name, norm, C = found["best_params_"].values()
+            best: Any = model._candidate(banks[name], norm, C)
+            best.fit(X, y, sample_weight)
+            found = {**vars(best), **found, "best_estimator_": best}
+        replace_fitted(model, {k: v for k, v in found.items() if k[-1] == "_" != k[0]})
+    return model
+
+
+def plan(
+    model: CrossValidated, X: Any, y: Any, groups: Any, sample_weight: Any
+) -> tuple[Search, Any, Targets]:
+    """What to try, how to score it, and the targets of all rows; complains before any work."""
+    norms, Cs = model._check_parameters()
+    single = model._candidate(KernelBank(), norms[0], Cs[0])
+    training = read(single, X, y, sample_weight)
+    scorer, table = read_scorer(model.scoring, single, model._other_scores), training.table
+    choices, skipped = read_choices(
+        model.banks, model.views, model.impute, norms, model._lone, table
+    )
+    folds = model._folds(training, groups)
+    options = {}
+    for norm in norms:
+        asked = FitOptions.of(
+            model._candidate(KernelBank(), norm, Cs[0]), sample_weight is not None
+        )
+        options[norm] = asked if model.cv_tol is None else replace(asked, tol=model.cv_tol)
+        targets = pose(single, training, options[norm]).targets
+    for fold in folds:
+        model._check_fold(fold, training.targets)
+    shared = replace(training, table=share_rows(table))
+    task = Search(single, shared, options, Cs, choices, folds, skipped, model.verbose)
+    return task, scorer, targets
+
+
+class CrossValidated(Estimator):
+    """The base class of estimators that choose by cross-validation; not for use by itself.
+
+    A subclass says what it fits (``_single``), and how rows are cut into folds (``_splitter``).
+    """
+
+    banks: Any
+    weight_norms: Any
+    Cs: Any
+    views: Any
+    impute: str | None
+    cv: Any
+    scoring: Any
+    selection: str
+    refit: bool
+    learner: str | Learner
+    cv_tol: float | None
+    n_jobs: int | None
+    random_state: Any
+    verbose: int
 
     best_estimator_: Any
 
+    _single: ClassVar[type[MKLEstimator]]
     _lone: ClassVar[tuple[Kernel, ...]] = (Linear(),)  # kernels that are tried by themselves, too
     _other_scores = "choose another score."  # the advice if a score needs what is not there
-
-    def __init__(
-        self,
-        *,
-        banks: Any,
-        Cs: Any,
-        weight_norms: Any,
-        cv: Any,
-        scoring: Any,
-        selection: str,
-        refit: bool,
-        views: Any,
-        learner: str | Learner,
-        loss: str,
-        tol: float,
-        cv_tol: float | None,
-        max_iter: int,
-        n_jobs: int | None,
-        random_state: Any,
-        verbose: int,
-        impute: str | None,
-    ) -> None:
-        self.banks = banks
-        self.Cs = Cs
-        self.weight_norms = weight_norms
-        self.cv = cv
-        self.scoring = scoring
-        self.selection = selection
-        self.refit = refit
-        self.views = views
-        self.learner = learner
-        self.loss = loss
-        self.tol = tol
-        self.cv_tol = cv_tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.impute = impute
-
-    # ---- what a subclass says ------------------------------------------------------------------
-
-    def _single(self, bank: KernelBank, way: Way, C: float) -> Any:
-        """The estimator of one candidate."""
-        raise NotImplementedError
-
-    def _check_y(self, y: Any) -> Any:
-        """Targets as an array, a row per row of X."""
-        raise NotImplementedError
-
-    def _know(self, y: Any) -> None:
-        """Keep what must be known of the targets of all rows that count."""
-
-    def _pose(self, y: Any, weights: Array | None) -> Posed:
-        """What machines learn from these targets, in which row i counts ``weights[i]`` times."""
-        raise NotImplementedError
-
-    def _recall(self, values: Array) -> Any:
-        """An estimator that has these values, (n, n_machines), for the rows held out."""
-        raise NotImplementedError
 
     def _splitter(self, y: Any, grouped: bool) -> Any:
         """What an integer ``cv``, or None, stands for."""
         raise NotImplementedError
 
-    # ---- learning ------------------------------------------------------------------------------
+    def _check_fold(self, fold: Fold, y: Any) -> None:
+        """Raise ValueError if a fold cannot be learned on."""
 
-    def _fit_anew(self, *data: Any) -> Self:
-        """Choose and fit; if anything fails, an earlier fit stays intact."""
-        fresh = copy(self)
-        for name in [name for name in vars(fresh) if name.endswith("_") and name[0] != "_"]:
-            delattr(fresh, name)
-        try:
-            fresh._fit(*data)
-        finally:
-            fresh._leave_fit()
-        self.__dict__ = fresh.__dict__
-        return self
+    # ---- choosing ------------------------------------------------------------------------------
 
-    def _fit(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> None:
-        ways, Cs = self._check_parameters()
-        probe = self._single(KernelBank(), ways[0], float(Cs[0]))
-        probe._check_columns(X, y)
-        targets, table = self._check_y(y), Table.read(X)
-        check_consistent_length(range(len(table)), targets)
-        scorer = self._make_scorer(probe)
-        n = len(table)
-        used, weights = used_rows(sample_weight, n)
-        table, targets = table.take(used) if len(used) < n else table, targets[used]
-        self._know(targets)
-        choices, self.skipped_ = read_choices(
-            self.banks, self.views, self.impute, ways, self._lone, table
-        )
-        self.banks_ = {choice.name: choice.bank for choice in choices}
-        folds = self._folds(targets, groups, used, n)
-
-        def pose(rows: Places) -> Posed:
-            return self._pose(targets[rows], None if weights is None else weights[rows])
-
-        pose(np.arange(len(used)))  # complains of parameters before any work
-        for fold in folds:
-            self._check_fold(fold, targets)
-        task = Task(share_rows(table), weights, pose, Cs, self.learner, self.verbose)
-        self._begin_fit(X, y, len(choices) * len(folds))
-        trials = run_all(task, choices, folds, self.n_jobs, self._step)
-        params = [
-            {"bank": choice.name, "weight_norm": way.norm, "C": float(C)}
-            for choice in choices
-            for way in choice.ways
-            for C in Cs
-        ]
-        scores = np.empty((len(params), len(folds)))
-        banks = np.array([candidate["bank"] for candidate in params])
-        for trial in trials:
-            place = banks == trial.bank, trial.fold.number
-            scores[place] = self._scores(scorer, trial, targets, weights)
-        self._choose(params, scores)
-        if self.refit:
-            self._refit(X, y, sample_weight)
-        self._end_fit(X, y)
+    def _check_parameters(self) -> tuple[list[float | str], list[float]]:
+        """The norms and the values of C to try; raises an error for what is none's but ours."""
+        check_choice("selection", self.selection, SELECTIONS)
+        check_verbose(self.verbose)
+        check_truth("refit", self.refit)
+        if self.cv_tol is not None:
+            check_number("cv_tol", self.cv_tol)
+        for bank in self._given_banks():
+            refuse_parameters(bank, type(self).__name__)
+            if is_one_of(bank.kernels, ("precomputed",)):
+                raise ValueError(
+                    f"kernels='precomputed' is not for {type(self).__name__}. {ROW_NUMBERS}"
+                )
+        return read_norms(self.weight_norms), read_Cs(self.Cs).tolist()
 
     def _given_banks(self) -> list[KernelBank]:
         """The banks named in ``banks``; the default bank if there is none."""
         several = isinstance(self.banks, Mapping)
         return [as_bank(bank) for bank in (self.banks.values() if several else [self.banks])]
 
-    def _check_parameters(self) -> tuple[list[Way], Array]:
-        check_selection(self.selection)
-        check_verbose(self.verbose)
-        for bank in self._given_banks():
-            refuse_parameters(bank, type(self).__name__)
-        if any(takes_matrices(bank) for bank in self._given_banks()):
-            raise ValueError(
-                f"kernels='precomputed' is not for {type(self).__name__}. {ROW_NUMBERS}"
-            )
-        check_random_state(self.random_state)
-        check_truth("refit", self.refit)
-        if self.cv_tol is not None:
-            check_number("cv_tol", self.cv_tol)
-        return read_ways(self.weight_norms), read_Cs(self.Cs)
+    def _candidate(self, bank: KernelBank, norm: float | str, C: float) -> MKLEstimator:
+        """The estimator of one candidate, with the parameters that it shares with this one."""
+        given, own = self.get_params(deep=False), self._single().get_params(deep=False)
+        shared = (own.keys() & given.keys()) - {"n_jobs", "verbose"}
+        weighting: dict[str, Any] = {"weight_norm": norm}
+        if norm == EQUAL:
+            weighting = {"learner": "uniform", "weight_norm": 1}
+        options = {name: given[name] for name in shared} | weighting
+        return self._single(**{**options, "kernels": bank, "C": C})
 
-    def _make_scorer(self, probe: Any) -> Any:
-        """The scorer; raises an error if there is none, or it needs a method that is not there."""
-        check_one_score(self.scoring)
-        scorer = check_scoring(probe, scoring=self.scoring)
-        needed = getattr(scorer, "_response_method", "predict")
-        methods = [needed] if isinstance(needed, str) else list(needed)
-        if not any(hasattr(probe, method) for method in methods):
-            raise ValueError(
-                f"scoring={shown(self.scoring)} needs {' or '.join(methods)}, which "
-                f"{type(self).__name__} does not have; {self._other_scores}"
-            )
-        return scorer
+    def _folds(self, training: Training, groups: Any) -> list[Fold]:
+        """Folds of the rows to learn from.
 
-    def _folds(self, y: Any, groups: Any, used: Places, n: int) -> list[Fold]:
-        """Folds of the ``used`` rows among n, whose targets are y.
-
-        A splitter cuts these rows; what lists rows by itself lists them among all.
+        A splitter cuts these rows; what lists rows by itself lists them among all of X.
         """
+        y, used, n = training.targets, training.places, training.n_given
         if groups is not None:
             check_consistent_length(range(n), groups)
             groups = np.asarray(groups)[used]
@@ -226,49 +329,42 @@ class CrossValidated(Called, Inspected, BaseEstimator):
         splits = cv.split(np.empty((len(y), 1)), y, groups)
         return as_folds(splits, n, used) if listed else as_folds(splits, len(y), np.arange(len(y)))
 
-    def _check_fold(self, fold: Fold, y: Any) -> None:
-        """Raise ValueError if a fold cannot be learned on."""
-
-    def _scores(self, scorer: Any, trial: Trial, y: Any, weights: Array | None) -> list[float]:
-        """The score of every candidate on the rows held out, which count by weight."""
-        rows = trial.fold.test
-        held = y[rows], None if weights is None else weights[rows]
-        return [self._score(scorer, self._recall(value), *held) for value in trial.values]
+    def _scores(self, scorer: Any, task: Search, trials: list[Trial]) -> Array:
+        """The score of every candidate on every fold, (n_candidates, n_folds)."""
+        y, weights = task.training.targets, task.training.weights
+        banks = np.array([candidate["bank"] for candidate in task.params])
+        scores = np.empty((len(banks), len(task.folds)))
+        for trial in trials:
+            rows = trial.fold.test
+            held = y[rows], None if weights is None else weights[rows]
+            scores[banks == trial.bank, trial.fold.number] = [
+                self._score(scorer, recalled(task.single, values, trial.targets), *held)
+                for values in trial.values
+            ]
+        return scores
 
     def _score(self, scorer: Any, model: Any, y: Any, weights: Array | None) -> float:
-        """The score of a model that has the values of all rows held out."""
+        """The score of a model that has the values of all rows held out, which count by weight."""
         count = {} if weights is None else {"sample_weight": weights}
         return as_score(scorer(model, np.empty((len(y), 0)), y, **count))
 
-    def _path_options(self, weights: Array | None, **more: Any) -> dict[str, Any]:
-        """Options of ``regularization_path`` in a fold."""
-        tol = self.tol if self.cv_tol is None else self.cv_tol
-        common = {"loss": self.loss, "tol": tol, "max_iter": self.max_iter}
-        return {**common, "sample_weight": weights, **more}
-
-    def _choose(self, params: list[dict[str, Any]], scores: Array) -> None:
+    def _chosen(self, params: list[dict[str, Any]], scores: Array) -> dict[str, Any]:
+        """What is chosen by scores, (n_candidates, n_folds), as fitted attributes."""
         check_scores(scores, is_regressor(self))
-        self.n_splits_ = scores.shape[1]
-        self.cv_results_ = results(params, scores)
-        self.best_index_ = choose(self.selection, params, scores)
-        self.best_params_ = params[self.best_index_]
-        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        self.C_ = self.best_params_["C"]
-        Cs = [candidate["C"] for candidate in params]
-        self.C_at_edge_ = min(Cs) < max(Cs) and self.C_ in (min(Cs), max(Cs))
-        if self.verbose and self.C_at_edge_:
-            tell(f"C={self.C_:g} was chosen at the edge of Cs: values beyond may do better")
-
-    def _refit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        """Fit the candidate chosen to all rows; its attributes become attributes of this object."""
-        chosen = self.best_params_
-        bank, way = self.banks_[chosen["bank"]], Way(chosen["weight_norm"])
-        self.best_estimator_ = self._single(bank, way, chosen["C"])
-        self.best_estimator_.fit(X, y, sample_weight)
-        own = vars(self).keys()
-        for name, value in vars(self.best_estimator_).items():
-            if name.endswith("_") and not name.startswith("_") and name not in own:
-                setattr(self, name, value)
+        cv_results, best = results(params, scores), choose(self.selection, params, scores)
+        C, Cs = params[best]["C"], [candidate["C"] for candidate in params]
+        at_edge = min(Cs) < max(Cs) and C in (min(Cs), max(Cs))
+        if self.verbose and at_edge:
+            tell(f"C={C:g} was chosen at the edge of Cs: values beyond may do better")
+        return {
+            "n_splits_": scores.shape[1],
+            "cv_results_": cv_results,
+            "best_index_": best,
+            "best_params_": params[best],
+            "best_score_": float(cv_results["mean_test_score"][best]),
+            "C_": C,
+            "C_at_edge_": at_edge,
+        }
 
     # ---- new rows ------------------------------------------------------------------------------
 
@@ -284,6 +380,10 @@ class CrossValidated(Called, Inspected, BaseEstimator):
     def predict(self, X: Any) -> Any:
         """The prediction of the candidate chosen for every row of X."""
         return self._fitted().predict(X)
+
+    def seen_weight(self, X: Any) -> Array:
+        """The share of the kernel weights whose views each row has, as in ``best_estimator_``."""
+        return np.asarray(self._fitted().seen_weight(X))
 
     def combined_kernel(self, X: Any) -> Array:
         """The learned kernel against all training rows, as in ``best_estimator_``."""

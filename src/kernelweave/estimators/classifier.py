@@ -11,25 +11,22 @@ from sklearn.base import ClassifierMixin
 
 from kernelweave._core.checks import check_choice, check_truth
 from kernelweave._core.types import Array
-from kernelweave.estimators._base import MKLEstimator
-from kernelweave.estimators._labels import check_classes, several_classes
-from kernelweave.estimators._multiclass import (
+from kernelweave.estimators._base import MKLEstimator, store
+from kernelweave.estimators._fit import Learned, Training, fit
+from kernelweave.estimators._targets import (
     FORMS,
+    Targets,
+    check_classes,
     class_factors,
     class_scores,
+    learned_C,
     machine_labels,
-)
-from kernelweave.estimators._parameters import (
-    check_loss_for,
-    check_one_C,
-    learnt_C,
+    several_classes,
     takes_several,
-    warn_of_learnt_C,
 )
-from kernelweave.estimators._targets import Targets
-from kernelweave.estimators._training import Learnt, Training
 from kernelweave.learners.base import Learner, versatile
 from kernelweave.problems.groups import GroupNorm
+from kernelweave.problems.losses import Loss
 
 NO_PROBABILITIES = (
     "decision values are no probabilities. Use "
@@ -51,12 +48,13 @@ class Classes(Targets):
     """Labels as −1 and +1 for each machine; ``classes`` are their names."""
 
     classes: Any = None
+    multi_class: str = "ovr"
+
+    learns_C = True
 
     @classmethod
     def check(cls, model: Any) -> None:
-        """Raise an error for parameters that do not go together."""
-        check_one_C(model.C)
-        check_loss_for("labels", model.loss)
+        """Raise an error if parameters of the estimator do not go together."""
         check_choice("multi_class", model.multi_class, FORMS)
         check_truth("shared_weights", model.shared_weights)
         if model.class_weight is not None and isinstance(model.C, str):
@@ -66,13 +64,13 @@ class Classes(Targets):
 
     @classmethod
     def read(cls, y: Any, model: Any) -> NDArray[Any]:
-        """y, checked: one target per row of X."""
+        """Labels of one type, none missing."""
         return check_classes(y)
 
     @classmethod
-    def of(cls, values: NDArray[Any], training: Training, model: Any, learner: Learner) -> Classes:
-        """The targets of these rows, encoded."""
-        classes, numbers = several_classes(values)
+    def encode(cls, training: Training, model: Any, learner: Learner) -> Classes:
+        """The targets of these rows."""
+        classes, numbers = several_classes(training.targets)
         if len(classes) > 2 and not takes_several(learner, model.shared_weights):
             raise ValueError(
                 f"Only binary classification is supported by {learner!r} with shared_weights=True. "
@@ -82,12 +80,32 @@ class Classes(Targets):
         labels = machine_labels(numbers, len(classes), model.multi_class)
         parts = (labels,) if model.shared_weights else tuple(np.atleast_2d(labels.T))
         factors = class_factors(model.class_weight, classes, numbers, training.weights)
-        return cls(parts, factors, classes)
+        return cls(parts, factors, classes, model.multi_class)
 
-    def keep(self, model: Any, learnt: Learnt) -> None:
-        """What values of the machines mean."""
-        warn_of_learnt_C(model.C, learnt.solutions)
-        model.classes_, model.C_ = self.classes, learnt_C(model.C, learnt.solutions)
+    @classmethod
+    def known(cls, model: Any) -> Classes:
+        """Those of a fitted estimator, to decode with."""
+        return cls((), None, model.classes_, model.multi_class)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Fitted attributes from which ``known`` makes them again."""
+        return {"classes_": self.classes}
+
+    def scores(self, values: Array) -> Array:
+        """One score for two classes, else one for each."""
+        if len(self.classes) == 2:
+            return values[:, 0]
+        return class_scores(values, len(self.classes), self.multi_class)
+
+    def decode(self, scores: Array) -> NDArray[Any]:
+        """The class of the largest score."""
+        best = (scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes[best]
+
+    def keep(self, model: Any, learned: Learned) -> dict[str, Any]:
+        """C as learned."""
+        return {"C_": learned_C(model.C, learned.solutions)}
 
 
 class MKLClassifier(ClassifierMixin, MKLEstimator):
@@ -105,7 +123,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     ----------
     kernels : KernelBank, kernel, list of kernels or "precomputed", default=None
         The kernels to weight. None: the default bank, on all columns, without any need to scale X
-        (see ``kernelweave.banks.default``). A kernel or a list of items means
+        (see ``kernelweave.banks.plan``). A kernel or a list of items means
         ``KernelBank(kernels)``. The kernels determine which values X may hold. Kernels with
         parameters, such as ``GaussianWidths``, have these learned with the weights. "precomputed":
         X is a list or dict of kernel matrices, or an array (m, n, n), and in ``predict`` their
@@ -268,7 +286,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         kernels: Any = None,
         C: float | str = 1.0,
         learner: str | Learner = "auto",
-        loss: str = "hinge",
+        loss: str | Loss = "hinge",
         weight_norm: float | GroupNorm | None = 1,
         tol: float = 1e-3,
         max_iter: int = 1000,
@@ -283,25 +301,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         recenter: bool = False,
         solver: str = "auto",
     ) -> None:
-        super().__init__(
-            kernels=kernels,
-            learner=learner,
-            weight_norm=weight_norm,
-            tol=tol,
-            max_iter=max_iter,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            max_time=max_time,
-            solver=solver,
-        )
-        self.C = C
-        self.loss = loss
-        self.multi_class = multi_class
-        self.shared_weights = shared_weights
-        self.class_weight = class_weight
-        self.trace = trace
-        self.recenter = recenter
+        store(self, locals())
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn kernel weights and machines.
@@ -319,7 +319,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         -------
         self
         """
-        return self._fit_anew(X, y, sample_weight)
+        return fit(self, X, y, sample_weight)
 
     def decision_function(self, X: Any) -> Array:
         """How far each row of X is on the side of a class.
@@ -329,15 +329,12 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         that the class wins, with ties broken by margins.
         """
         values = self._values(X)
-        if len(self.classes_) == 2:
-            return values[:, 0]
-        return class_scores(values, len(self.classes_), self.multi_class)
+        return self._targets.known(self).scores(values)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of every row of X, shape (n_new,): that of the largest score."""
-        scores = self.decision_function(X)
-        best = (scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[best]
+        values, targets = self._values(X), self._targets.known(self)
+        return targets.decode(targets.scores(values))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -9,21 +9,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
-from kernelweave._core.checks import check_choice
 from kernelweave._core.types import Array
-from kernelweave.banks.bank import KernelBank
-from kernelweave.estimators._candidates import Way
-from kernelweave.estimators._folds import Fold, Posed, number_of_folds
-from kernelweave.estimators._labels import check_classes, several_classes
-from kernelweave.estimators._multiclass import FORMS, class_factors, machine_labels
-from kernelweave.estimators._parameters import check_loss_for
-from kernelweave.estimators._recalled import RecalledClassifier, RecalledRegressor
-from kernelweave.estimators._search import CrossValidated
-from kernelweave.estimators._targets import Units, check_targets
+from kernelweave.estimators._base import store
+from kernelweave.estimators._candidates import Fold, number_of_folds
+from kernelweave.estimators._search import CrossValidated, search
 from kernelweave.estimators.classifier import NO_PROBABILITIES, MKLClassifier, no_probabilities
 from kernelweave.estimators.regressor import MKLRegressor
 from kernelweave.kernels.numeric import Gaussian, Linear
 from kernelweave.learners.base import Learner
+from kernelweave.problems.losses import Loss
 
 
 class MKLClassifierCV(ClassifierMixin, CrossValidated):
@@ -122,6 +116,7 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
     best_estimator_: MKLClassifier
     classes_: NDArray[Any]
     predict_proba = no_probabilities
+    _single = MKLClassifier
     _other_scores = NO_PROBABILITIES
 
     def __init__(
@@ -135,7 +130,7 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         refit: bool = True,
         views: Any = None,
         learner: str | Learner = "auto",
-        loss: str = "hinge",
+        loss: str | Loss = "hinge",
         tol: float = 1e-3,
         cv_tol: float | None = 1e-2,
         max_iter: int = 1000,
@@ -146,27 +141,7 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         class_weight: Any = None,
         impute: str | None = None,
     ) -> None:
-        super().__init__(
-            banks=banks,
-            Cs=Cs,
-            weight_norms=weight_norms,
-            cv=cv,
-            scoring=scoring,
-            selection=selection,
-            refit=refit,
-            views=views,
-            learner=learner,
-            loss=loss,
-            tol=tol,
-            cv_tol=cv_tol,
-            max_iter=max_iter,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            impute=impute,
-        )
-        self.multi_class = multi_class
-        self.class_weight = class_weight
+        store(self, locals())
 
     def fit(
         self,
@@ -192,42 +167,11 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         -------
         self
         """
-        return self._fit_anew(X, y, groups, sample_weight)
+        return search(self, X, y, groups, sample_weight)
 
     def decision_function(self, X: Any) -> Array:
         """How far each row of X is on the side of a class, as in ``MKLClassifier``."""
         return self._fitted().decision_function(X)
-
-    def _single(self, bank: KernelBank, way: Way, C: float) -> MKLClassifier:
-        return MKLClassifier(
-            bank,
-            C=C,
-            loss=self.loss,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            random_state=self.random_state,
-            multi_class=self.multi_class,
-            class_weight=self.class_weight,
-            **way.options(self.learner),
-        )
-
-    def _check_y(self, y: Any) -> NDArray[Any]:
-        check_loss_for("labels", self.loss)
-        check_choice("multi_class", self.multi_class, FORMS)
-        return check_classes(y)
-
-    def _know(self, y: NDArray[Any]) -> None:
-        self.classes_, _ = several_classes(y)
-
-    def _pose(self, y: NDArray[Any], weights: Array | None) -> Posed:
-        numbers = np.searchsorted(self.classes_, y)
-        targets = machine_labels(numbers, len(self.classes_), self.multi_class)
-        factors = class_factors(self.class_weight, self.classes_, numbers, weights)
-        costs = {} if factors is None else {"factors": factors}
-        return Posed(targets, self._path_options(weights, **costs))
-
-    def _recall(self, values: Array) -> Any:
-        return RecalledClassifier(self.classes_, self.multi_class, values)
 
     def _score(self, scorer: Any, model: Any, y: Any, weights: Array | None) -> float:
         if self.scoring is not None:
@@ -235,15 +179,15 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         return float(np.average(model.predict(None) == y, weights=weights))  # without checks
 
     def _splitter(self, y: Any, grouped: bool) -> Any:
-        counts = np.unique(y, return_counts=True)[1]
-        rarest = self.classes_.tolist()[int(counts.argmin())]
+        classes, counts = np.unique(y, return_counts=True)
+        rarest = classes.tolist()[int(counts.argmin())]
         what = f"rows of each class (class {rarest!r} has the fewest)"
         count = number_of_folds(self.cv, int(counts.min()), what)
         kind = StratifiedGroupKFold if grouped else StratifiedKFold
         return kind(count, shuffle=self.random_state is not None, random_state=self.random_state)
 
     def _check_fold(self, fold: Fold, y: Any) -> None:
-        lacking = np.setdiff1d(self.classes_, y[fold.train])
+        lacking = np.setdiff1d(y, y[fold.train])
         if lacking.size:
             raise ValueError(
                 f"cv: the training rows of split {fold.number} lack class "
@@ -298,6 +242,7 @@ class MKLRegressorCV(RegressorMixin, MultiOutputMixin, CrossValidated):
     """
 
     best_estimator_: MKLRegressor
+    _single = MKLRegressor
     _lone = Linear(), *(Gaussian(width, relative=True) for width in (0.5, 1.0, 2.0, 4.0))
 
     def __init__(
@@ -311,7 +256,7 @@ class MKLRegressorCV(RegressorMixin, MultiOutputMixin, CrossValidated):
         refit: bool = True,
         views: Any = None,
         learner: str | Learner = "auto",
-        loss: str = "squared",
+        loss: str | Loss = "squared",
         tol: float = 1e-3,
         cv_tol: float | None = 1e-2,
         max_iter: int = 1000,
@@ -322,27 +267,7 @@ class MKLRegressorCV(RegressorMixin, MultiOutputMixin, CrossValidated):
         quantile: float = 0.5,
         impute: str | None = None,
     ) -> None:
-        super().__init__(
-            banks=banks,
-            Cs=Cs,
-            weight_norms=weight_norms,
-            cv=cv,
-            scoring=scoring,
-            selection=selection,
-            refit=refit,
-            views=views,
-            learner=learner,
-            loss=loss,
-            tol=tol,
-            cv_tol=cv_tol,
-            max_iter=max_iter,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            impute=impute,
-        )
-        self.epsilon = epsilon
-        self.quantile = quantile
+        store(self, locals())
 
     def fit(
         self,
@@ -366,35 +291,7 @@ class MKLRegressorCV(RegressorMixin, MultiOutputMixin, CrossValidated):
         -------
         self
         """
-        return self._fit_anew(X, y, groups, sample_weight)
-
-    def _single(self, bank: KernelBank, way: Way, C: float) -> MKLRegressor:
-        return MKLRegressor(
-            bank,
-            C=C,
-            loss=self.loss,
-            epsilon=self.epsilon,
-            quantile=self.quantile,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            random_state=self.random_state,
-            **way.options(self.learner),
-        )
-
-    def _check_y(self, y: Any) -> Array:
-        check_loss_for("values", self.loss)
-        return check_targets(y)
-
-    def _pose(self, y: Array, weights: Array | None) -> Posed:
-        columns = y.reshape(len(y), -1)
-        units = Units.of(columns, weights)
-        targets = units.standardized(columns)
-        more = {"epsilon": self.epsilon, "quantile": self.quantile}
-        options = self._path_options(weights, **more)
-        return Posed(targets if y.ndim > 1 else targets[:, 0], options, units.scale, units.mean)
-
-    def _recall(self, values: Array) -> Any:
-        return RecalledRegressor(values)
+        return search(self, X, y, groups, sample_weight)
 
     def _splitter(self, y: Any, grouped: bool) -> Any:
         count = number_of_folds(self.cv, len(y), "rows", each=1 if self.scoring else 2)  # R²

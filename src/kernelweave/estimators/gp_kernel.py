@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from kernelweave._core.checks import shown
 from kernelweave._core.types import Array
-from kernelweave.banks.between import diagonal, kernel_between
+from kernelweave.banks.evaluation import between, diagonal
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.estimators._base import MKLEstimator
 from kernelweave.estimators._search import CrossValidated
@@ -78,8 +78,9 @@ class MKLKernel(Kernel):
         if Y is not None:
             if eval_gradient:
                 raise ValueError("eval_gradient=True needs Y=None: it is for the training rows")
-            return self.amplitude * kernel_between(bank, weights, A, self._read(Y))
-        K = self.amplitude * kernel_between(bank, weights, A, A)
+            B = self._read(Y)
+            return self.amplitude * between(bank.members, weights, bank.table, A, B)
+        K = self.amplitude * between(bank.members, weights, bank.table, A, A)
         K = 0.5 * (K + K.T)
         if not eval_gradient:
             return K
@@ -88,7 +89,8 @@ class MKLKernel(Kernel):
 
     def diag(self, X: Any) -> Array:
         """k(x, x) for x in X."""
-        return self.amplitude * diagonal(self._bank, self.model.weights_, self._read(X))
+        A, bank = self._read(X), self._bank
+        return self.amplitude * diagonal(bank.members, self.model.weights_, bank.table, A)
 
     def is_stationary(self) -> bool:
         """Kernels of any kind may have a weight: no."""

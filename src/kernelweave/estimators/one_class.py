@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
-from kernelweave._core.checks import is_number
+from kernelweave._core.checks import check_choice, is_number
 from kernelweave._core.tolerances import COINCIDE
 from kernelweave._core.types import Array
 from kernelweave.banks.bank import KernelBank
-from kernelweave.banks.default import WIDTHS
-from kernelweave.banks.normalize import ASKED, check_rule
-from kernelweave.estimators._base import MKLEstimator
+from kernelweave.banks.normalize import ASKED
+from kernelweave.banks.plan import WIDTHS
+from kernelweave.estimators._base import MKLEstimator, as_bank, store
+from kernelweave.estimators._fit import Learned, Training, fit
 from kernelweave.estimators._targets import Targets
-from kernelweave.estimators._training import Learnt, Training
 from kernelweave.kernels.numeric import Gaussian
 from kernelweave.learners.base import Learner
 from kernelweave.problems.groups import GroupNorm
@@ -28,11 +28,13 @@ class Nothing(Targets):
     """No targets: all rows are of one class, and C is 1/(νn)."""
 
     rounding: float = 0.0
+
+    kind = "nothing"
     loss = "one_class"
 
     @classmethod
     def check(cls, model: Any) -> None:
-        """Raise an error for parameters that do not go together."""
+        """Raise an error if parameters of the estimator do not go together."""
         if not is_number(model.nu):
             raise TypeError(f"nu must be a number above 0 and at most 1, found {model.nu!r}")
         if not 0.0 < model.nu <= 1.0:
@@ -43,12 +45,12 @@ class Nothing(Targets):
     @classmethod
     def read(cls, y: Any, model: Any) -> None:
         """There are none."""
-        return None
 
     @classmethod
-    def of(cls, values: None, training: Training, model: Any, learner: Learner) -> Nothing:
-        """The targets of these rows, encoded."""
-        if ASKED[check_rule(training.bank.normalize)][0]:
+    def encode(cls, training: Training, model: Any, learner: Learner) -> Nothing:
+        """The targets of these rows."""
+        check_choice("normalize", training.bank.normalize, ASKED)
+        if ASKED[training.bank.normalize][0]:
             raise ValueError(
                 f"normalize={training.bank.normalize!r} centers the kernels, which puts the mean "
                 "of the rows at the origin: no machine tells them from it. Use normalize='trace'."
@@ -71,11 +73,17 @@ class Nothing(Targets):
                 "columns and rows are to be told from it."
             )
 
-    def keep(self, model: Any, learnt: Learnt) -> None:
-        """What values of the machines mean."""
-        # rows with f(x) = ρ are inside
-        model.intercept_ += self.rounding * np.abs(model.intercept_)
-        model.offset_ = -float(model.intercept_[0])
+    def in_units(self, coef: Array, bias: Array) -> tuple[Array, Array]:
+        """Rows with f(x) = ρ are inside, whatever rounding does."""
+        return coef, bias + self.rounding * np.abs(bias)
+
+    def decode(self, scores: Array) -> NDArray[np.intp]:
+        """+1 inside, −1 outside."""
+        return np.where(scores >= 0.0, 1, -1)
+
+    def keep(self, model: Any, learned: Learned) -> dict[str, Any]:
+        """ρ."""
+        return {"offset_": -float(learned.bias[0])}
 
 
 class MKLOneClass(OutlierMixin, MKLEstimator):
@@ -145,19 +153,7 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         max_time: float | None = None,
         solver: str = "auto",
     ) -> None:
-        super().__init__(
-            kernels=kernels,
-            learner=learner,
-            weight_norm=weight_norm,
-            tol=tol,
-            max_iter=max_iter,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            max_time=max_time,
-            solver=solver,
-        )
-        self.nu = nu
+        store(self, locals())
 
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn where most rows are.
@@ -174,11 +170,12 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         -------
         self
         """
-        return self._fit_anew(X, None, sample_weight)
+        return fit(self, X, None, sample_weight)
 
-    def _as_bank(self, kernels: Any) -> KernelBank:
+    @staticmethod
+    def _as_bank(kernels: Any) -> KernelBank:
         """The bank for the parameter ``kernels``; Gaussians where it names none."""
-        bank = super()._as_bank(kernels)
+        bank = as_bank(kernels)
         if bank.kernels is not None:
             return bank
         scale = "standard" if bank.scale == "auto" else bank.scale
@@ -191,8 +188,10 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
 
     def decision_function(self, X: Any) -> Array:
         """f(x) − ρ of every row of X, (n_new,): negative for outliers."""
-        return self._values(X)[:, 0]
+        values = self._values(X)
+        return self._targets.known(self).scores(values)
 
     def predict(self, X: Any) -> NDArray[np.intp]:
         """+1 for rows like those of ``fit``, −1 for outliers, (n_new,)."""
-        return np.where(self.decision_function(X) >= 0.0, 1, -1)
+        values, targets = self._values(X), self._targets.known(self)
+        return targets.decode(targets.scores(values))

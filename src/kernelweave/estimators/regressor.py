@@ -5,66 +5,123 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from kernelweave._core.checks import check_truth
+from kernelweave._core.checks import check_floats, check_truth, refuse_masked
 from kernelweave._core.types import Array
-from kernelweave.estimators._base import MKLEstimator
-from kernelweave.estimators._parameters import (
-    check_fixed_C,
-    check_loss_for,
-    takes_several,
-)
-from kernelweave.estimators._targets import Targets, Units, check_targets
-from kernelweave.estimators._training import Learnt, Training, as_vector
+from kernelweave.estimators._base import MKLEstimator, store
+from kernelweave.estimators._fit import Training, fit
+from kernelweave.estimators._targets import Targets, as_vector, takes_several
 from kernelweave.learners.base import Learner, versatile
 from kernelweave.problems.groups import GroupNorm
+from kernelweave.problems.losses import Loss
+from kernelweave.views import weighted
 
 
 @dataclass(frozen=True)
 class Numbers(Targets):
-    """Numbers at mean 0 and variance 1, a machine for each column."""
+    """Numbers at mean 0 and variance 1, a machine for each column: y = ``mean`` + ``scale``·f."""
 
-    units: Any = None
+    mean: Any = 0.0
+    scale: Any = 1.0
     one_column: bool = True
+
+    kind = "values"
 
     @classmethod
     def check(cls, model: Any) -> None:
-        """Raise an error for parameters that do not go together."""
-        check_fixed_C(model.C)
+        """Raise an error if parameters of the estimator do not go together."""
         check_truth("shared_weights", model.shared_weights)
-        check_loss_for("values", model.loss)
 
     @classmethod
     def read(cls, y: Any, model: Any) -> Array:
-        """y, checked: one target per row of X."""
-        values = check_targets(y)
+        """Finite floats, (n,) or (n, k)."""
+        values = check_values(y)
         if values.shape[1:] == (1,) and not takes_several(model.learner, model.shared_weights):
             return as_vector(values)
         return values
 
     @classmethod
-    def of(cls, values: Array, training: Training, model: Any, learner: Learner) -> Numbers:
-        """The targets of these rows, encoded."""
-        columns = values.reshape(len(values), -1)
+    def encode(cls, training: Training, model: Any, learner: Learner) -> Numbers:
+        """The targets of these rows."""
+        columns = training.targets.reshape(len(training.targets), -1)
         several = columns.shape[1] > 1
         if several and not takes_several(learner, model.shared_weights):
             raise ValueError(
                 f"{learner!r} learns the weights of one machine, but y has {columns.shape[1]} "
                 f"targets: set shared_weights=False, or use learner={versatile()}."
             )
-        units = Units.of(columns, training.weights)
-        standard = units.standardized(columns)
+        mean, scale = standard_units(columns, training.weights)
+        standard = (columns - mean) / scale
         parts = (standard,) if several and model.shared_weights else tuple(standard.T)
-        return cls(parts, None, units, values.ndim == 1)
+        return cls(parts, None, mean, scale, training.targets.ndim == 1)
 
-    def keep(self, model: Any, learnt: Learnt) -> None:
-        """What values of the machines mean."""
-        mean, scale = model.target_mean_, model.target_scale_ = self.units.mean, self.units.scale
-        model._one_column = self.one_column
-        model.dual_coef_ = model.dual_coef_ * scale[:, None]
-        model.intercept_ = model.intercept_ * scale + mean
+    @classmethod
+    def known(cls, model: Any) -> Numbers:
+        """Those of a fitted estimator, to decode with."""
+        return cls(one_column=model._one_column)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Fitted attributes from which ``known`` makes them again."""
+        return {
+            "target_mean_": self.mean,
+            "target_scale_": self.scale,
+            "_one_column": self.one_column,
+        }
+
+    def in_units(self, coef: Array, bias: Array) -> tuple[Array, Array]:
+        """Coefficients (k, n) and biases (k,) of the machines in the units of y."""
+        return coef * self.scale[:, None], bias * self.scale + self.mean
+
+    def scores(self, values: Array) -> Array:
+        """Numbers, shaped as y was."""
+        return values[:, 0] if self.one_column else values
+
+
+def check_values(y: Any) -> Array:
+    """Targets as finite floats, (n,) or (n, k)."""
+    refuse_masked("y", y, "leave rows without a target out of X and y.")
+    if np.asarray(y).dtype.kind == "c":
+        raise ValueError("Complex data not supported: y must hold real numbers.")
+    try:
+        values = check_floats("y", y)
+    except TypeError as error:
+        raise TypeError(
+            f"{error}. A regression predicts numbers; to predict classes, use MKLClassifier."
+        ) from None
+    if values.ndim not in (1, 2) or 0 in values.shape:
+        raise ValueError(f"y must have shape (n,), or (n, k) for k targets; found {values.shape}.")
+    if (missing := np.isnan(values).reshape(len(values), -1).any(axis=1)).any():
+        raise ValueError(
+            f"Input y contains NaN, in {np.count_nonzero(missing)} rows, the first in row "
+            f"{np.argmax(missing)}; leave these rows out of X and y."
+        )
+    if (infinite := np.isinf(values).reshape(len(values), -1).any(axis=1)).any():
+        raise ValueError(
+            f"Input y contains infinity, the first in row {np.argmax(infinite)}; clip it, or leave "
+            "these rows out of X and y."
+        )
+    return values
+
+
+def standard_units(values: Array, weights: Array | None) -> tuple[Array, Array]:
+    """Mean and standard deviation of each target, (n, k); a constant one has deviation 1.
+
+    Row i counts ``weights[i]`` times.
+    """
+    with np.errstate(over="ignore"):
+        mean = np.asarray(weighted.mean(values, weights))
+        scale = np.asarray(weighted.deviation(values, weights))
+    if not (np.isfinite(mean).all() and np.isfinite(scale).all()):
+        raise ValueError("y: values too large to standardize (overflow); use other units.")
+    counted = values if weights is None else values[weights > 0.0]
+    varies = counted.max(axis=0) > counted.min(axis=0)
+    if (varies & (scale == 0.0)).any():
+        raise ValueError("y: values too small to standardize (underflow); use other units.")
+    return np.where(varies, mean, counted[0]), np.where(varies, scale, 1.0)
 
 
 class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
@@ -154,7 +211,7 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         kernels: Any = None,
         C: float = 1.0,
         learner: str | Learner = "auto",
-        loss: str = "epsilon_insensitive",
+        loss: str | Loss = "epsilon_insensitive",
         epsilon: float = 0.1,
         quantile: float = 0.5,
         weight_norm: float | GroupNorm | None = 1,
@@ -169,25 +226,7 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         recenter: bool = False,
         solver: str = "auto",
     ) -> None:
-        super().__init__(
-            kernels=kernels,
-            learner=learner,
-            weight_norm=weight_norm,
-            tol=tol,
-            max_iter=max_iter,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            max_time=max_time,
-            solver=solver,
-        )
-        self.C = C
-        self.loss = loss
-        self.epsilon = epsilon
-        self.quantile = quantile
-        self.shared_weights = shared_weights
-        self.trace = trace
-        self.recenter = recenter
+        store(self, locals())
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn kernel weights and machines.
@@ -205,12 +244,12 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         -------
         self
         """
-        return self._fit_anew(X, y, sample_weight)
+        return fit(self, X, y, sample_weight)
 
     def predict(self, X: Any) -> Array:
         """Predictions in the units of y, shaped as y was: (n_new,) or (n_new, n_targets)."""
-        values = self._values(X)
-        return values[:, 0] if self._one_column else values
+        values, targets = self._values(X), self._targets.known(self)
+        return targets.decode(targets.scores(values))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

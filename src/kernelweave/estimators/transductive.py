@@ -16,23 +16,22 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils import _safe_indexing, check_consistent_length
 
-from kernelweave._core.checks import check_choice
+from kernelweave._core.checks import check_choice, refuse_masked, shown, some
 from kernelweave._core.types import Array
-from kernelweave.estimators._banks import as_bank
-from kernelweave.estimators._base import MKLEstimator
-from kernelweave.estimators._fit import fit_kernels, pose, solve_all
-from kernelweave.estimators._labels import classes_of_known, labeled_rows, read_labels
-from kernelweave.estimators._matrices import takes_matrices
-from kernelweave.estimators._parameters import (
-    check_loss_for,
-    check_one_C,
-    learnt_C,
-    warn_of_learnt_C,
+from kernelweave.estimators._base import MKLEstimator, store
+from kernelweave.estimators._fit import Learned, Training, fit, fit_kernels, pose, solve_all
+from kernelweave.estimators._targets import (
+    Targets,
+    as_vector,
+    check_classes,
+    is_nothing,
+    learned_C,
+    refuse_complex,
+    several_classes,
 )
-from kernelweave.estimators._targets import Targets
-from kernelweave.estimators._training import Learnt, Training
 from kernelweave.learners.base import Learner
 from kernelweave.problems.groups import GroupNorm
+from kernelweave.problems.losses import Loss
 from kernelweave.views.table import Table
 
 _INDUCTION = ("weights", "per_point")
@@ -43,44 +42,59 @@ class SomeLabels(Targets):
     """Labels −1 and +1 of two classes, 0 for rows without one."""
 
     classes: Any = None
+
     signed = True
+    learns_C = True
 
     @classmethod
     def check(cls, model: Any) -> None:
-        """Raise an error for parameters that do not go together."""
+        """Raise an error if parameters of the estimator do not go together."""
         check_choice("induction", model.induction, _INDUCTION)
-        check_loss_for("labels", model.loss)
-        check_one_C(model.C)
 
     @classmethod
     def read(cls, y: Any, model: Any) -> NDArray[Any]:
-        """y, checked: one target per row of X."""
-        if takes_matrices(model.kernels):
+        """Labels of any type, some of them the value of ``unlabeled``."""
+        if model._given_matrices:
             raise ValueError(
                 "kernels='precomputed' is not for transduction, whose rows are all given to fit: "
                 "use kernels=[Precomputed(K1), …] and row numbers as X."
             )
-        return labeled_rows(y, model.unlabeled)[0]
+        labels, known = read_labels(y, model.unlabeled)
+        refuse_unclear(labels, known, model.unlabeled)
+        return labels
 
     @classmethod
-    def of(cls, values: NDArray[Any], training: Training, model: Any, learner: Any) -> SomeLabels:
-        """The targets of these rows, encoded."""
-        _, known = read_labels(values, model.unlabeled)
-        classes, signs = classes_of_known(values, known, model.unlabeled)
-        everywhere = np.zeros(len(values))
-        everywhere[known] = signs
-        return cls((everywhere,), None, classes)
+    def encode(cls, training: Training, model: Any, learner: Learner) -> SomeLabels:
+        """The targets of these rows."""
+        classes, signs = two_classes(training.targets, model.unlabeled)
+        return cls((signs,), None, classes)
 
-    def keep(self, model: Any, learnt: Learnt) -> None:
-        """What values of the machines mean."""
-        warn_of_learnt_C(model.C, learnt.solutions)
-        model.classes_, model.C_ = self.classes, learnt_C(model.C, learnt.solutions)
-        K = learnt.bank.stack.combined(learnt.weights[learnt.bank.kept])
-        model._rows, model._signs = learnt.training.table, self.parts[0]
-        model._start = learnt.solutions[0].weights
-        model._known_values = K @ learnt.coef[0] + learnt.bias[0]
-        values = np.where(model._signs != 0.0, model._signs, model._known_values)
-        model.transduction_ = model._classes(values)
+    @classmethod
+    def known(cls, model: Any) -> SomeLabels:
+        """Those of a fitted estimator, to decode with."""
+        return cls((), None, model.classes_)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Fitted attributes from which ``known`` makes them again."""
+        return {"classes_": self.classes}
+
+    def decode(self, scores: Array) -> NDArray[Any]:
+        """The class of each score."""
+        return self.classes[(scores > 0.0).astype(int)]
+
+    def keep(self, model: Any, learned: Learned) -> dict[str, Any]:
+        """C as learned, a label for all rows, and what decides about new ones."""
+        weights, signs = learned.solutions[0].weights, self.parts[0]
+        values = learned.bank.stack.combined(weights) @ learned.coef[0] + learned.bias[0]
+        return {
+            "C_": learned_C(model.C, learned.solutions),
+            "transduction_": self.decode(np.where(signs != 0.0, signs, values)),
+            "_rows": learned.posed.training.table,
+            "_signs": signs,
+            "_start": weights,
+            "_known_values": values,
+        }
 
 
 class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
@@ -168,7 +182,7 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
         kernels: Any = None,
         C: float | str = 1.0,
         learner: str | Learner = "auto",
-        loss: str = "hinge",
+        loss: str | Loss = "hinge",
         weight_norm: float | GroupNorm | None = 1,
         tol: float = 1e-3,
         max_iter: int = 1000,
@@ -181,23 +195,7 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
         trace: float | None = None,
         solver: str = "auto",
     ) -> None:
-        super().__init__(
-            kernels=kernels,
-            learner=learner,
-            weight_norm=weight_norm,
-            tol=tol,
-            max_iter=max_iter,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            max_time=max_time,
-            solver=solver,
-        )
-        self.C = C
-        self.trace = trace
-        self.loss = loss
-        self.unlabeled = unlabeled
-        self.induction = induction
+        store(self, locals())
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Learn kernel weights and machine, and the labels of rows that have none.
@@ -213,7 +211,7 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
         -------
         self
         """
-        return self._fit_anew(X, y)
+        return fit(self, X, y)
 
     def decision_function(self, X: Any) -> Array:
         """f(x) for every row of X, shape (n_new,); positive for ``classes_[1]``."""
@@ -237,11 +235,8 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of every row of X, shape (n_new,)."""
-        return self._classes(self.decision_function(X))
-
-    def _classes(self, values: Array) -> NDArray[Any]:
-        """The class of each decision value."""
-        return self.classes_[(values > 0.0).astype(int)]
+        scores = self.decision_function(X)
+        return self._targets.known(self).decode(scores)
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy on the rows of X that have a label in y."""
@@ -255,15 +250,87 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
     def _alone(self, row: Table) -> float:
         """The decision value of a new row, from a fit that includes it."""
         table, signs = self._rows.join(row), np.append(self._signs, 0.0)
-        places = np.arange(len(table))
-        training = Training(as_bank(self.kernels), table, None, places, None, len(table))
-        posed = pose(self, training, SomeLabels((signs,), None, self.classes_))
-        bank = fit_kernels(training, posed, self.n_jobs)
-        learnt = solve_all(bank, training, posed, self._start)
-        last = learnt.bank.stack.combined(learnt.solutions[0].weights).rows([len(self._rows)])[0]
-        return float(last @ learnt.coef[0] + learnt.bias[0])
+        n = len(table)
+        training = Training(self._as_bank(self.kernels), table, None, np.arange(n), None, n)
+        posed = pose(self, training, targets=SomeLabels((signs,), None, self.classes_))
+        bank = fit_kernels(posed, self.n_jobs)
+        start = self._start if len(self._start) == bank.stack.m else None
+        learned = solve_all(bank, posed, start)
+        last = bank.stack.combined(learned.solutions[0].weights).rows(np.array([n - 1]))[0]
+        return float(last @ learned.coef[0] + learned.bias[0])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def read_labels(y: Any, unlabeled: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """``y`` as an array, and which rows have a label; at least one must."""
+    refuse_complex(y)
+    refuse_masked("y", y, "mark rows without a label with the value of unlabeled.")
+    if isinstance(unlabeled, list | tuple | set | dict) or np.ndim(unlabeled) > 0:
+        raise TypeError(f"unlabeled must be one value, found {shown(unlabeled)}")
+    mixed = isinstance(y, list | tuple) and len({type(label) for label in y}) > 1
+    if mixed or type(getattr(y, "dtype", None)).__module__.startswith("pandas"):
+        y = np.asarray(y, dtype=object)  # else strings or NA would convert all other labels
+    labels = as_vector(y)
+    known = labeled(labels, unlabeled)
+    if not known.any():
+        raise ValueError(f"y holds no label: all of it is {unlabeled!r}, the value of unlabeled.")
+    return labels, known
+
+
+def labeled(labels: NDArray[Any], unlabeled: Any) -> NDArray[np.bool_]:
+    """Which rows have a label."""
+    return np.array([not _same(label, unlabeled) for label in labels.tolist()], dtype=bool)
+
+
+def _same(label: Any, mark: Any) -> bool:
+    """Whether the label equals the mark; True and False do not equal 1 and 0."""
+    if is_nothing(label) or is_nothing(mark):
+        return is_nothing(label) and is_nothing(mark)
+    truth = (bool, np.bool_)
+    return isinstance(label, truth) == isinstance(mark, truth) and bool(label == mark)
+
+
+def refuse_unclear(labels: NDArray[Any], known: NDArray[np.bool_], unlabeled: Any) -> None:
+    """Raise ValueError if it is unclear which rows have a label."""
+    if gaps := [row for row in np.flatnonzero(known) if is_nothing(labels[row])]:
+        raise ValueError(
+            f"{len(gaps)} labels in y are missing ({labels[gaps[0]]}), the first in row {gaps[0]}, "
+            f"but unlabeled={unlabeled!r}; if these are the rows without a label, set "
+            "unlabeled=None."
+        )
+    classes = set(labels[known].tolist())
+    if len(classes) == 1 and not known.all():
+        raise ValueError(
+            f"y contains only one class, {classes.pop()!r}; {np.count_nonzero(~known)} of "
+            f"{known.size} rows hold unlabeled={unlabeled!r}, which means no label. If that is a "
+            "class, set unlabeled to another value, and mark rows without a label with it."
+        )
+
+
+def two_classes(labels: NDArray[Any], unlabeled: Any) -> tuple[NDArray[Any], Array]:
+    """The two classes, and −1 or +1 for each label, 0 for none."""
+    known = labeled(labels, unlabeled)
+    given = labels[known]
+    if given.dtype == object and not any(isinstance(label, str) for label in given):
+        given = np.array(given.tolist())
+    try:
+        classes, numbers = several_classes(check_classes(given))
+        if len(classes) > 2:
+            names = sorted({repr(label) for label in given.tolist()})
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is multiclass: "
+                f"y contains {len(classes)} classes. They are {some(names)}. If one of them marks "
+                f"rows without a label, set unlabeled to it (now {unlabeled!r}); if not, fit once "
+                "per class against the others."
+            )
+    except ValueError as error:
+        if known.all():
+            error.add_note(f"Every row has a label: nothing in y is unlabeled={unlabeled!r}.")
+        raise
+    signs = np.zeros(len(labels))
+    signs[known] = np.where(numbers == 1, 1.0, -1.0)
+    return classes, signs

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._core.checks import shown
 from kernelweave._core.types import Array
 
 
@@ -50,7 +51,7 @@ def history_of(fit: Any) -> Mapping[str, Array]:
             'model.history_[0]["weights"], and names=model.kernel_names_'
         )
     if not isinstance(history, Mapping) or "gap" not in history:
-        raise TypeError(f"expected a Solution or a fitted estimator, found {told(fit)}")
+        raise TypeError(f"expected a Solution or a fitted estimator, found {found_instead(fit)}")
     if len(history["gap"]) == 0:
         raise ValueError("the history of the fit is empty")
     return history
@@ -65,7 +66,8 @@ def weights_of(fit: Any) -> Array:
         weights = np.empty(())
     if weights.ndim == 0:
         raise TypeError(
-            f"expected a Solution, a fitted estimator or an array of weights, found {told(fit)}"
+            "expected a Solution, a fitted estimator or an array of weights, found "
+            f"{found_instead(fit)}"
         )
     if weights.ndim == 2 and hasattr(fit, "weights_"):
         weights = weights.mean(axis=0)
@@ -76,11 +78,14 @@ def weights_of(fit: Any) -> Array:
     return weights
 
 
-def told(fit: Any) -> str:
-    """What was found instead of a fit, with advice for a pipeline."""
-    if hasattr(fit, "steps"):
-        return f"a {type(fit).__name__}: pass its last step, pipeline[-1]"
-    return f"{fit!r:.80}"
+def found_instead(found: Any, last: str = "pipeline[-1]") -> str:
+    """What was found instead of a fit, with advice for what holds one."""
+    kind = type(found).__name__
+    if hasattr(found, "steps"):
+        return f"a {kind}: pass its last step, {last}"
+    if hasattr(found, "param_grid") or hasattr(found, "best_estimator_"):
+        return f"a {kind}: pass its best_estimator_"
+    return shown(found)
 
 
 def kernel_labels(names: Sequence[str] | None, fit: Any, m: int) -> list[str]:

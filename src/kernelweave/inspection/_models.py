@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from kernelweave._core.checks import shown, some
-from kernelweave.estimators._base import MKLEstimator
+from kernelweave._core.checks import some
+from kernelweave.estimators._base import MKLEstimator, read_new
+from kernelweave.inspection._fits import found_instead
 
 
 def check_readable(name: str, model: Any, needs: tuple[str, ...], other: str = "") -> None:
@@ -19,21 +20,16 @@ def check_readable(name: str, model: Any, needs: tuple[str, ...], other: str = "
     if isinstance(model, MKLEstimator):
         check_is_fitted(model)
     elif isinstance(model, type) or not all(hasattr(model, need) for need in needs):
-        found = shown(model)
-        if hasattr(model, "steps"):
-            found = f"a {type(model).__name__}: pass its last step, pipeline[-1]"
-        elif hasattr(model, "param_grid") or hasattr(model, "best_estimator_"):
-            found = f"a {type(model).__name__}: pass its best_estimator_"
         raise TypeError(
             f"{name} must be a fitted estimator of kernelweave, such as MKLClassifier{other}, "
-            f"found {found}"
+            f"found {found_instead(model)}"
         )
 
 
 def check_rows_of(model: Any, X: Any, y: Any) -> None:
     """Raise ValueError if these are no rows that the model can have been fitted to."""
     if isinstance(model, MKLEstimator):
-        model._check_columns(X)
+        read_new(model, X, model.bank_)
     classes = getattr(model, "classes_", None)
     if y is None or classes is None or hasattr(model, "unlabeled"):
         return

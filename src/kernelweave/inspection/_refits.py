@@ -7,7 +7,10 @@ of kernels that are learned from targets, and fits to targets in another order a
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,38 +20,63 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from kernelweave._core.checks import shown
+from kernelweave._core.status import Bar, tell
 from kernelweave._core.types import Array, Places
+from kernelweave._core.warnings import LacksView
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.estimators._base import MKLEstimator
-from kernelweave.estimators._fit import Posed, fit_kernels, keep, pose, read, solve_all
-from kernelweave.estimators._search import CrossValidated
-from kernelweave.estimators._training import Learnt, Training
+from kernelweave.estimators._fit import (
+    Learned,
+    Training,
+    fit_kernels,
+    keep,
+    pose,
+    read,
+    solve_all,
+)
+from kernelweave.estimators._search import CrossValidated, in_threads
 from kernelweave.estimators.transductive import TransductiveMKLClassifier
-from kernelweave.inspection._running import quiet
-from kernelweave.parameters.bank import refuse_parameters, with_parameters
+from kernelweave.inspection._fits import found_instead
+from kernelweave.parameters.bank import refuse_parameters
 from kernelweave.stacks.mixed import MixedStack
+from kernelweave.stacks.protocol import Stack
 
 LOOSE = 3e-3  # relative gap of fits whose weights are summed up over many draws
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the warning that rows lack a view, which the user's own fit has given."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LacksView)
+        yield
+
+
 @dataclass(frozen=True)
 class Refit:
-    """One of the fits: what was posed, and what was learned."""
+    """One of the fits, and its weights in the terms of reports."""
 
-    posed: Posed
-    learnt: Learnt
+    learned: Learned
 
     @property
     def weights(self) -> Array:
         """Weights of all kernels of the bank, (m,); their mean if machines have their own."""
-        weights = self.learnt.weights
-        return weights if weights.ndim == 1 else weights.mean(axis=0)
+        return self.learned.bank.spread(self.start)
 
     @property
     def start(self) -> Array:
         """Where a fit on the same kernels may start."""
-        return self.weights[self.learnt.bank.kept]
+        return np.mean([solution.weights for solution in self.learned.solutions], axis=0)
+
+    @property
+    def primal(self) -> float:
+        """The value reached, of all machines together."""
+        return float(sum(solution.primal for solution in self.learned.solutions))
+
+    @property
+    def dual(self) -> float:
+        """Their lower bound."""
+        return float(sum(solution.dual for solution in self.learned.solutions))
 
 
 @dataclass(frozen=True)
@@ -64,10 +92,10 @@ class Refits:
     def of(cls, model: Any, X: Any, y: Any, n_jobs: int | None = None) -> Refits:
         """All rows of X; ``model`` is an estimator of kernelweave, fitted or not."""
         single = as_single(model, X, y)
-        training = read(single, X, y)
+        training = replace(read(single, X, y), matrices=False)
         single.set_params(kernels=training.bank)  # kernel matrices given as X are a bank, too
         with quiet() if hasattr(model, "bank_") else nullcontext():
-            bank = _fitted(single, training, n_jobs)
+            bank = fit_kernels(pose(single, training), n_jobs, exact=False)
         return cls(single, training.targets, training, bank)
 
     @property
@@ -97,44 +125,33 @@ class Refits:
 
     def part(self, rows: Places) -> Refits:
         """The same on some of the rows, with kernels fitted to these alone."""
-        training = replace(
-            self.training,
-            table=self.training.table.take(rows),
-            targets=None if self.targets is None else self.training.targets[rows],
-            places=self.training.places[rows],
-        )
-        bank = _fitted(self.model, training)
+        training = self.training.take(rows)
+        bank = fit_kernels(pose(self.model, training), exact=False)
         return replace(self, training=training, bank=bank)
 
     def only(self, kernels: Places) -> Refits:
         """The same with some of the kernels of the stack."""
-        bank = replace(
-            self.bank, kept=self.bank.kept[kernels], _stack=self.bank.stack.select(kernels)
-        )
-        return replace(self, bank=bank)
+        bank = self.bank
+        return replace(self, bank=bank.on(bank.stack.select(kernels), bank.kept[kernels]))
 
     def shuffled(self, view: str, order: Places) -> Refits:
         """The same with the rows of one view in another order, which breaks all its ties."""
         self._refuse_parameters()
         stack, inside = self.bank.stack, self.kernels_of(view)
         outside = np.setdiff1d(np.arange(stack.m), inside)
-        moved = stack.select(inside).restrict(order)
-        if not outside.size:
-            return replace(self, bank=self._with(moved))
-        mixed = MixedStack([moved, stack.select(outside)], [inside, outside])
-        return replace(self, bank=self._with(mixed))
+        moved: Stack = stack.select(inside).restrict(order)
+        if outside.size:
+            moved = MixedStack([moved, stack.select(outside)], [inside, outside])
+        return replace(self, bank=self.bank.on(moved))
 
     @property
     def learns_parameters(self) -> bool:
         """Whether kernels have parameters that are learned from targets."""
-        return bool(with_parameters(self.training.bank))
+        return bool(self.training.bank.learnable())
 
     def _refuse_parameters(self) -> None:
         """Raise an error if kernels know the targets, of which moved rows must know nothing."""
         refuse_parameters(self.training.bank, "A test on moved rows")
-
-    def _with(self, stack: Any) -> FittedBank:
-        return replace(self.bank, _stack=stack)
 
     def fit(
         self,
@@ -152,17 +169,14 @@ class Refits:
             self._refuse_parameters()
         model = copy(self.model).set_params(**params)
         training = replace(self.training, weights=counts)
-        asked = training
         if order is not None and training.targets is not None:
-            asked = replace(training, targets=training.targets[order])
-        posed = pose(model, asked)
-        return Refit(posed, solve_all(self.bank, training, posed, start))
+            training = replace(training, targets=training.targets[order])
+        return Refit(solve_all(self.bank, pose(model, training), start))
 
     def estimator(self, refit: Refit) -> MKLEstimator:
         """A fitted estimator of one of the fits."""
         fitted = copy(self.model)
-        keep(fitted, refit.learnt)
-        refit.posed.targets.keep(fitted, refit.learnt)
+        keep(fitted, refit.learned)
         return fitted
 
     def values(self, fitted: MKLEstimator, rows: Places, *views: str) -> Array:
@@ -174,19 +188,6 @@ class Refits:
         table = self.training.table.take(rows)
         values = fitted.bank_.decision(table, fitted.weights_ * chosen, fitted.dual_coef_.T)
         return values if views else values + fitted.intercept_
-
-
-def _fitted(model: MKLEstimator, training: Training, n_jobs: int | None = None) -> FittedBank:
-    """Kernels of the rows; of approximate ones, nothing is to be proved for the exact ones."""
-    bank = fit_kernels(training, pose(model, training), n_jobs)
-    return replace(bank, _exactness=None)
-
-
-def recalled(fitted: MKLEstimator, values: Array) -> MKLEstimator:
-    """An estimator that predicts from these values, whatever X it is asked about."""
-    known = copy(fitted)
-    known.__dict__["_values"] = lambda X: values
-    return known
 
 
 def as_single(model: Any, X: Any, y: Any) -> MKLEstimator:
@@ -201,12 +202,29 @@ def as_single(model: Any, X: Any, y: Any) -> MKLEstimator:
             "known beforehand. Use MKLClassifier."
         )
     if not isinstance(model, MKLEstimator):
-        found = shown(model)
-        if hasattr(model, "steps"):
-            found = f"a {type(model).__name__}: pass its last step, and X as that step gets it"
-        elif hasattr(model, "param_grid") or hasattr(model, "best_estimator_"):
-            found = f"a {type(model).__name__}: pass its best_estimator_"
         raise TypeError(
-            f"model must be an estimator of kernelweave, such as MKLClassifier(), found {found}"
+            "model must be an estimator of kernelweave, such as MKLClassifier(), found "
+            f"{found_instead(model, 'and X as that step gets it')}"
         )
     return clone(model).set_params(verbose=0, n_jobs=None)
+
+
+def run(
+    what: str, job: Callable[..., Any], items: Sequence[Any], n_jobs: int | None, verbose: int
+) -> list[Any]:
+    """``job(item)`` of each item, in order, in threads, with a word on their progress."""
+    began, bar, count = time.perf_counter(), Bar(verbose), len(items)
+
+    def line(done: int) -> str:
+        return f"{what}: {done} of {count}, {time.perf_counter() - began:.1f} s"
+
+    found = in_threads(
+        job,
+        items,
+        n_jobs,
+        lambda late: f"{what}: {late} fits did not reach their tolerance",
+        lambda done: bar.show(done / count, line(done)) if done < count else None,
+    )
+    if verbose and found:
+        tell(line(count))
+    return found

@@ -12,7 +12,7 @@ from sklearn.utils import check_consistent_length
 from kernelweave._core.types import Array, Places
 
 
-class Units:
+class Blocks:
     """What is drawn or moved as a whole: rows, or the groups they belong to.
 
     ``strata``: the class of each row; None where there are no classes. A group belongs to the

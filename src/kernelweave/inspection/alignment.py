@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 from kernelweave._core.checks import check_floats
 from kernelweave._core.tolerances import NOTHING
 from kernelweave._core.types import Array
-from kernelweave.stacks.defaults import as_stack, matrices
+from kernelweave.stacks.completed import as_stack
+from kernelweave.stacks.defaults import matrices
 from kernelweave.stacks.protocol import is_stack
 
 

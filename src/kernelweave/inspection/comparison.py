@@ -14,7 +14,7 @@ import numpy as np
 
 from kernelweave._core.types import Array, Places
 from kernelweave.banks.bank import KernelBank
-from kernelweave.estimators._folds import Fold
+from kernelweave.estimators._candidates import Fold
 from kernelweave.inspection._refits import Refits
 from kernelweave.inspection.held_out import HeldOut, How, Splits, signed, told
 
@@ -136,7 +136,9 @@ def _best_view(part: Refits, how: How, rows: Places) -> str:
         for k, view in enumerate(views):
             kernels = learning.kernels_of(view)
             total[k] += (
-                inner.score_refit(learning.only(kernels), fold.test) if kernels.size else -np.inf
+                inner.score_refit(learning.only(kernels), fold.test).value
+                if kernels.size
+                else -np.inf
             )
     return views[int(total.argmax())]
 

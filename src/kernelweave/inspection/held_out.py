@@ -1,10 +1,13 @@
-"""Scores on rows held out, and intervals that respect how splits overlap.
+"""Scores on rows held out, and intervals that respect how splits overlap and how few rows are.
 
 The training sets of a cross-validation share most of their rows, so that scores of J splits are not
 J independent ones. For their mean, or the mean of differences between two models, the interval is
 that of a t-test with the variance of Nadeau and Bengio (Machine Learning 52, 2003, pages 239–281):
 
-    mean ± t_{J−1} √((1/J + n_test/n_train) s²)
+    mean ± t_ν √((1/J + n_test/n_train) s²)
+
+or what the rows held out leave open, where that is wider (``held_rows.py``). ν is J − 1 where rows
+are counted one by one, and else one less than the splits that hold each row out once, or 4.
 """
 
 from __future__ import annotations
@@ -27,20 +30,21 @@ from sklearn.model_selection import (
 
 from kernelweave._core.checks import check_level, check_number, did_you_mean, is_whole
 from kernelweave._core.types import Array, Places
-from kernelweave.estimators._base import MKLEstimator
-from kernelweave.estimators._folds import Fold, as_folds
+from kernelweave.estimators._base import MKLEstimator, recalled
+from kernelweave.estimators._candidates import Fold, as_folds
 from kernelweave.inspection._frames import frame
-from kernelweave.inspection._refits import Refits, recalled
-from kernelweave.inspection._running import run
+from kernelweave.inspection._refits import Refits, run
+from kernelweave.inspection.held_rows import Held, HeldRows, Score
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
 _NONE = 1e-9  # differences of scores up to this are rounding
-_AT_MOST_1 = (None, "accuracy", "balanced_accuracy", "r2")  # scores that end there
+_SHARES = ("accuracy", "balanced_accuracy")  # of rows predicted right
+_AT_MOST_1 = (None, *_SHARES, "r2")  # scores that end there
 
-Ask = Callable[[Refits, Fold], Mapping[str, Array]]  # scores of several models on one split
+Ask = Callable[[Refits, Fold], Mapping[str, Score]]  # scores of several models on one split
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,8 @@ class HeldOut:
         Models that could not be made, and why.
     most : float
         The largest score there is; intervals end there.
+    rows : HeldRows, optional
+        The rows held out; without them, intervals count splits alone.
     """
 
     names: tuple[str, ...]
@@ -98,22 +104,31 @@ class HeldOut:
     level: float = 0.95
     left_out: Mapping[str, str] = field(default_factory=dict)
     most: float = np.inf
+    rows: HeldRows | None = None
 
     def interval(self, values: Array) -> tuple[float, float, float]:
-        """Mean, lower and upper end for one value per split."""
+        """Mean, lower and upper end for one value per split, as far as splits tell."""
         mean, count = float(values.mean()), len(values)
         spread = np.sqrt((1.0 / count + self.ratio) * values.var(ddof=1))
-        half = float(student.ppf(0.5 + self.level / 2.0, count - 1) * spread)
+        freedom = count - 1.0 if self.rows is None else self.rows.freedom(count)
+        half = float(student.ppf(0.5 + self.level / 2.0, freedom) * spread)
         return mean, mean - half, mean + half
 
     def score(self, name: str) -> tuple[float, float, float]:
         """Mean score of a model, and its interval."""
-        mean, low, high = self.interval(self.scores[:, self._place(name)])
+        place = self._place(name)
+        mean, low, high = self.interval(self.scores[:, place])
+        if self.rows is not None:
+            low, high = self.rows.of_score(place, (low, high), self.level)
         return mean, low, min(high, self.most)
 
     def difference(self, name: str) -> tuple[float, float, float]:
         """By how much the first model exceeds another, and the interval of that."""
-        return self.interval(self.scores[:, 0] - self.scores[:, self._place(name)])
+        place = self._place(name)
+        mean, low, high = self.interval(self.scores[:, 0] - self.scores[:, place])
+        if self.rows is not None and place:
+            low, high = self.rows.of_difference(0, place, (low, high), self.level)
+        return mean, low, high
 
     def _place(self, name: str) -> int:
         """The column of a model's scores."""
@@ -163,7 +178,7 @@ def told(mean: float, low: float, high: float) -> str:
     """A number and its interval, as people write them: ends show on which side of 0 they are."""
     ends = [abs(end) for end in (low, high) if abs(end) > _NONE]
     digits = next(k for k in range(2, 10) if all(float(f"{end:.{k}f}") for end in ends))
-    shown = [signed(x, digits) for x in (mean, low, high)]
+    shown = [signed(x, digits).replace("inf", "∞") for x in (mean, low, high)]
     return f"{shown[0]} [{shown[1]}, {shown[2]}]"
 
 
@@ -175,13 +190,21 @@ def signed(x: float, digits: int = 2) -> str:
 
 @dataclass(frozen=True)
 class Splits:
-    """The rows of some refits cut into folds, and how held-out rows are scored."""
+    """The rows of some refits cut into folds, and how held-out rows are scored.
+
+    ``units``: numbers of the rows, or of the groups they belong to. ``parts``: those of their
+    classes; zeros under accuracy, and without classes. ``by_row``: whether the score is a share of
+    rows predicted right.
+    """
 
     refits: Refits
     folds: list[Fold]
     scorer: Callable[..., float]
     scoring: str
     most: float
+    units: Places
+    parts: Places
+    by_row: bool
 
     @classmethod
     def of(cls, refits: Refits, how: How) -> Splits:
@@ -198,19 +221,33 @@ class Splits:
         if len(folds) < 2:
             raise ValueError("cv must make two splits or more, found 1: one has no interval")
         most = 1.0 if scoring in _AT_MOST_1 else np.inf
-        return cls(refits, folds, scorer, name.replace("_", " "), most)
+        every = np.arange(refits.n)
+        units = every if how.groups is None else _numbered(how.groups)
+        by_row, parts = name in _SHARES, np.zeros_like(every)
+        if is_classifier(refits.model) and name != "accuracy":
+            parts = _numbered(refits.targets[refits.training.places])
+        return cls(refits, folds, scorer, name.replace("_", " "), most, units, parts, by_row)
 
     @property
     def ratio(self) -> float:
         """Rows held out for each row to learn from, on average."""
         return float(np.mean([fold.test.size / fold.train.size for fold in self.folds]))
 
-    def score(self, fitted: MKLEstimator, values: Array, rows: Places) -> float:
+    def score(self, fitted: MKLEstimator, values: Array, rows: Places) -> Score:
         """The score of an estimator whose values of these rows are known."""
-        held = self.refits.targets[self.refits.training.places[rows]]
-        return float(self.scorer(recalled(fitted, values), np.empty((rows.size, 0)), held))
+        truth = self.refits.targets[self.refits.training.places[rows]]
+        blank = np.empty((rows.size, 0))
+        if self.by_row:
+            right = np.asarray(recalled(fitted, values).predict(blank) == truth, dtype=float)
+            return Score(float(self._held(rows).weights @ right), right)
+        order = np.random.default_rng(0).permutation(rows.size)
+        value, chance = (
+            float(self.scorer(recalled(fitted, found), blank, truth))
+            for found in (values, values[order])
+        )
+        return Score(value, None, chance)
 
-    def score_refit(self, part: Refits, rows: Places, **params: Any) -> float:
+    def score_refit(self, part: Refits, rows: Places, **params: Any) -> Score:
         """Fit the rows of ``part``, and score other rows."""
         fitted = part.estimator(part.fit(**params))
         return self.score(fitted, self.refits.values(fitted, rows), rows)
@@ -218,13 +255,24 @@ class Splits:
     def run(self, what: str, ask: Ask, how: How, **more: Any) -> HeldOut:
         """Ask on every fold, with kernels fitted to its training rows."""
 
-        def job(fold: Fold) -> Mapping[str, Array]:
+        def job(fold: Fold) -> Mapping[str, Score]:
             return ask(self.refits.part(fold.train), fold)
 
         found = run(what, job, self.folds, how.n_jobs, how.verbose)
         names = tuple(found[0])
-        scores = np.array([[scores[name] for name in names] for scores in found], dtype=float)
-        return HeldOut(names, scores, self.scoring, self.ratio, how.level, most=self.most, **more)
+        scores = np.array([[scores[name].value for name in names] for scores in found])
+        held = [self._held(fold.test) for fold in self.folds]
+        rows = HeldRows.of(held, found, is_classifier(self.refits.model))
+        shown = names, scores, self.scoring, self.ratio, how.level
+        return HeldOut(*shown, most=self.most, rows=rows, **more)
+
+    def _held(self, rows: Places) -> Held:
+        return Held.of(self.units[rows], self.parts[rows])
+
+
+def _numbered(values: Any) -> Places:
+    """Equal values have equal numbers."""
+    return np.unique(np.asarray(values), return_inverse=True)[1]
 
 
 def _pairs(refits: Refits, how: How) -> Any:

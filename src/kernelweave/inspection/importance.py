@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from kernelweave._core.checks import check_number
-from kernelweave.estimators._folds import Fold
+from kernelweave.estimators._candidates import Fold
 from kernelweave.inspection._refits import Refits
 from kernelweave.inspection.held_out import HeldOut, How, Splits
+from kernelweave.inspection.held_rows import Score
 
 ALL, SHUFFLED = "all views", " shuffled"
 Ask = Callable[[Splits, Refits, Fold], Mapping[str, Any]]  # scores of several models on one split
@@ -86,7 +87,7 @@ def permutation_importance(
             share = splits.refits.values(fitted, fold.test, view)
             rest, orders = values - share, [rng.permutation(len(share)) for _ in range(shuffles)]
             found = [splits.score(fitted, rest + share[order], fold.test) for order in orders]
-            scores[f"{view}{SHUFFLED}"] = float(np.mean(found))
+            scores[f"{view}{SHUFFLED}"] = Score.mean(found)
         return scores
 
     return _asked("permutation_importance", ask, (model, X, y), options)

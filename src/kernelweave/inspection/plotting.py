@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._core.checks import check_choice
+from kernelweave._core.checks import check_choice, shown
 from kernelweave._core.extras import missing
 from kernelweave._core.types import Array
 from kernelweave.inspection._fits import (
     chosen_kernels,
+    found_instead,
     history_of,
     is_one,
     kernel_labels,
     named_fits,
-    told,
     weights_of,
 )
 
@@ -160,7 +160,7 @@ def plot_weight_path(
     matplotlib axes
     """
     if not isinstance(solutions, Iterable) or is_one(solutions):
-        raise TypeError(f"solutions must be a list of fits, found {told(solutions)}")
+        raise TypeError(f"solutions must be a list of fits, found {found_instead(solutions)}")
     fits = list(solutions)
     values = np.asarray(Cs, dtype=float)
     if not fits:
@@ -249,7 +249,7 @@ def plot_cv_scores(model: Any, ax: Axes | None = None) -> Axes:
     needed = [f"param_{name}" for name in ("bank", "weight_norm", "C")]
     if not all(name in found for name in needed):
         raise TypeError(
-            f"model must be a fitted MKLClassifierCV or MKLRegressorCV, found {told(model)}"
+            f"model must be a fitted MKLClassifierCV or MKLRegressorCV, found {shown(model)}"
         )
     bank, norm, C = (np.array(found[name].tolist(), dtype=object) for name in needed)
     score = found["mean_test_score"]

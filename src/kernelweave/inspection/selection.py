@@ -23,18 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._core.checks import check_level, check_number, some
+from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array
 from kernelweave.inspection._frames import frame
-from kernelweave.inspection._refits import LOOSE, Refit, Refits
-from kernelweave.inspection._resampling import Units
-from kernelweave.inspection._running import run
+from kernelweave.inspection._refits import LOOSE, Refit, Refits, run
+from kernelweave.inspection._resampling import Blocks
 from kernelweave.inspection.draws import summed_by_view
 from kernelweave.inspection.report import SHOWN
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-_FEWEST = 100  # shuffles of each view, unless so many views need more
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -174,7 +172,7 @@ def select_views(
         )
     views = [view for view in refits.views if refits.kernels_of(view).size]
     count = _count(n_permutations, len(views), level)
-    units = Units(refits.n, groups=groups)
+    units = Blocks(refits.n, groups=groups)
     units.check_exchangeable()
     base = refits.fit(tol=LOOSE)
     seeds = np.random.default_rng(random_state).integers(2**31, size=len(views)).tolist()
@@ -200,7 +198,7 @@ def _count(asked: int | None, views: int, level: float) -> int:
     """How often to shuffle each view."""
     needed = fewest(views, level)
     if asked is None:
-        return max(_FEWEST, needed)
+        return max(SETTINGS.permutations, needed)
     count: int = check_number("n_permutations", asked, int)
     if count < needed:
         several = "1 view" if views == 1 else f"{views} views"
@@ -213,7 +211,7 @@ def _count(asked: int | None, views: int, level: float) -> int:
 
 
 def _shuffle(
-    refits: Refits, base: Refit, units: Units, view: str, seed: int, count: int, enough: int
+    refits: Refits, base: Refit, units: Blocks, view: str, seed: int, count: int, enough: int
 ) -> tuple[float, float]:
     """p-value of a view, and how much its shuffles raise the objective on average.
 
@@ -245,8 +243,5 @@ def _objective(refit: Refit) -> tuple[float, float]:
 
     A learner with a rule of its own to stop may prove less than the tolerance.
     """
-    solutions = refit.learnt.solutions
-    reached, bound = (
-        float(sum(getattr(s, name) for s in solutions)) for name in ("primal", "dual")
-    )
-    return reached, float(np.fmax(bound, reached - LOOSE * abs(reached)))
+    reached = refit.primal
+    return reached, float(np.fmax(refit.dual, reached - LOOSE * abs(reached)))

@@ -14,9 +14,8 @@ from sklearn.base import is_classifier
 
 from kernelweave._core.checks import check_level, check_number, is_number, shown
 from kernelweave._core.types import Array
-from kernelweave.inspection._refits import LOOSE, Refit, Refits
-from kernelweave.inspection._resampling import Units
-from kernelweave.inspection._running import run
+from kernelweave.inspection._refits import LOOSE, Refit, Refits, run
+from kernelweave.inspection._resampling import Blocks
 from kernelweave.inspection.draws import WeightDraws, WeightPath
 
 _FACTORS = np.geomspace(1e-2, 1e2, 9)  # by which over_C changes C
@@ -69,7 +68,7 @@ def stability(
     """
     level = check_level(level)
     refits = Refits.of(model, X, y, n_jobs)
-    units = Units(refits.n, classes_of(refits), groups)
+    units = Blocks(refits.n, classes_of(refits), groups)
     rng = np.random.default_rng(random_state)
     count = check_number("n_resamples", n_resamples, int)
     drawn = [units.bootstrap(rng) for _ in range(count)]
@@ -107,7 +106,7 @@ def null(
     refits = Refits.of(model, X, y, n_jobs)
     if refits.targets is None:
         raise ValueError(f"null permutes targets, and {type(refits.model).__name__} has none.")
-    units = Units(refits.n, groups=groups)
+    units = Blocks(refits.n, groups=groups)
     units.check_exchangeable()
     rng = np.random.default_rng(random_state)
     count = check_number("n_permutations", n_permutations, int)

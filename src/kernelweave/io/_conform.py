@@ -57,8 +57,10 @@ def _declared(cls: Any) -> dict[str, Any]:
         return get_type_hints(cls)
     if issubclass(cls, Params):
         return dict.fromkeys(cls._param_names(), Any)
-    names: list[str] = getattr(cls, "_get_param_names", list)()
+    names: list[str] | None = getattr(cls, "_get_param_names", lambda: None)()
     hints = get_type_hints(cls) if cls.__module__.startswith("kernelweave.") else {}
+    if names is None:
+        return hints
     fitted = ("bank_", "weights_", "dual_coef_", "intercept_")
     return dict.fromkeys(names, Any) | {key: hints[key] for key in fitted if key in hints}
 

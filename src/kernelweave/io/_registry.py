@@ -9,7 +9,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from kernelweave.learners import CLASSES as LEARNERS
+from kernelweave.learners.base import CLASSES as LEARNERS
+from kernelweave.problems.losses import CLASSES as LOSSES
 
 ESTIMATORS = {
     "MKLClassifier": "kernelweave.estimators.classifier.MKLClassifier",
@@ -47,7 +48,7 @@ _KERNELS = {
     "Spectrum": "spectrum.Spectrum",
     "Spectrum.features": "spectrum._Features",
     "Spectrum.fitted": "spectrum._WordKernel",
-    "Spectrum.words": "spectrum._Words",
+    "Spectrum.words": "spectrum._Substrings",
     "sklearn.kernel": "adapters.GaussianProcessKernel",
     "sklearn.pairwise": "adapters.PairwiseKernel",
 }
@@ -74,20 +75,21 @@ CLASSES = {
     **ESTIMATORS,
     **{f"kernels.{name}": f"kernelweave.kernels.{path}" for name, path in _KERNELS.items()},
     **{f"learners.{name}": f"kernelweave.{path}" for name, path in LEARNERS.items()},
+    **{f"losses.{name}": f"kernelweave.{path}" for name, path in LOSSES.items()},
     **{
         f"sklearn.{name}": f"sklearn.{module}.{name}"
         for module, names in _SKLEARN.items()
         for name in names
     },
     "Cholesky": "kernelweave.banks.approximation.Cholesky",
-    "Columns": "kernelweave.banks.features.Columns",
+    "Columns": "kernelweave.banks.approximation.Columns",
     "FittedBank": "kernelweave.banks.fitted.FittedBank",
     "GroupNorm": "kernelweave.problems.groups.GroupNorm",
     "KernelBank": "kernelweave.banks.bank.KernelBank",
-    "Landmarks": "kernelweave.banks.features.Landmarks",
-    "LowRank": "kernelweave.banks.features.LowRank",
+    "Landmarks": "kernelweave.banks.approximation.Landmarks",
+    "LowRank": "kernelweave.banks.approximation.LowRank",
     "Member": "kernelweave.banks.member.Member",
-    "Normalized": "kernelweave.banks.features.Normalized",
+    "Normalized": "kernelweave.banks.approximation.Normalized",
     "Normalizer": "kernelweave.banks.normalize.Normalizer",
     "Nystroem": "kernelweave.banks.approximation.Nystroem",
     "RandomFeatures": "kernelweave.banks.approximation.RandomFeatures",
@@ -95,9 +97,8 @@ CLASSES = {
     "Solution": "kernelweave.solution.Solution",
     "SparseTable": "kernelweave.views.sparse_table.SparseTable",
     "Table": "kernelweave.views.table.Table",
-    "Units": "kernelweave.estimators._targets.Units",
     "View": "kernelweave.views.columns.View",
-    "Waves": "kernelweave.banks.features.Waves",
+    "Waves": "kernelweave.banks.approximation.Waves",
     "matrix of predict": "kernelweave.estimators._matrices._Cross",
 }
 

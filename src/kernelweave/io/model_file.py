@@ -8,9 +8,10 @@ A ``.kweave`` file is a zip archive, stored uncompressed:
     0.bin, 1.bin, …   the arrays: raw numbers, little-endian
 
 Loading runs no code of the file: it makes objects of a fixed list of classes (``_registry.py``),
-and checks sizes before it takes memory and digests before it believes a number. Digests prove that
-a file is undamaged, not who made it: whoever can change the numbers can change the digests, and a
-model from elsewhere may predict whatever its maker wants.
+and checks sizes before it takes memory and digests before it believes a number. A model that cannot
+predict rows of its own is refused. Digests prove that a file is undamaged, not who made it: whoever
+can change the numbers can change the digests, and a model from elsewhere may predict whatever its
+maker wants.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import hashlib
 import json
 import math
 import os
+import stat
 import zipfile
 from pathlib import Path
 from typing import IO, Any
@@ -29,9 +31,10 @@ from numpy.typing import NDArray
 from kernelweave import __version__
 from kernelweave._core.atomic import written
 from kernelweave._core.checks import shown
-from kernelweave.io._decode import Decoder
+from kernelweave.io._decode import Decoder, Limits, index
 from kernelweave.io._encode import NUMBERS, Encoder
 from kernelweave.io._registry import ESTIMATORS, name_of
+from kernelweave.io._whole import check_whole
 
 FORMAT = "kernelweave model"
 VERSION = 1  # of the format; raised when a class changes in more than attributes with a default
@@ -39,6 +42,9 @@ VERSION = 1  # of the format; raised when a class changes in more than attribute
 _MANIFEST, _DIGEST = "manifest.json", "manifest.sha256"
 _MOST = 2**31  # bytes that ``load`` allows unless told otherwise
 _PIECE = 2**20  # bytes read at a time
+_FIRST, _LAST = b"PK\x03\x04", b"PK\x05\x06"  # how an archive begins, and the record at its end
+_END = 22  # bytes of that record, without a comment
+_LIST, _ITEM = 128, 64  # bytes that a list or object of JSON takes, and one more item
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the date of all members: equal models make equal files
 
 
@@ -97,6 +103,8 @@ def load(path: str | os.PathLike[str], max_bytes: int = _MOST) -> Any:
         If the file is damaged, truncated, too large, of a newer format, or no model file. It is a
         ``ValueError``.
     """
+    if not stat.S_ISREG(os.stat(path).st_mode):  # others may never end, or wait for a writer
+        raise ModelFileError(f"{Path(path)} cannot be loaded: it is no file.")
     with open(path, "rb") as file:
         try:
             return _load(file, max_bytes)
@@ -113,29 +121,42 @@ def load(path: str | os.PathLike[str], max_bytes: int = _MOST) -> Any:
 
 def _load(file: IO[bytes], most: int) -> Any:
     size = os.fstat(file.fileno()).st_size
+    _check_ends(file, size)
+    limits = Limits(size, most)
     with zipfile.ZipFile(file) as archive:
         members = _check_members(archive, size, most)
-        manifest = _manifest(archive, members)
+        manifest = _manifest(archive, members, limits)
         described = manifest["arrays"]
         expected = {_MANIFEST, _DIGEST, *(f"{place}.bin" for place in range(len(described)))}
         if members.keys() != expected:
             strange = min(members.keys() ^ expected)
             raise ModelFileError(f"member {shown(strange)} is missing or too many")
         arrays = [
-            _array(archive, members[f"{place}.bin"], entry) for place, entry in enumerate(described)
+            _array(archive, members[f"{place}.bin"], entry, limits)
+            for place, entry in enumerate(described)
         ]
-    decoder = Decoder(arrays, most)
+    decoder = Decoder(arrays, limits)
     try:
         for found in manifest["objects"]:
             decoder.add(found)
         model = decoder.decode(manifest["model"])
-        _check_model(model)
+        check_whole(model)
     except Exception as error:  # a file made on purpose may raise anything
         raise ModelFileError(
             f"kernelweave {__version__} cannot make sense of it ({type(error).__name__}: {error}); "
             f"it says that {shown(manifest.get('writer'))} wrote it"
         ) from error
     return model
+
+
+def _check_ends(file: IO[bytes], size: int) -> None:
+    """An archive from its first byte to its last, as ``save`` writes it."""
+    first = file.read(len(_FIRST))
+    file.seek(max(size - _END, 0))
+    last = file.read(_END)
+    if not last.startswith(_LAST) or not last.endswith(b"\0\0") or first not in (_FIRST, _LAST):
+        raise ModelFileError("it is no model file, only a part of one, or has more around it")
+    file.seek(0)
 
 
 def _check_members(archive: zipfile.ZipFile, size: int, most: int) -> dict[str, zipfile.ZipInfo]:
@@ -147,6 +168,8 @@ def _check_members(archive: zipfile.ZipFile, size: int, most: int) -> dict[str, 
     for info in infos:
         if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
             raise ModelFileError(f"member {shown(info.filename)} is compressed")
+    if min((info.header_offset for info in infos), default=0):
+        raise ModelFileError("there is something before the archive")
     total = sum(info.file_size for info in infos)
     if total > size:
         raise ModelFileError("its members claim more bytes than it has")
@@ -157,15 +180,18 @@ def _check_members(archive: zipfile.ZipFile, size: int, most: int) -> dict[str, 
     return members
 
 
-def _manifest(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> dict[str, Any]:
+def _manifest(
+    archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], limits: Limits
+) -> dict[str, Any]:
     if _MANIFEST not in members:
         raise ModelFileError("it is a zip archive, but no model file")
     text = archive.read(members[_MANIFEST])
+    limits.claim(_LIST * (text.count(b"[") + text.count(b"{")) + _ITEM * text.count(b","))
     manifest = json.loads(text)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ModelFileError("it is a zip archive, but no model file")
     version = manifest["version"]
-    if version != VERSION:
+    if type(version) is not int or version != VERSION:
         raise ModelFileError(
             f"its format is {shown(version)}, written by {shown(manifest.get('writer'))}; "
             f"kernelweave {__version__} reads format {VERSION}: upgrade kernelweave"
@@ -176,9 +202,11 @@ def _manifest(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> 
     return manifest
 
 
-def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, entry: dict[str, Any]) -> NDArray[Any]:
-    shape = [int(length) for length in entry["shape"]]
-    if entry["dtype"] not in NUMBERS or min(shape, default=0) < 0:
+def _array(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, entry: dict[str, Any], limits: Limits
+) -> NDArray[Any]:
+    shape = [limits.length(index(length)) for length in entry["shape"]]
+    if entry["dtype"] not in NUMBERS:
         raise ModelFileError(f"member {info.filename} has the wrong type")
     dtype = np.dtype(f"<{entry['dtype']}")
     if math.prod(shape) * dtype.itemsize != info.file_size:
@@ -217,12 +245,3 @@ def _raw(array: NDArray[Any]) -> memoryview:
 
 def _member(name: str) -> zipfile.ZipInfo:
     return zipfile.ZipInfo(name, _EPOCH)
-
-
-def _check_model(model: Any) -> None:
-    """Raise an error unless this is an estimator whose parts fit each other."""
-    if name_of(type(model)) not in ESTIMATORS:
-        raise ModelFileError("what it holds is no estimator")
-    bank = model.bank_
-    if model.weights_.shape[-1:] != (bank.m_all,) or model.dual_coef_.shape[-1:] != (bank.n_rows,):
-        raise ModelFileError("its weights and coefficients do not fit its kernels and rows")

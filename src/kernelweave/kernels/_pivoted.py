@@ -9,27 +9,16 @@ for rank r, and no n × n array at any time. Kernels on one column end at about 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from kernelweave._core.jit import jit
+from kernelweave._core.jit import inlined, jit
 from kernelweave._core.types import Array, Places
+from kernelweave.stacks.row_kernels import GAUSSIAN, LAPLACIAN, POLYNOMIAL, Entry
 
-GAUSSIAN, LAPLACIAN, POLYNOMIAL = range(3)
 _ROOM = 64  # features that there is room for at first; twice as many whenever they do not do
 _HOPELESS = 2  # why it ended: the rest falls too slowly
-
-
-class Entry(NamedTuple):
-    """What the compiled code knows of a kernel function.
-
-    exp(−a|x − z|²), exp(−a|x − z|₁) or (xᵀz + a)^b.
-    """
-
-    kind: int
-    a: float
-    b: int = 1
 
 
 def pivoted(
@@ -70,7 +59,7 @@ def _grown(
     return room[:rank].copy(), pivots[:rank].copy(), left
 
 
-@jit
+@inlined
 def _entries(x: Any, p: int, entry: Any, out: Any) -> None:
     """out[j] = k(x_p, x_j)."""
     kind, a, b = entry.kind, entry.a, entry.b
@@ -115,7 +104,8 @@ def _pivoted(
     """
     n = x.shape[0]
     for r in range(rank, G.shape[0] + 1):
-        p, left = 0, 0.0
+        p: Any = np.int64(0)  # a literal 0 would make a signature of its own
+        left = 0.0
         for j in range(n):
             left += rest[j]
             if rest[j] > rest[p]:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_floats
+from kernelweave._core.decay import decay
 from kernelweave._core.types import Array
-from kernelweave.kernels._decay import decay
 from kernelweave.kernels.base import Kernel
 from kernelweave.views.columns import View
 from kernelweave.views.distances import sq_distances

@@ -33,7 +33,7 @@ class FeatureKernel(Kernel):
 
     def fill(self, pair: Pair, out: Array) -> None:
         """Inner products of all pairs."""
-        pair.multiply(self._of(pair.a), self._of(pair.b), out)
+        pair.write_products(out, self._of(pair.a), self._of(pair.b))
 
     def diagonal(self, rows: Rows) -> Array:
         """|φ(x)|²."""

@@ -12,19 +12,22 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from kernelweave._core.checks import check_number, is_number
+from kernelweave._core.decay import decay
 from kernelweave._core.types import Array
-from kernelweave.kernels._decay import decay
-from kernelweave.kernels._pivoted import GAUSSIAN, LAPLACIAN, POLYNOMIAL, Entry
 from kernelweave.kernels.base import Kernel
+from kernelweave.stacks.row_kernels import GAUSSIAN, LAPLACIAN, POLYNOMIAL, Entry
 from kernelweave.views.rows import Pair, Rows
 
 _PIECE = 2**15  # numbers raised to a power at a time
 
 
 class _Radial(Kernel):
-    """A function of distance over width; 1 on the diagonal."""
+    """exp(−rate · distance), the rate a function of the width; 1 on the diagonal."""
 
     _of_gamma: ClassVar[str]
+    width: float
+    relative: bool
+    _median: ClassVar[str]  # the attribute of rows that ``relative`` widths are multiples of
     fills_half = True
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
@@ -32,10 +35,6 @@ class _Radial(Kernel):
         if "gamma" in options:
             raise TypeError(f"{cls.__name__} has no gamma, but a width: {cls._of_gamma}.")
         return super().__new__(cls)
-
-    def __init__(self, width: float = 1.0, relative: bool = False) -> None:
-        self.width = width
-        self.relative = relative
 
     def label(self) -> str:
         unit = "×median" if self.relative else ""
@@ -49,15 +48,12 @@ class _Radial(Kernel):
     def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
         fitted = type(self)(float(self.width))
         if self.relative:
-            fitted.width *= self._median(rows)
+            fitted.width *= getattr(rows, self._median)
             fitted.validate()
         return [("", fitted)]
 
     def diagonal(self, rows: Rows) -> Array:
         return np.ones(len(rows))
-
-    def _median(self, rows: Rows) -> float:
-        raise NotImplementedError
 
 
 class Gaussian(_Radial):
@@ -74,25 +70,20 @@ class Gaussian(_Radial):
     """
 
     _of_gamma = "exp(−γ|x − z|²) is width=(2γ)**-0.5"
+    _median = "median_distance"
     takes_sparse = True
 
     def __init__(self, width: float = 1.0, relative: bool = False) -> None:
-        super().__init__(width, relative)
+        self.width = width
+        self.relative = relative
 
     def fill(self, pair: Pair, out: Array) -> None:
         """Squared distances, scaled and exponentiated."""
-        decay(pair.sq_distances_in(out), self._rate, out)
-
-    @property
-    def _rate(self) -> float:
-        return 0.5 / (self.width * self.width)
+        decay(pair.sq_distances_in(out), self.entry().a, out)
 
     def entry(self) -> Entry:
         """exp(−|x − z|² / (2 width²))."""
-        return Entry(GAUSSIAN, self._rate)
-
-    def _median(self, rows: Rows) -> float:
-        return rows.median_distance
+        return Entry(GAUSSIAN, 0.5 / (self.width * self.width))
 
 
 class Laplacian(_Radial):
@@ -107,20 +98,19 @@ class Laplacian(_Radial):
     """
 
     _of_gamma = "exp(−γ|x − z|₁) is width=1/γ"
+    _median = "median_l1_distance"
 
     def __init__(self, width: float = 1.0, relative: bool = False) -> None:
-        super().__init__(width, relative)
+        self.width = width
+        self.relative = relative
 
     def fill(self, pair: Pair, out: Array) -> None:
         """Distances, scaled and exponentiated."""
-        decay(pair.l1_distances, 1.0 / self.width, out)
+        decay(pair.l1_distances_in(out), self.entry().a, out)
 
     def entry(self) -> Entry:
         """exp(−|x − z|₁ / width)."""
         return Entry(LAPLACIAN, 1.0 / self.width)
-
-    def _median(self, rows: Rows) -> float:
-        return rows.median_l1_distance
 
 
 class Polynomial(Kernel):

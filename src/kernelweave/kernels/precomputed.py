@@ -137,9 +137,12 @@ def row_numbers(rows: Rows, size: int, who: str, advice: str) -> NDArray[np.intp
     return given.astype(np.intp)
 
 
-def check_same_rows(kernels: Iterable[tuple[str, Kernel]]) -> None:
-    """Raise ValueError if matrices that share row numbers differ in size or row labels."""
-    matrices = [(name, kernel) for name, kernel in kernels if isinstance(kernel, Precomputed)]
+def check_same_rows(requests: Iterable[tuple[str, str, Any]]) -> None:
+    """Raise ValueError if matrices that share row numbers differ in size or row labels.
+
+    ``requests``: (name, name of the view, kernel) of each.
+    """
+    matrices: list[tuple[str, Precomputed]] = [(name, kernel) for name, _, kernel in requests]
     for name, kernel in matrices[1:]:
         first, other = matrices[0]
         if len(kernel.K) != len(other.K):

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from kernelweave._core.checks import check_number, shown
 from kernelweave._core.jit import jit
+from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array
 from kernelweave.kernels._blosum62 import LETTERS, blosum62
 from kernelweave.kernels.base import Kernel
@@ -129,7 +130,7 @@ def smith_waterman(
                     left[rows[place]], groups.codes[group], padded, *costs, zero, room, small, best
                 )
 
-    threads.run(work, len(left), threads.WORTH_THREADS, count_threads(n_jobs))
+    threads.run(work, len(left), SETTINGS.worth_threads, count_threads(n_jobs))
     result = np.empty((len(left), len(right)))
     result[rows[:, None], groups.order] = found[:, : len(right)]
     if b is None:

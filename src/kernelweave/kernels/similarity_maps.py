@@ -63,6 +63,11 @@ class EmpiricalKernelMap(Kernel):
 class _Similarities:
     """s(x, x_j) for all training rows x_j; training rows are looked up, not compared again."""
 
+    similarity: Kernel
+    train: Rows
+    known: Array
+    place: dict[Any, int]
+
     def __init__(self, similarity: Kernel, train: Rows) -> None:
         self.similarity = similarity
         self.train = Rows(train.table, train.view)
@@ -74,6 +79,15 @@ class _Similarities:
                 f"{self.known[i, j]}."
             )
         self.place = {key: place for place, key in enumerate(_keys(train))}
+
+    def validate(self) -> None:
+        """Raise an error unless the similarities are of training rows, as far as one row tells."""
+        n, first = len(self.train), Rows(self.train.table.take([0]), self.train.view)
+        again = self.similarity.between(first, self.train)
+        if self.known.shape != (n, n) or not np.isfinite([*self.known, *again]).all():
+            raise ValueError("the similarities are not those of the training rows")
+        if not {*self.place.values()} <= {*range(n)}:
+            raise ValueError("the training rows are not numbered")
 
     def __call__(self, rows: Rows) -> Array:
         places = np.array([self.place.get(key, -1) for key in _keys(rows)])

@@ -21,17 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._core.checks import check_number, shown
+from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.features import FeatureKernel, inner_products
-from kernelweave.stacks.memory import GIB, available_bytes
+from kernelweave.stacks.memory import GIB, OutOfMemory, available_bytes
 from kernelweave.views import sparse
 from kernelweave.views.rows import Rows
 
 Numbers = NDArray[np.int64]
 
-_LARGEST = 2**63 - 1  # what a word's number may be
-_FULL = 1 / 6  # share of numbers that are not zero above which dense products are faster
+_BITS = 63  # of a word's number
+_LARGEST = 2**_BITS - 1
 _ENTRY = 24  # bytes of a word near another while these are gathered
 
 
@@ -70,12 +71,12 @@ class Spectrum(Kernel):
 
     def validate(self) -> None:
         """Raise ValueError or TypeError for invalid parameters."""
-        _Words.read(self.length, self.mismatches, self.alphabet, ())
+        _Substrings.read(self.length, self.mismatches, self.alphabet, ())
 
     def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
         """The kernel with the alphabet and the words of these rows."""
         texts = _strings(rows)
-        words = _Words.read(self.length, self.mismatches, self.alphabet, texts)
+        words = _Substrings.read(self.length, self.mismatches, self.alphabet, texts)
         features, phi = _Features.learn(words, texts)
         rows.remember(features, lambda: phi)
         return [("", _WordKernel(features))]
@@ -95,7 +96,7 @@ def spectrum_kernel(
     it has the letters of all strings.
     """
     left, right = _check_strings(a, "a"), _check_strings(a if b is None else b, "b")
-    words = _Words.read(length, mismatches, alphabet, [*left, *right])
+    words = _Substrings.read(length, mismatches, alphabet, [*left, *right])
     features, phi = _Features.learn(words, right)
     return inner_products(phi if b is None else features.of(left), phi)
 
@@ -113,14 +114,14 @@ class _WordKernel(FeatureKernel):
 class _Features:
     """φ of strings, one column for each of the words ``known``; ``full``: as a dense array."""
 
-    def __init__(self, words: _Words, known: Numbers, full: bool) -> None:
+    def __init__(self, words: _Substrings, known: Numbers, full: bool) -> None:
         self.words, self.known, self.full = words, known, full
 
     @classmethod
-    def learn(cls, words: _Words, texts: list[str]) -> tuple[_Features, Any]:
+    def learn(cls, words: _Substrings, texts: list[str]) -> tuple[_Features, Any]:
         """All words near those of the training strings, and φ of these strings."""
         known, phi = words.learn(texts)
-        full = phi.nnz > _FULL * phi.shape[0] * phi.shape[1]
+        full = phi.nnz > SETTINGS.dense_share * phi.shape[0] * phi.shape[1]
         return cls(words, known, full), phi.toarray() if full else phi
 
     def __call__(self, rows: Rows) -> Any:
@@ -131,7 +132,7 @@ class _Features:
         return phi.toarray() if self.full else phi
 
 
-class _Words(NamedTuple):
+class _Substrings(NamedTuple):
     """Words of ``length`` letters as numbers, the letters being digits."""
 
     length: int
@@ -139,7 +140,7 @@ class _Words(NamedTuple):
     letters: str
 
     @classmethod
-    def read(cls, length: Any, mismatches: Any, alphabet: Any, texts: Iterable[str]) -> _Words:
+    def read(cls, length: Any, mismatches: Any, alphabet: Any, texts: Iterable[str]) -> _Substrings:
         """Checked parameters; the letters are those of ``texts`` unless an alphabet is given."""
         k = check_number("Spectrum: length", length, int)
         m = check_number("Spectrum: mismatches", mismatches, int, zero=True)
@@ -149,13 +150,19 @@ class _Words(NamedTuple):
                 f"other; found {m}."
             )
         letters = "".join(sorted(set().union(*texts) if alphabet is None else _check(alphabet)))
-        if len(letters) ** k > _LARGEST:
-            most = int(np.log(_LARGEST) / np.log(len(letters)))
+        size = max(len(letters), 2)
+        if k >= _BITS or size**k > _LARGEST:
+            most = int(np.log(_LARGEST) / np.log(size) - 1e-9)
+            of = f" with the {len(letters)} letters of this alphabet" if len(letters) > 2 else ""
             raise ValueError(
-                f"Spectrum: length must be at most {most} with the {len(letters)} letters of this "
-                f"alphabet; found {k}. Use shorter words, or name fewer letters in alphabet."
+                f"Spectrum: length must be at most {most}{of}; found {k}. Use shorter words, or "
+                "name fewer letters in alphabet."
             )
         return cls(k, m, letters)
+
+    def validate(self) -> None:
+        """Raise ValueError or TypeError for what ``read`` would refuse."""
+        _Substrings.read(self.length, self.mismatches, None, self.letters)
 
     def learn(self, texts: list[str]) -> tuple[Numbers, Any]:
         """The words near those of the strings, in order, and φ in as many columns."""
@@ -201,7 +208,7 @@ class _Words(NamedTuple):
         """All words that differ in at most ``mismatches`` letters, a row for each of ``words``."""
         size, k = max(len(self.letters), 1), self.length
         count = sum(comb(k, j) * (size - 1) ** j for j in range(self.mismatches + 1))
-        self._require_memory(len(words), count)
+        self._require_memory(max(len(words), 1), count)
         near = np.empty((len(words), count), dtype=np.int64)
         filled = 0
         for j in range(self.mismatches + 1):
@@ -218,11 +225,14 @@ class _Words(NamedTuple):
     def _require_memory(self, words: int, count: int) -> None:
         available = available_bytes()
         if available is not None and words * count * _ENTRY > available:
-            raise MemoryError(
+            raise OutOfMemory(
                 f"Spectrum: {words} words of length={self.length} have {count} others each within "
                 f"mismatches={self.mismatches} over {len(self.letters)} letters: that takes "
                 f"{words * count * _ENTRY / GIB:.3g} GiB. Use fewer mismatches or shorter words."
             )
+
+
+_Words = _Substrings  # as earlier pickles name it
 
 
 def _summed(counts: Any, near: Numbers, known: Numbers) -> Any:

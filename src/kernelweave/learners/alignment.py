@@ -24,24 +24,22 @@ from itertools import islice
 
 import numpy as np
 
+from kernelweave._core.settings import SETTINGS
 from kernelweave._core.tolerances import NOTHING, SUM_ROUNDING
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.master import solve_master
 from kernelweave._solvers.signed.interior_point import follow_sets
 from kernelweave._solvers.signed.semidefinite_set import Joint, SemidefiniteSet, nested_sets
-from kernelweave.learners.base import Learner, Step, at_given_weights, given_point
-from kernelweave.machines.evaluator import Evaluator
-from kernelweave.machines.incumbent import Incumbent
-from kernelweave.problems.losses import LOSSES
+from kernelweave.learners.base import GivenWeights, Step, given_point, given_step
+from kernelweave.machines.evaluator import Evaluator, Incumbent
 from kernelweave.problems.problem import Problem
 from kernelweave.stacks.cholesky import triangle
 from kernelweave.stacks.protocol import Stack
 
-_CHUNK = 1 << 22  # numbers, of all kernels together, that are multiplied with each other at a time
 _CONSTANTS = 1e4  # how much larger than the rest of a signed kernel its constant part may be
 
 
-class Alignment(Learner):
+class Alignment(GivenWeights):
     """Maximal alignment with the labels, then one SVM at these weights.
 
     Beside rows without a label the size ‖K‖ is over all rows, and y is 0 there. The weights know
@@ -65,9 +63,6 @@ class Alignment(Learner):
 
     targets = ("labels", "values")
     why_not = "there is no target to align kernels with"
-    objective = "alignment"
-    groups = True
-    sums = True
 
     def __init__(self, centered: bool = False, signed: bool = False) -> None:
         self.centered = centered
@@ -111,12 +106,8 @@ class Alignment(Learner):
         ideal = float(np.linalg.norm(Y.T @ (counts[:, None] * Y)))
         score = float(a @ e) / (size * ideal) if size > 0.0 and ideal > 0.0 else 0.0
         point = given_point(evaluator, e, tol, "the most aligned kernel")
-        yield Step(
-            "alignment",
-            settled=(point, at_given_weights(point)),
-            stationarity=excess,
-            extras={"alignment": score, "stationarity": excess},
-        )
+        extras = {"alignment": score, "stationarity": excess}
+        yield given_step("alignment", evaluator, point, stationarity=excess, extras=extras)
 
 
 def alignf() -> Alignment:
@@ -130,7 +121,7 @@ def _ideal(problem: Problem, counts: Array, centered: bool) -> Array:
     Those of a regression always are: a constant is the business of the bias.
     """
     Y = problem.targets
-    if centered or LOSSES[problem.formulation.loss].target == "values":
+    if centered or problem.formulation.loss.target == "values":
         Y = Y - counts @ Y / counts.sum()
     return Y
 
@@ -167,7 +158,7 @@ def _chunks(kernels: Stack, centered: bool, counts: Array | None = None) -> Iter
     m, n = kernels.m, kernels.n
     shares = np.full(n, 1.0 / n) if counts is None else counts / counts.sum()
     means = kernels.matvecs(shares) if centered else np.zeros((m, n))
-    height = max(1, _CHUNK // (m * n))
+    height = max(1, SETTINGS.computed // (m * n))
     for start in range(0, n, height):
         index = np.arange(start, min(start + height, n))
         part = np.stack([kernels.block(k, index, np.arange(n)) for k in range(m)])

@@ -17,8 +17,7 @@ import numpy as np
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.cuts import inner_tol
 from kernelweave.learners.base import Learner, Step, first_point
-from kernelweave.machines.evaluator import Evaluator
-from kernelweave.machines.incumbent import Incumbent
+from kernelweave.machines.evaluator import Evaluator, Incumbent
 from kernelweave.problems.weight_sets import norm, towards
 
 

@@ -1,27 +1,60 @@
-"""What a learner is: an object that moves kernel weights downhill, one step at a time."""
+"""What a learner is: an object that moves kernel weights downhill, one step at a time.
+
+All learners are known by name here, those of the papers too, which load when they are asked for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from kernelweave._core.checks import check_number
+from kernelweave._core.checks import check_choice, check_number
 from kernelweave._core.params import Params
 from kernelweave._core.types import Array
+from kernelweave._solvers.svm.choice import SOLVERS
+from kernelweave.machines.certified import certified_given, certified_point
 from kernelweave.machines.evaluator import (
     NOT_SEPARABLE,
+    Bound,
     Evaluator,
     HardMarginInfeasible,
-    Point,
+    Incumbent,
 )
-from kernelweave.machines.incumbent import Bound, Incumbent
+from kernelweave.machines.machine import Point
 from kernelweave.problems.groups import GroupNorm
-from kernelweave.problems.losses import LOSSES
+from kernelweave.problems.losses import Loss, as_loss
 from kernelweave.problems.problem import Problem
-from kernelweave.stacks.protocol import stack_name
+
+if TYPE_CHECKING:
+    from kernelweave.certificate import Certificate
+    from kernelweave.solution import Solution
+
+
+_BY_NAME = {
+    "uniform": "learners.uniform.Uniform",
+    "simple": "papers.rakoto2007.simple.Simple",
+    "silp": "papers.rakoto2007.silp.Silp",
+    "alternate": "learners.alternate.Alternate",
+    "newton": "learners.newton.Newton",
+    "hessian": "papers.chapelle2008.hessian.Hessian",
+    "skm": "papers.bach2004.skm.Skm",
+    "skm_published": "papers.bach2004.skm_published.SkmPublished",
+    "sdp": "papers.lanckriet2004.sdp.Sdp",
+    "qcqp": "papers.lanckriet2004.qcqp.Qcqp",
+    "alignment": "learners.alignment.Alignment",
+    "alignf": "learners.alignment.alignf",
+    "easy": "learners.easy.EasyMKL",
+    "grouped": "learners.grouped.Grouped",
+    "radius": "papers.gai2010.radius.Radius",
+    "radius_bound": "papers.gai2010.radius_bound.RadiusBound",
+}
+AUTO = "newton"
+NAMES = ("auto", *_BY_NAME)
+CLASSES = {path.rpartition(".")[2]: path for path in _BY_NAME.values()}  # by their own names
 
 
 @dataclass(frozen=True)
@@ -36,15 +69,14 @@ class Step:
         "running": the duality gap decides whether this is the end. "rule_met" and "rule_unmet": the
         learner's own stopping rule decides, whatever the gap.
     settled : pair of a point and a bound, or None
-        What replaces the best so far where weights are given, where the objective is the
-        learner's own, or where the last point counts.
+        What replaces the best so far: for learners that settle, or where the last point counts.
     stationarity : float
         Must not exceed the tolerance either.
     extras : mapping
         Further results, for ``Solution.extras``.
     certify : function or None
-        Of an objective of the learner's own: point and bound as they hold in exact arithmetic,
-        computed in extended precision if its argument says so.
+        Point and bound as they hold in exact arithmetic, computed in extended precision if its
+        argument says so; None for those of J over the weights of the problem.
     """
 
     by: str
@@ -61,9 +93,14 @@ class Learner(Params):
     Attributes
     ----------
     objective : str
-        What it minimizes: "margin" is J. Other objectives settle their points with bounds of their
-        own. "radius" does not depend on the scale of weights and kernels: it starts from kernels
-        of equal trace, and takes ``weight_norm=None``. "none": the weights are given.
+        What it minimizes: "margin" is J; "given": the weights are not learned with the machine.
+        Others have the name of their learner.
+    settles : bool
+        Whether points and bounds count only as its steps settle them: where weights are given,
+        where the objective is its own, or where the evaluator's bounds do not hold.
+    scale_free : bool
+        Whether the objective does not depend on the size of the weights: ``weight_norm`` may then
+        be None.
     weight_norms : tuple or None
         The norms it can do; None for all.
     groups : bool
@@ -87,9 +124,13 @@ class Learner(Params):
         Whether the problem is solved with kernels of about unit size.
     begins_on_sample : bool
         Whether good weights to start from save it steps: those of some rows, where there are many.
+    patience : int
+        How many iterations may pass without a smaller gap.
     """
 
     objective: ClassVar[str] = "margin"
+    settles: ClassVar[bool] = False
+    scale_free: ClassVar[bool] = False
     weight_norms: ClassVar[tuple[float, ...] | None] = None
     groups: ClassVar[bool] = False
     signed: bool = False
@@ -101,11 +142,7 @@ class Learner(Params):
     reports: ClassVar[bool] = False
     standard_units: ClassVar[bool] = True
     begins_on_sample: ClassVar[bool] = False
-
-    @property
-    def patience(self) -> int:
-        """How many iterations may pass without a smaller gap."""
-        return 200
+    patience: int = 200
 
     def iterate(
         self, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float
@@ -118,26 +155,63 @@ class Learner(Params):
         """
         raise NotImplementedError(f"{type(self).__name__} has no iterate")
 
+    def start(self, problem: Problem) -> Array | None:
+        """Kernel weights to begin with, of any size; None for equal ones."""
+        return None
+
+    def unsolved(self, evaluator: Evaluator, e: Array) -> Step:
+        """The step of a fit that ends before its first machine: f = 0 at unit weights ``e``."""
+        point = evaluator.judge(e, evaluator.machine.feasible())
+        return Step("start", settled=(point, evaluator.first_bound()))
+
+    def judged(self, solution: Solution) -> Certificate:
+        """Both bounds of an objective of its own, from the problem and the model alone."""
+        raise NotImplementedError(f"{type(self).__name__} has no certificate of its own")
+
+
+class GivenWeights(Learner):
+    """Weights by a rule of its own, then one machine, as tight as asked.
+
+    The certificate is that of the machine; ``duality_gap`` tells how far the weights are from the
+    best ones.
+    """
+
+    objective = "given"
+    settles = True
+    groups = True
+    sums = True
+
+    def unsolved(self, evaluator: Evaluator, e: Array) -> Step:
+        """The machine of f = 0."""
+        point = evaluator.judge(e, evaluator.machine.feasible())
+        return given_step("start", evaluator, point)
+
+
+def given_step(by: str, evaluator: Evaluator, point: Point, **told: Any) -> Step:
+    """The machine at weights that are given, and the bound that its own dual value is."""
+    bound = Bound(point.value, point.v, "machine")
+
+    def certify(fine: bool) -> tuple[Point, Bound]:
+        proven = certified_given(evaluator, point, fine)
+        return certified_point(evaluator.machine, point, fine), proven
+
+    return Step(by, settled=(point, bound), certify=certify, **told)
+
 
 def first_point(evaluator: Evaluator, e: Array, tol: float) -> Point:
     """The machine at weights to start from; at equal ones where these do not separate classes."""
     point = evaluator.solve(e, tol)
-    if not point.answer.bounded and not (e > 0.0).all():
+    if not point.is_bounded and not (e > 0.0).all():
         point = evaluator.solve(evaluator.weight_set.uniform(), tol)
-    if not point.answer.bounded:
+    if not point.is_bounded:
         raise HardMarginInfeasible(NOT_SEPARABLE)
     return point
-
-
-def at_given_weights(point: Point) -> Bound:
-    """What a machine proves where its weights are taken as given: its own dual value."""
-    return Bound(point.value, point.v, "machine")
 
 
 def given_point(evaluator: Evaluator, e: Array, tol: float, kernel: str) -> Point:
     """The machine at weights that its learner gives, as tight as asked; errors name ``kernel``."""
     point = evaluator.solve(e, 0.99 * tol)
-    if not point.answer.bounded:
+    if not point.is_bounded:
         raise HardMarginInfeasible(
             f"C=inf asks for a hard margin, but {kernel} does not separate the two classes; use a "
             "finite C"
@@ -159,15 +233,62 @@ def status_by_change(stop: str, change: float, moved: float) -> str:
     return "rule_met" if moved < change else "rule_unmet"
 
 
+def make_learner(learner: str | Learner) -> Learner:
+    """The learner of that name, or the object itself."""
+    if isinstance(learner, str):
+        name = AUTO if learner == "auto" else learner
+        if name not in _BY_NAME:
+            raise ValueError(
+                f"learner must be one of {list(NAMES)} or an object, found {learner!r}; 'sdp' is "
+                "for learn and TransductiveMKLClassifier alone"
+            )
+        made: Learner = load(_BY_NAME[name])()
+        return made
+    if not isinstance(learner, Learner):
+        raise TypeError(
+            f"learner must be one of {list(NAMES)} or a learner object, found {learner!r}"
+        )
+    return learner
+
+
+def check_options(
+    learner: str | Learner,
+    C: object,
+    weight_norm: float | GroupNorm | None,
+    tol: float,
+    max_iter: int,
+    max_time: float | None = None,
+    *,
+    loss: str | Loss = "hinge",
+    sample_weight: object = None,
+    solver: str = "auto",
+) -> Learner:
+    """Complain, before any work, about what needs no kernels to be judged; returns the learner."""
+    made = make_learner(learner)
+    check_supported(made, C, weight_norm, loss, sample_weight is not None)
+    check_choice("solver", solver, SOLVERS)
+    check_number("tol", tol)
+    check_number("max_iter", max_iter, int)
+    if max_time is not None:
+        check_number("max_time", max_time)
+    return made
+
+
+def load(path: str) -> Any:
+    """The class or function of that path in the package."""
+    module, _, name = path.rpartition(".")
+    return getattr(import_module(f"kernelweave.{module}"), name)
+
+
 def check_supported(
     learner: Learner,
     C: Any,
     weight_norm: float | GroupNorm | None,
-    loss: str = "hinge",
+    loss: str | Loss = "hinge",
     weighted: bool = False,
 ) -> None:
     """Complain, before any work, about a problem that ``learner`` does not solve."""
-    if weight_norm is None and learner.objective != "radius":
+    if weight_norm is None and not learner.scale_free:
         raise ValueError(
             "weight_norm=None needs learner='radius': other objectives are not invariant to the "
             "size of the weights"
@@ -185,8 +306,8 @@ def check_supported(
         raise ValueError(
             f"C={C!r} goes with the margin criterion, not with {learner!r}: give C as a number"
         )
-    known = LOSSES.get(loss) if isinstance(loss, str) else None  # others: make_formulation
-    if known is not None and known.target not in learner.targets:
+    takes_all = learner.targets == Learner.targets
+    if not takes_all and as_loss(loss).target not in learner.targets:
         raise ValueError(
             f"{learner!r} does not go with loss={loss!r}, since {learner.why_not}; use "
             f"{versatile()}"
@@ -209,13 +330,12 @@ def check_able(learner: Learner, problem: Problem) -> None:
     if learner.needs_dense and not stack.combined(np.zeros(stack.m)).is_dense:
         raise ValueError(
             f"{learner!r} needs the combined kernel as an n × n matrix, which "
-            f"{stack_name(stack)} does not hold: use a KernelStack, or another learner"
+            f"{stack.name} does not hold: use a KernelStack, or another learner"
         )
 
 
 def versatile() -> str:
     """For an error message: the learners that take every norm, loss and number of machines."""
-    from kernelweave.learners import AUTO, NAMES, make_learner  # which knows them all
 
     def takes_all(name: str) -> bool:
         one = make_learner(name)

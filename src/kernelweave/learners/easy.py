@@ -25,15 +25,13 @@ import numpy as np
 from kernelweave._core.checks import check_number
 from kernelweave._core.tolerances import COINCIDE, SQUARED_TOL
 from kernelweave._core.types import Array
-from kernelweave.learners.base import Learner, Step, at_given_weights, given_point
-from kernelweave.machines.evaluator import Evaluator, HardMarginInfeasible
-from kernelweave.machines.incumbent import Incumbent
-from kernelweave.machines.machine import QPMachine
+from kernelweave.learners.base import GivenWeights, Step, given_point, given_step
+from kernelweave.machines.evaluator import Evaluator, HardMarginInfeasible, Incumbent
+from kernelweave.machines.machine import Machine
 from kernelweave.problems.losses import hinge
-from kernelweave.stacks.protocol import CombinedKernel
 
 
-class EasyMKL(Learner):
+class EasyMKL(GivenWeights):
     """Weights by the distances between the classes, then one machine at these weights.
 
     It costs two machines, whatever the number of kernels. The weights know nothing of C and the
@@ -54,9 +52,6 @@ class EasyMKL(Learner):
 
     targets = ("labels",)
     why_not = "it measures the distance between two classes"
-    objective = "none"
-    groups = True
-    sums = True
 
     def __init__(self, lam: float = 0.1) -> None:
         self.lam = lam
@@ -69,46 +64,46 @@ class EasyMKL(Learner):
         problem, stack = evaluator.problem, evaluator.stack
         scale = problem.unit * problem.weight_set.scale
         unit = max(problem.unit, 1.0)  # so that the machine is never far from standard units
-        K = stack.combined((1.0 - lam) / unit * scale)
         close = max((0.1 * tol) ** 2, SQUARED_TOL)  # weights err by the root of the gap
         weights = problem.formulation.row_weights
         floor = max(COINCIDE, stack.n * float(np.finfo(stack.precision).eps))  # if kernels are 1
         ridge: float | Array = max(lam / unit, floor) if lam > 0.0 else 0.0
         if weights is not None:
             ridge = ridge / weights[problem.rows]
-        found = [
-            nearest(QPMachine(hinge(np.array(y), np.inf, ridge)), K, close, evaluator)
-            for y in problem.targets.T
-        ]
-        forms = [scale * stack.quad_forms(side) for side, _, _ in found]
+        qps = [hinge(np.array(y), np.inf, ridge) for y in problem.targets.T]
+        machine = Machine(qps, stack, (1.0 - lam) / unit * scale)
+        sides, values, excess = nearest(machine, close, evaluator)
+        forms = [scale * stack.quad_forms(side) for side in sides]
         distances = np.maximum(np.sum(forms, axis=0), 0.0)  # of a constant kernel, rounding alone
-        least = unit * sum(value for _, value, _ in found)
-        excess = max(share for _, _, share in found)
+        least = unit * sum(values)
         e = distances if distances.any() else np.ones(stack.m)
         point = given_point(evaluator, e / problem.weight_set.size(e), tol, "the kernel of EasyMKL")
-        yield Step(
-            "easy",
-            settled=(point, at_given_weights(point)),
-            stationarity=excess,
-            extras={"distances": distances, "distance": least, "stationarity": excess},
-        )
+        extras = {"distances": distances, "distance": least, "stationarity": excess}
+        yield given_step("easy", evaluator, point, stationarity=excess, extras=extras)
 
 
 def nearest(
-    machine: QPMachine, K: CombinedKernel, tol: float, evaluator: Evaluator
-) -> tuple[Array, float, float]:
-    """Yγ of the least γᵀYKYγ + ρ‖γ‖², that value, and by what share a lesser one misses it."""
-    answer = machine.solve(K, None, tol, evaluator.tick)
-    if not answer.bounded:
+    machine: Machine, tol: float, evaluator: Evaluator
+) -> tuple[list[Array], list[float], float]:
+    """For each machine Yγ of the least γᵀYKYγ + ρ‖γ‖² and that value, K the sum of its kernels.
+
+    Also by what share, at most, a lesser value misses one of these.
+    """
+    point = machine.solve(np.ones(machine.stack.m), tol, tick=evaluator.tick)
+    if not point.is_bounded:
         raise HardMarginInfeasible(
             "lam=0 needs classes that the sum of all kernels separates, which it does not; use "
             "lam > 0"
         )
-    half = 0.5 * float(np.abs(answer.v).sum())
-    if not half**2 > 0.0:  # rounding alone is larger than the machine: all weights are as good
-        return np.zeros_like(answer.v), 0.0, np.inf
-    least = (answer.quad + machine.qp.bend(answer.v)) / half**2
-    return answer.v / half, least, max(0.5 * answer.primal * least - 1.0, 0.0)
+    sides, values, excess = [], [], 0.0
+    for c, (qp, v) in enumerate(zip(machine.qps, machine.split(point.v), strict=True)):
+        half = 0.5 * float(np.abs(v).sum())
+        told = half**2 > 0.0  # else rounding is larger than the machine: all weights are as good
+        values.append((float(point.quads[c]) + qp.bend(v)) / half**2 if told else 0.0)
+        sides.append(v / half if told else np.zeros_like(v))
+        short = 0.5 * float(point.fits[c, 0]) * values[c] - 1.0 if told else np.inf
+        excess = max(excess, short)
+    return sides, values, excess
 
 
 def check_share(name: str, value: float) -> float:

@@ -21,16 +21,14 @@ import numpy as np
 
 from kernelweave._core.tolerances import COINCIDE, LEAST_PROXIMAL, NOTHING, TINY
 from kernelweave._core.types import Array
-from kernelweave._solvers.bundle.cuts import Bundle, inner_tol
-from kernelweave._solvers.bundle.descent import Descent
+from kernelweave._solvers.bundle.cuts import Bundle, Descent, inner_tol
 from kernelweave.learners.alternate import Alternate
 from kernelweave.learners.base import Learner, Step, first_point
-from kernelweave.machines.evaluator import Evaluator, Point
-from kernelweave.machines.incumbent import Incumbent
+from kernelweave.machines.evaluator import Evaluator, Incumbent
+from kernelweave.machines.machine import Point
 from kernelweave.problems.dual_qp import relative_gap
 from kernelweave.problems.weight_sets import WeightSet, towards
 
-_MEMORY = 100  # cuts
 _VAIN = 3  # steps inside the groups that may gain nothing: rounding is all that is left
 _RELAX = 1.5  # how much longer than in the plain scheme they are, on a logarithmic scale
 _INNER = 0.3  # share of the gap of G(t) that machines may use up
@@ -89,7 +87,7 @@ class _GroupDescent(Descent[_SeenGroups]):
     ) -> None:
         self.evaluator, self.incumbent, self.tol = evaluator, incumbent, tol
         self.weight_set = _in_groups(evaluator.weight_set)
-        self.bundle = Bundle(tol, _MEMORY)
+        self.bundle = Bundle(tol)
         even = np.ones(first.e.size)
         t = self.weight_set.sizes(first.e)
         self.inside = self._whole(np.where(self._spread(t) > 0.0, first.e, even))
@@ -113,7 +111,7 @@ class _GroupDescent(Descent[_SeenGroups]):
             gap = relative_gap(seen.primal, seen.bound)
             least, vain = (gap, 0) if gap < 0.99 * least else (least, vain + 1)
             known = gap <= close or self.incumbent.gap <= self.tol
-            if known or vain >= _VAIN or not point.answer.bounded:
+            if known or vain >= _VAIN or not point.is_bounded:
                 self.bundle.keep(point.v, point.linear, seen.Q)
                 return seen
             self._move(point.q)

@@ -11,25 +11,24 @@ method on weights and machine together finds the digits that are left.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from kernelweave._core.tolerances import LEAST_PROXIMAL, SOFT
 from kernelweave._core.types import Array
-from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
-from kernelweave._solvers.bundle.descent import GOOD, Descent
+from kernelweave._solvers.bundle.cuts import GOOD, Cuts, Descent, descend, inner_tol
 from kernelweave._solvers.joint_newton import refined
 from kernelweave._solvers.reduced_gradient import descent_step
+from kernelweave._solvers.svm.curvature import Look
 from kernelweave.learners.base import Learner, Step, first_point
 from kernelweave.learners.grouped import learner_of_norms
-from kernelweave.machines.evaluator import Evaluator, Point
-from kernelweave.machines.incumbent import Incumbent
-from kernelweave.machines.total import Look
+from kernelweave.machines.evaluator import Evaluator, Incumbent
+from kernelweave.machines.machine import Point
 from kernelweave.problems.dual_qp import relative_gap
 
-_STRAIGHT = 1e-2  # bend of J below which it counts as linear
+_STRAIGHT = 1e-2  # bend of J below which it counts as straight
 _PAYS = 0.1  # share of the gap by which J must fall in a first step, to make another
+_FOLLOWS = 10.0  # times the tolerance: from this gap on a machine may follow the weights
 _LATE = 1e-5  # gap from which on bounds and kernels in use are those of the optimum, mostly
 _SMALL = 0.2  # share of the mean weight below which a first step drops a kernel, for now
 _PATIENCE = 12  # steps without a smaller gap after which the bundle goes on alone
@@ -73,10 +72,12 @@ class Newton(Learner):
             yield from learner_of_norms(evaluator).iterate(evaluator, incumbent, e, tol)
             return
         first = first_point(evaluator, e, inner_tol(1.0, tol))
-        state = _NewtonDescent(Cuts(evaluator, incumbent, tol), first, self.screen)
+        state = _NewtonDescent(
+            Cuts(tol, evaluator=evaluator, incumbent=incumbent), first, self.screen
+        )
         yield Step("newton")
         for _ in range(1 if self.mixed else self.warm_up):
-            if incumbent.gap < 0.2 or not state.center.look.q.any():
+            if incumbent.gap < 0.2 or not state.center.q.any():
                 break
             gap, before = incumbent.gap, state.center.primal
             point = self._first_step(evaluator, state.center, inner_tol(gap, tol))
@@ -94,38 +95,34 @@ class Newton(Learner):
                 state.cuts.bound()
             if incumbent.gap <= tol < gap:  # the cuts together prove it: no machine is needed
                 yield Step("newton")
+            center = state.center
+            if state.follow(e):
+                yield Step("joint")
+                if state.center is not center:
+                    continue
             state.go(e, model)
             yield Step("newton")
             if state.refine():
                 yield Step("joint")
             state.adapt(incumbent.gap <= 0.8 * gap)
-        cuts = Cuts(evaluator, incumbent, tol)  # anew: the many made at one place are nearly alike
-        cuts.add(evaluator.solve(state.center.point.e, inner_tol(0.0, tol)))
+        cuts = Cuts(
+            tol, evaluator=evaluator, incumbent=incumbent
+        )  # anew: the many made at one place are nearly alike
+        last = evaluator.solve(state.center.point.e, inner_tol(0.0, tol))
+        cuts.keep(last.v, last.linear, last.q)
         for _ in descend(cuts):  # on a kink, only other weights bring other solutions
             yield Step("bundle")
 
-    def _first_step(self, evaluator: Evaluator, center: _SeenKernels, close: float) -> Point:
+    def _first_step(self, evaluator: Evaluator, center: Look, close: float) -> Point:
         if self.mixed:
-            return descent_step(evaluator, center.point, center.look.q, close, drop=True)
-        e = center.point.e * center.look.q
+            return descent_step(evaluator, center.point, center.q, close, drop=True)
+        e = center.point.e * center.q
         e[e < _SMALL * e.mean()] = 0.0
         total = float(e.sum())  # 0 where the dual variables see no kernel
         return evaluator.solve(e / total if total > 0.0 else center.point.e, close)
 
 
-@dataclass(frozen=True)
-class _SeenKernels:
-    """A point, and one pass over the kernels there."""
-
-    point: Point
-    look: Look
-
-    @property
-    def primal(self) -> float:
-        return self.point.primal
-
-
-class _NewtonDescent(Descent[_SeenKernels]):
+class _NewtonDescent(Descent[Look]):
     """Newton steps on J.
 
     ``soft`` is the ridge that keeps the Hessian finite at kinks, ``stale`` the number of steps
@@ -136,13 +133,13 @@ class _NewtonDescent(Descent[_SeenKernels]):
         self.cuts, self.screen = cuts, screen
         super().__init__(self.see(first), damping=0.1)
         self.soft, self.stale, self.tried = SOFT, 0, False
-        self.refined: _SeenKernels | None = None  # from where weights and machine were moved
+        self.refined: Look | None = None  # from where weights and machine were moved
 
-    def see(self, point: Point) -> _SeenKernels:
+    def see(self, point: Point) -> Look:
         """One pass over the kernels: the gradient as a cut, and what the Hessian is made of."""
         look = self.cuts.evaluator.look(point, self.cuts.among)
-        self.cuts.add(point, look.q)
-        return _SeenKernels(point, look)
+        self.cuts.keep(point.v, point.linear, look.q)
+        return look
 
     def take_if_lower(self, point: Point) -> None:
         """Go to a point that the model did not propose, if J falls."""
@@ -156,19 +153,17 @@ class _NewtonDescent(Descent[_SeenKernels]):
         if center is self.refined or self.cuts.seen_gap(center.primal) > _LATE:
             return False
         self.refined = center
-        self.take_if_lower(refined(self.cuts.evaluator, center.point, center.look))
+        self.take_if_lower(refined(self.cuts.evaluator, center))
         self.cuts.complete()
         return True
 
     def propose(self) -> tuple[Array, float]:
         """Minimize the cuts, the curvature and the proximal term."""
         cuts, point = self.cuts, self.center.point
-        if cuts.among is None and np.isnan(self.center.look.q).any():  # kernels are back
-            self.center = _SeenKernels(point, cuts.evaluator.look(point))
-        factor = self.center.look.curvature(self.soft)
-        if not self.tried:
-            self.tried, self.damping = True, self.damping * self._bend(factor)
-        e, multipliers = cuts.minimize(point.e, self._proximal(), factor, cuts.among)
+        if cuts.among is None and np.isnan(self.center.q).any():  # kernels are back
+            self.center = cuts.evaluator.look(point)
+        factor = self.center.curvature(self.soft)
+        e, multipliers = cuts.minimize(point.e, self._proximal(factor), factor, cuts.among)
         cuts.offer(multipliers)
         model = cuts.model(e)
         cuts.thin(multipliers)
@@ -182,12 +177,27 @@ class _NewtonDescent(Descent[_SeenKernels]):
         tol, gap = self.cuts.tol, self.cuts.incumbent.gap
         return gap > tol >= relative_gap(self.center.primal, model)
 
-    def look(self, e: Array, share: float) -> _SeenKernels:
+    def follow(self, e: Array) -> bool:
+        """Near the end, move the machine along with the weights; whether it was tried.
+
+        Where an interior point method solved it, its last system tells how it answers, for less
+        than a machine takes. From each center once: one that was not solved has no such system.
+        """
+        center, cuts = self.center, self.cuts
+        near = cuts.incumbent.gap <= _FOLLOWS * cuts.tol and center is not self.refined
+        v = center.followed(e) if near else None
+        if v is None:
+            return False
+        self.take_if_lower(cuts.evaluator.judge(e, v))
+        self.refined = self.center
+        return True
+
+    def look(self, e: Array, share: float) -> Look:
         """The machine at ``e``, and a pass over the kernels."""
         cuts = self.cuts
         return self.see(cuts.evaluator.solve(e, cuts.step_tol(share, cuts.incumbent.gap)))
 
-    def accept(self, seen: _SeenKernels, fit: float) -> None:
+    def accept(self, seen: Look, fit: float) -> None:
         """Go there; leave kernels aside where the model is good, unless the end is near."""
         super().accept(seen, fit)
         if self.cuts.seen_gap(seen.primal) <= self.cuts.tol:
@@ -195,7 +205,7 @@ class _NewtonDescent(Descent[_SeenKernels]):
         elif self.screen and fit > GOOD:
             self.cuts.narrow(seen.point.e)
 
-    def reject(self, seen: _SeenKernels, promise: float, share: float) -> None:
+    def reject(self, seen: Look, promise: float, share: float) -> None:
         """Stay, look at all kernels again, and shorten steps where the cut taught little."""
         self.cuts.complete()
         self.cuts.bound()
@@ -211,25 +221,22 @@ class _NewtonDescent(Descent[_SeenKernels]):
         elif self.stale % 3 == 0:
             self.soft = min(100.0 * self.soft, 1.0)
 
-    def _bend(self, factor: Array | None) -> float:
-        """How much J bends at the center, from ``_STRAIGHT`` to 1: ēᵀHē as a share of q·ē.
-
-        Where the cost C is small few variables are free, J is nearly linear, and a first step need
-        not stay near the center.
-        """
-        if factor is None:
-            return _STRAIGHT
-        e, q = self.center.point.e, self.center.look.q
-        along = factor @ e
-        rise = float(np.nansum(q * e))
-        return float(np.clip(along @ along / rise, _STRAIGHT, 1.0)) if rise > 0.0 else 1.0
-
-    def _proximal(self) -> Array:
+    def _proximal(self, factor: Array | None) -> Array:
         """Proximal weights: a share of max q/e_m, the curvature of the bound of J at fixed f_m.
 
         J(e) ≤ ½ Σ ē_m² q_m/e_m + const bends by q_m/ē_m: kernels with small weights are the ones
-        that a quadratic model would drop, or bring back, too soon.
+        that a quadratic model would drop, or bring back, too soon. A first step may go as far as J
+        is straight, by ēᵀHē as a share of q·ē: where the cost C is small few variables are free and
+        J is nearly linear.
         """
-        e, top = self.center.point.e, float(np.nanmax(self.center.look.q))
+        e, q = self.center.point.e, self.center.q
+        if not self.tried:
+            rise, bend = float(np.nansum(q * e)), 1.0
+            if factor is None:
+                bend = _STRAIGHT
+            elif rise > 0.0:
+                along = factor @ e
+                bend = float(np.clip(along @ along / rise, _STRAIGHT, 1.0))
+            self.tried, self.damping = True, self.damping * bend
         weights = np.maximum(e, 1.0 / np.count_nonzero(e))
-        return top * np.maximum(self.damping / weights, LEAST_PROXIMAL)
+        return float(np.nanmax(q)) * np.maximum(self.damping / weights, LEAST_PROXIMAL)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,11 @@ from kernelweave._core.checks import check_floats, check_number, is_whole
 from kernelweave._core.types import Array
 from kernelweave.banks.normalize import RULES, Normalizer
 from kernelweave.kernels.differentiable import DifferentiableKernel
-from kernelweave.learning import check_options
+from kernelweave.learners import check_options
 from kernelweave.parameters.criterion import Task
 from kernelweave.parameters.descent import descend
 from kernelweave.parameters.normalized import Part
+from kernelweave.problems.losses import Loss
 from kernelweave.problems.problem import make_formulation
 from kernelweave.solution import Solution
 
@@ -87,11 +89,10 @@ class ParametricSolution:
             raise ValueError(
                 f"X has {Z.shape[1]} features, but the kernels were learned on {self.X.shape[1]}"
             )
-        every = np.arange(len(self.X))
-        crosses = [
-            normalizer.cross(kernel.cross(Z, self.X), every, _unasked)
-            for kernel, normalizer in zip(self.kernels, self.normalizers, strict=True)
-        ]
+        crosses = [kernel.cross(Z, self.X) for kernel in self.kernels]
+        for K, normalizer in zip(crosses, self.normalizers, strict=True):
+            new = normalizer.of_new(_unasked, partial(np.asarray, K))
+            normalizer.apply(K, new, normalizer.of_train(slice(None)))
         return self.solution.decision_function(crosses)
 
 
@@ -102,7 +103,7 @@ def learn_parameters(
     C: float | str = 1.0,
     criterion: str = "radius",
     method: str = "newton",
-    loss: str = "hinge",
+    loss: str | Loss = "hinge",
     weight_norm: float | None = 1,
     tol: float = 1e-3,
     max_iter: int = 50,
@@ -182,7 +183,7 @@ def make_task(
     kernels: DifferentiableKernel | Sequence[DifferentiableKernel],
     C: float | str,
     criterion: str,
-    loss: str,
+    loss: str | Loss,
     weight_norm: float | None,
     tol: float,
 ) -> Task:

@@ -18,7 +18,6 @@ from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.member import Member
 from kernelweave.banks.normalize import ASKED
-from kernelweave.banks.plan import as_list
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.differentiable import DifferentiableKernel
 from kernelweave.learners.base import Learner
@@ -32,15 +31,9 @@ _STEPS = 50
 _MANY = 10  # parameters from which on second derivatives cost more than they save
 
 
-def with_parameters(bank: KernelBank) -> list[str]:
-    """The kernels of a bank whose parameters estimators learn."""
-    items = [item[1] if isinstance(item, tuple) else item for item in as_list(bank.kernels)]
-    return [repr(item) for item in items if isinstance(item, DifferentiableKernel)]
-
-
 def refuse_parameters(bank: KernelBank, who: str) -> None:
     """Raise ValueError if kernels of the bank have parameters to learn, which ``who`` cannot."""
-    found = with_parameters(bank)
+    found = bank.learnable()
     if found:
         raise ValueError(
             f"{who} takes kernels as they are, and does not learn parameters of {some(found)}. Use "
@@ -53,10 +46,10 @@ def check_learnable(
     bank: KernelBank, learner: Learner, formulations: Sequence[Formulation]
 ) -> None:
     """Raise ValueError, before any kernel is computed, if parameters cannot be learned here."""
-    found = with_parameters(bank)
+    found = bank.learnable()
     if not found:
         return
-    if any(one.loss == "one_class" or not one.labelled.all() for one in formulations):
+    if any(one.loss.target == "nothing" or not one.labelled.all() for one in formulations):
         raise ValueError(
             f"Parameters of {some(found)} are learned from the targets of all rows; without them "
             "give kernels of fixed widths, such as Gaussian"

@@ -20,8 +20,7 @@ from kernelweave._core.cached import cached_property
 from kernelweave._core.checks import check_floats, shown
 from kernelweave._core.tolerances import FREE, SQUARED_TOL
 from kernelweave._core.types import Array, Places
-from kernelweave._solvers.radius.centering import center
-from kernelweave._solvers.radius.enclosing_ball import ball_qp, smallest_ball
+from kernelweave._solvers.enclosing_ball import ball_qp, center, smallest_ball
 from kernelweave._solvers.svm.curvature import hessian_factor
 from kernelweave.kernels.differentiable import Expansion
 from kernelweave.learners.base import Learner

@@ -11,7 +11,7 @@ import numpy as np
 from kernelweave._core.tolerances import TINY
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
-from kernelweave._solvers.radius.centering import PointsCoincide
+from kernelweave._solvers.enclosing_ball import PointsCoincide
 from kernelweave.parameters.criterion import State, Task
 
 _LONGEST = 1.0  # no parameter changes by more in one step; for a log width, by a factor e

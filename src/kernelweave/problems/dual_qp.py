@@ -34,7 +34,8 @@ class DualQP:
     ``linear`` is c, ``total`` is r; ``n`` is the number of kernel rows, which divides the number
     of variables. ``ridge`` is ρ, one number or one per variable: zero for all or positive for all.
     ``sign`` says how users see the variables: alpha = sign∘coef, the labels in classification; None
-    is 1 for every row.
+    is 1 for every row. Targets are measured from ``origin``, and so is the bias; rounding may have
+    moved each c_i by ``doubt``.
     """
 
     linear: Array
@@ -44,6 +45,8 @@ class DualQP:
     ridge: float | Array = 0.0
     total: float = 0.0
     sign: Array | None = None
+    origin: float = 0.0
+    doubt: float | Array = 0.0
 
     @property
     def size(self) -> int:
@@ -101,6 +104,8 @@ class DualQP:
             ridge=self.ridge if np.ndim(self.ridge) == 0 else self.ridges[inside],
             total=self.total,
             sign=None if self.sign is None else self.sign[rows],
+            origin=self.origin,
+            doubt=self.doubt if np.ndim(self.doubt) == 0 else np.asarray(self.doubt)[inside],
         )
 
     def variables(self, rows: Places) -> Places:
@@ -123,14 +128,17 @@ class DualQP:
         """
         return self.feasible(self.tile(alpha if self.sign is None else self.sign * alpha))
 
-    def rescaled(self, unit: float) -> DualQP:
-        """The QP in u = v/unit: its solution under K is that of this QP under K/unit, divided."""
+    def rescaled(self, unit: float, size: float = 1.0) -> DualQP:
+        """The QP in u = v/unit and f/size: that of this one under K·unit/size in place of K."""
         return replace(
             self,
+            linear=self.linear / size,
             lower=self.lower / unit,
             upper=self.upper / unit,
-            ridge=self.ridge * unit,
+            ridge=self.ridge * unit / size,
             total=self.total / unit,
+            origin=self.origin / size,
+            doubt=self.doubt / size,
         )
 
     def costlier(self, times: float) -> DualQP:
@@ -177,13 +185,13 @@ class DualQP:
         values = self.tile(f)
         eps = float(np.finfo(values.dtype).eps)
         slack = self.linear - values - bias
-        e = self.tile(error) + eps * (np.abs(self.linear) + np.abs(values) + abs(bias))
+        e = self.tile(error) + eps * (np.abs(self.linear) + np.abs(values) + abs(bias)) + self.doubt
         worst = np.maximum(self._losses(slack - e), self._losses(slack + e))
         return float(0.5 * quad + worst.sum() + self.total * bias)
 
     def loss_of_rounding(self) -> float:
         """The loss of slacks that are nothing but the rounding of c − f − b."""
-        slack = 8.0 * EPS * np.abs(self.linear)
+        slack = 8.0 * EPS * (np.abs(self.linear) + abs(self.origin))
         return float(np.maximum(self._losses(-slack), self._losses(slack)).sum())
 
     def primal_size(self, primal: float, bias: float) -> float:
@@ -199,18 +207,21 @@ class DualQP:
         eps = float(np.finfo(fine.dtype).eps)
         linear = float(self.linear @ fine - 0.5 * (fine @ (self.ridge * fine)))
         size = float(np.abs(self.linear) @ np.abs(v)) + self.bend(v)
+        doubt = float(np.sum(self.doubt * np.abs(v)))
         missing = abs(float(fine.sum() - self.total)) + v.size * eps * float(np.abs(v).sum())
         steepest = float(np.abs(self.linear).max() + np.max(self.ridge * np.abs(v))) + slope
-        return linear - (v.size * eps + 2.0 * EPS) * size - 2.0 * missing * steepest
+        return linear - (v.size * eps + 2.0 * EPS) * size - doubt - 2.0 * missing * steepest
 
     def best_bias(self, f: Array) -> float:
         """The b that minimises P(f, b); the middle of them where there is an interval.
 
         At the optimum Σ u_i(c_i − f_i − b) = r, where u_i = ℓ_i' falls from hi_i to lo_i as b
-        grows: at a jump without a ridge, over a ramp of slope 1/ρ with one.
+        grows: at a jump without a ridge, over a ramp of slope 1/ρ with one. Users get b + origin,
+        rounded: what is left of it when the origin is taken off is this b.
         """
         slack = self.linear - self.tile(f)
-        return self._ramp_bias(slack) if self.is_smooth else self._jump_bias(slack)
+        bias = self._ramp_bias(slack) if self.is_smooth else self._jump_bias(slack)
+        return (bias + self.origin) - self.origin
 
     def improve(self, f: Array, quad: float) -> tuple[float, float, float]:
         """Scale and bias that minimise P(t·f, b), and the value there: ``(t, b, P)``.

@@ -18,32 +18,24 @@ wrong argument is told at once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelweave._core.checks import check_number, check_truth
+from kernelweave._core.checks import check_number, check_truth, check_vector
 from kernelweave._core.tolerances import COINCIDE, TINY
 from kernelweave._core.types import Array, Mask, Places
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.groups import GroupNorm
-from kernelweave.problems.losses import (
-    LOSSES,
-    check_C,
-    check_costs,
-    check_knobs,
-    check_loss,
-    lower,
-)
-from kernelweave.problems.targets import check_left, check_sample_weight, check_target
+from kernelweave.problems.losses import Loss, as_loss, check_C, check_costs, far_origin
 from kernelweave.problems.weight_sets import WeightSet, check_norm, make_weight_set
-from kernelweave.stacks.defaults import as_stack
+from kernelweave.stacks.completed import as_stack
 from kernelweave.stacks.identity import WithIdentity
 from kernelweave.stacks.protocol import Stack, is_stack
 
-_MOST = 1e100  # size of kernels, where the objective has it, from which on squares overflow
 _LEAST_TARGET = 1e-150  # whose square is a number; one over this for the largest
 
 
@@ -53,7 +45,9 @@ class Problem:
 
     ``whole`` are the kernels on all rows, ``stack`` on the ``labelled`` ones; ``learns_C`` says
     that the last kernel is the identity. ``formulation`` is what the user asked for, but for the
-    ``unit`` in which kernels are measured. ``solver`` is how machines are solved.
+    ``unit`` in which kernels are measured and the ``size`` in which f is. ``solver`` is how
+    machines are solved, ``asked`` what else ``learn`` was told, such as the learner, for those who
+    write the problem down.
     """
 
     formulation: Formulation
@@ -61,39 +55,73 @@ class Problem:
     whole: Stack
     weight_set: WeightSet
     unit: float = 1.0
+    size: float = 1.0
     solver: str = "auto"
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
     def in_standard_units(self) -> Problem:
         """The same problem with kernels of about unit size, without a copy of any.
 
         With U a power of two, K/U and u = U·v have the objective U·J and the bounds U·C: U goes
         into the scale of the weight set and into the dual QPs. Kernels in other units, or another
-        C, then are the same problem to the last bit where the factor is a power of two.
+        C, then are the same problem to the last bit where the factor is a power of two. Where Σv is
+        given, as in one class, v stays, and f/U has the objective J/U.
         """
-        sizes = self.weight_set.scale * self.stack.traces() / self.stack.n
-        _refuse_extremes(sizes, self.qps)
+        sizes = self.refuse_extremes()
         if not sizes.any():
             return self
         # The nearest power of two: 1 for a mean of 1, whichever way it was rounded, and a single
         # kernel of weight 1 is then used as it is, without a copy.
         size = sizes[sizes > 0.0].mean() * np.sqrt(0.5)
         unit = float(np.ldexp(1.0, int(np.frexp(size)[1])))
-        qps = tuple(qp.rescaled(1.0 / unit) for qp in self.qps)
+        size = unit if all(map(attrgetter("total"), self.qps)) else 1.0
+        qps = tuple(qp.rescaled(size / unit, size) for qp in self.qps)
         return replace(
             self,
             formulation=replace(self.formulation, qps=qps),
             weight_set=replace(self.weight_set, scale=self.weight_set.scale / unit),
             unit=self.unit * unit,
+            size=self.size * size,
         )
 
-    def on_sample(self, rows: Places) -> Problem:
+    @property
+    def unit_of_v(self) -> float:
+        """What dual variables are multiplied by to be those of the user; ``size`` times that: J."""
+        return self.size / self.unit
+
+    def refuse_extremes(self) -> Array:
+        """The mean diagonals of all kernels; ValueError where numbers of such a size end.
+
+        Under a squared loss the objective has the units of the targets, squared.
+        """
+        for qp in self.qps:
+            far = float(np.abs(qp.linear).max(initial=0.0))
+            if qp.is_unbounded and far > 0.0 and not _LEAST_TARGET <= far <= 1.0 / _LEAST_TARGET:
+                raise ValueError(
+                    f"y is too {'small' if far < 1.0 else 'large'} to compute squares of (largest "
+                    f"|y| {far:g}): divide it by a number of its size"
+                )
+        sizes = self.weight_set.scale * self.stack.traces() / self.stack.n
+        wrong = ~np.isfinite(sizes) | ((sizes > 0.0) & (sizes < TINY)) | (sizes > 1.0 / TINY)
+        if wrong.any():
+            kernel = int(np.argmax(wrong))
+            raise ValueError(
+                f"kernel {kernel} is too {'small' if sizes[kernel] < 1.0 else 'large'} to "
+                f"compute with (mean diagonal {sizes[kernel]:g}): divide it by a number of its size"
+            )
+        return np.asarray(sizes)
+
+    def on_sample(self, rows: Places, full_rank: bool = False) -> Problem:
         """About the same problem on some of the labelled rows.
 
         Slacks cost more by as much as rows are fewer, so that the optimal weights stay about the
-        same. Kernels keep their scale in the weight set.
+        same: the same f then has as many times the loss. Kernels of full rank have another f for
+        more rows; there the same cost gives the nearer weights. Kernels keep their scale in the
+        weight set.
         """
         task, part = self.formulation.task, self.stack.restrict(rows)
-        more = self.stack.n / len(rows)
+        same = full_rank and not any(qp.total for qp in self.qps)
+        more = 1.0 if same else self.stack.n / len(rows)
         given = replace(
             self.formulation,
             qps=tuple(qp.on_rows(rows).costlier(more) for qp in self.qps),
@@ -149,12 +177,12 @@ class Task:
     """What the machines shall do, but for C: targets, loss, ridge, and the weights of the rows.
 
     ``targets`` are those of the labelled rows, shape (n,), or (n, k) for k machines;
-    ``row_weights`` multiply C per row.
+    ``row_weights`` multiply C per row. ``asked`` is the loss as it was given, a word or the object.
     """
 
     targets: Array
-    loss: str
-    knobs: Mapping[str, float]
+    loss: Loss
+    asked: str | Loss
     ridge: float = 0.0
     row_weights: Array | None = None
 
@@ -163,11 +191,12 @@ class Task:
         costs = C
         if self.row_weights is not None:
             costs = check_costs(C * self.row_weights, "C times sample_weight")
-        machines = self.targets[None] if self.targets.ndim == 1 else self.targets.T
-        return tuple(
-            lower(np.ascontiguousarray(y), costs, self.loss, self.ridge, **self.knobs)
-            for y in machines
-        )
+        found = []
+        for y in self.targets[None] if self.targets.ndim == 1 else self.targets.T:
+            origin = far_origin(y) if self.loss.of_errors else 0.0
+            near = y - origin if origin else np.ascontiguousarray(y)
+            found.append(replace(self.loss.lower(near, costs, self.ridge), origin=origin))
+        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -196,13 +225,13 @@ class Formulation:
         return self.task.targets.ndim == 2
 
     @property
-    def loss(self) -> str:
-        """The name of the loss."""
+    def loss(self) -> Loss:
+        """What slacks cost."""
         return self.task.loss
 
     def at_cost(self, C: float | Array) -> Formulation:
         """The same for another C, one number or one per row."""
-        costs = check_C(C, self.labelled.size, self.loss)
+        costs = check_C(C, self.labelled.size, self.task.asked)
         return replace(self, qps=self.task.qps(_on_labelled(costs, self.labelled)), C=C)
 
     def on_bank(self, views: Sequence[str], kept: Places) -> Formulation:
@@ -227,7 +256,7 @@ class Formulation:
 
     def _called(self) -> str:
         """What y holds, in an error message."""
-        return "labels" if LOSSES[self.loss].target == "labels" else "numbers"
+        return "labels" if self.loss.target == "labels" else "numbers"
 
     def _traces(self, whole: Stack) -> Array | None:
         """What the weight set measures kernels by; None where it is their number alone."""
@@ -246,7 +275,7 @@ class Formulation:
 def make_formulation(
     y: ArrayLike | None,
     C: ArrayLike | str = 1.0,
-    loss: str = "hinge",
+    loss: str | Loss = "hinge",
     weight_norm: float | GroupNorm | None = 1,
     trace: float | None = None,
     recenter: bool = False,
@@ -254,11 +283,11 @@ def make_formulation(
     signed: bool = False,
     *,
     sample_weight: ArrayLike | None = None,
-    epsilon: float = 0.1,
-    quantile: float = 0.5,
+    **parameters: float,
 ) -> Formulation:
     """Check every argument, as ``learn`` documents it, and lower the loss to dual QPs.
 
+    A loss that was given as a word takes what it reads of the ``parameters``.
     Here, and nowhere else, y = 0 is read as "no label" and a weight of 0 as "no such row".
     """
     check_truth("recenter", recenter)
@@ -267,52 +296,28 @@ def make_formulation(
     check_norm(weight_norm, trace is not None or recenter or signed)
     if trace is not None:
         trace = check_number("trace", trace)
-    kind = check_loss(loss).target
-    targets, labelled = check_target(kind, y)
+    asked, loss = loss, as_loss(loss, **parameters)
+    targets, labelled = loss.read(y)
     weights = check_sample_weight(sample_weight, len(targets))
     if weights is not None and not weights.all():
         labelled = labelled & (weights > 0.0)
-        if kind == "labels":
-            check_left(targets[labelled])
+        loss.check_left(targets[labelled])
     task = Task(
         targets[labelled],
         loss,
-        check_knobs(epsilon, quantile),
+        asked,
         check_number("ridge", ridge, zero=True),
         None if weights is None else weights[labelled],
     )
     learns_C = isinstance(C, str) and C == "learn"
     if learns_C:
-        _check_learnt_C(loss, weight_norm, ridge, weights)
+        _check_learnt_C(task, weight_norm, ridge, weights)
         costs: float | Array = np.inf
     else:
-        costs = _on_labelled(check_C(C, len(targets), loss), labelled)
+        costs = _on_labelled(check_C(C, len(targets), asked), labelled)
     return Formulation(
         task.qps(costs), labelled, C, task, learns_C, weight_norm, trace, recenter, signed, weights
     )
-
-
-def _refuse_extremes(sizes: Array, qps: Sequence[DualQP]) -> None:
-    """Raise ValueError where numbers of this size end, and results would be 0 or NaN.
-
-    With Σv given, as in one class, the objective has the units of the kernels; under a squared
-    loss it has those of the targets, squared.
-    """
-    least, most = (1.0 / _MOST, _MOST) if any(qp.total for qp in qps) else (TINY, np.inf)
-    for qp in qps:
-        far = float(np.abs(qp.linear).max(initial=0.0))
-        if qp.is_unbounded and far > 0.0 and not _LEAST_TARGET <= far <= 1.0 / _LEAST_TARGET:
-            raise ValueError(
-                f"y is too {'small' if far < 1.0 else 'large'} to compute squares of (largest "
-                f"|y| {far:g}): divide it by a number of its size"
-            )
-    wrong = ~np.isfinite(sizes) | (sizes > most) | ((sizes > 0.0) & (sizes < least))
-    if wrong.any():
-        kernel = int(np.argmax(wrong))
-        raise ValueError(
-            f"kernel {kernel} is too {'small' if sizes[kernel] < 1.0 else 'large'} to "
-            f"compute with (mean diagonal {sizes[kernel]:g}): divide it by a number of its size"
-        )
 
 
 def _on_labelled(costs: float | Array, labelled: Mask) -> float | Array:
@@ -324,7 +329,7 @@ def make_problem(
     K: Any,
     y: ArrayLike | None,
     C: ArrayLike | str = 1.0,
-    loss: str = "hinge",
+    loss: str | Loss = "hinge",
     n_jobs: int | None = None,
     **options: Any,
 ) -> Problem:
@@ -332,11 +337,23 @@ def make_problem(
 
     Where the loss has no target, y may be None.
     """
-    if y is None and loss == "one_class":
+    if y is None and as_loss(loss).target == "nothing":
         y = np.zeros(K.n if is_stack(K) else np.shape(K)[-1])
     formulation = make_formulation(y, C, loss, **options)
     stack = as_stack(K)
     return formulation.on(stack if n_jobs is None else stack.threaded(n_jobs))
+
+
+def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> Array | None:
+    """Weights of n rows: finite, none negative, not all zero."""
+    if sample_weight is None:
+        return None
+    weights = check_vector("sample_weight", sample_weight, n)
+    if weights.min() < 0.0:
+        raise ValueError(f"sample_weight must hold numbers ≥ 0, found {weights.min():g}")
+    if not weights.any():
+        raise ValueError("sample_weight is 0 for every row: no row is left")
+    return weights
 
 
 def refuse_learnt_C(C: ArrayLike | str) -> None:
@@ -349,10 +366,10 @@ def refuse_learnt_C(C: ArrayLike | str) -> None:
 
 
 def _check_learnt_C(
-    loss: str, weight_norm: float | GroupNorm | None, ridge: float, row_weights: Array | None
+    task: Task, weight_norm: float | GroupNorm | None, ridge: float, row_weights: Array | None
 ) -> None:
-    if loss != "squared_hinge":
-        raise ValueError(f"C='learn' needs loss='squared_hinge', found {loss!r}")
+    if not task.loss.learns_C:
+        raise ValueError(f"C='learn' needs loss='squared_hinge', found {task.asked!r}")
     if weight_norm != 1:
         raise ValueError(f"C='learn' needs weight_norm=1, found {weight_norm!r}")
     if ridge != 0.0:

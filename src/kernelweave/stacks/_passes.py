@@ -24,7 +24,7 @@ TILE = 32  # side of the squares in which a matrix is compared with its transpos
 
 @jit
 def dots(r0: Any, r1: Any, r2: Any, r3: Any, x: Any, size: int) -> Any:
-    """Inner products of x with r0, …, r3; written out below where a call costs a short row."""
+    """Inner products of x with r0, …, r3."""
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     for j in range(size):
         s0 += x[j] * r0[j]
@@ -46,16 +46,21 @@ def quad_forms(
     """
     blocks = out.shape[1]
     for task in range(start, stop):
-        g = 4 * (task // blocks)
-        b = task % blocks
+        g, b = 4 * (task // blocks), task % blocks
         first = b * BLOCK
         last = min(first + BLOCK, rows.shape[0])
-        if g + 4 <= kernels.shape[0]:
-            A, B, C, D = K[kernels[g]], K[kernels[g + 1]], K[kernels[g + 2]], K[kernels[g + 3]]
+        fours = g + 4 <= kernels.shape[0]  # four kernels at once, else four rows of kernel k
+        for k in range(g, g + 1 if fours else kernels.shape[0]):
+            k0, k1, k2, k3 = k, k + 1, k + 2, k + 3
+            if not fours:
+                k1 = k2 = k3 = k
             t0 = t1 = t2 = t3 = 0.0
-            for a in range(first, last):
-                i = rows[a]
-                r0, r1, r2, r3 = A[i], B[i], C[i], D[i]
+            for a in range(first, last, 1 if fours else 4):
+                i = i1 = i2 = i3 = rows[a]
+                if not fours:
+                    i1, i2, i3 = rows[a + 1], rows[a + 2], rows[a + 3]
+                r0, r1 = K[kernels[k0], i], K[kernels[k1], i1]
+                r2, r3 = K[kernels[k2], i2], K[kernels[k3], i3]
                 s0 = s1 = s2 = s3 = 0.0
                 for j in range(i):
                     s0 += v[j] * r0[j]
@@ -63,26 +68,20 @@ def quad_forms(
                     s2 += v[j] * r2[j]
                     s3 += v[j] * r3[j]
                 x = values[a]
-                t0 += x * (2.0 * s0 + x * r0[i])
-                t1 += x * (2.0 * s1 + x * r1[i])
-                t2 += x * (2.0 * s2 + x * r2[i])
-                t3 += x * (2.0 * s3 + x * r3[i])
-            out[g, b], out[g + 1, b], out[g + 2, b], out[g + 3, b] = t0, t1, t2, t3
-            continue
-        for k in range(g, kernels.shape[0]):
-            A = K[kernels[k]]
-            total = 0.0
-            for a in range(first, last, 4):
-                i = rows[a]
-                s0, s1, s2, s3 = dots(A[i], A[rows[a + 1]], A[rows[a + 2]], A[rows[a + 3]], v, i)
-                s0, s1 = values[a] * s0, values[a + 1] * s1
-                s2, s3 = values[a + 2] * s2, values[a + 3] * s3
-                total += 2.0 * (s0 + s1 + s2 + s3)
-                for p in range(a, a + 4):  # the four rows among themselves
-                    total += values[p] ** 2 * A[rows[p], rows[p]]
-                    for q in range(a, p):
-                        total += 2.0 * values[p] * values[q] * A[rows[p], rows[q]]
-            out[k, b] = total
+                if fours:
+                    t0 += x * (2.0 * s0 + x * r0[i])
+                    t1 += x * (2.0 * s1 + x * r1[i])
+                    t2 += x * (2.0 * s2 + x * r2[i])
+                    t3 += x * (2.0 * s3 + x * r3[i])
+                    continue
+                y, z, w = values[a + 1], values[a + 2], values[a + 3]
+                t0 += x * (2.0 * s0 + x * r0[i])  # and the four rows among themselves
+                t0 += y * (2.0 * (s1 + x * r1[i]) + y * r1[i1])
+                t0 += z * (2.0 * (s2 + x * r2[i] + y * r2[i1]) + z * r2[i2])
+                t0 += w * (2.0 * (s3 + x * r3[i] + y * r3[i1] + z * r3[i2]) + w * r3[i3])
+            out[k0, b] = t0
+            if fours:
+                out[k1, b], out[k2, b], out[k3, b] = t1, t2, t3
 
 
 @jit
@@ -172,6 +171,22 @@ def survey(K: Any, scales: Any, gaps: Any, start: int, stop: int) -> None:
                         gap = max(gap, abs(x - y))
         scales[k] = scale if finite else np.inf
         gaps[k] = gap
+
+
+@jit
+def skews(K: Any, kernels: Any, inverse: Any, out: Any, start: int, stop: int) -> None:
+    """out[a] = max |K_k[i, j] − K_k[j, i]|·inverse[a, i]·inverse[a, j], k = kernels[a]."""
+    n = K.shape[1]
+    for a in range(start, stop):
+        A, s = K[kernels[a]], inverse[a]
+        largest = 0.0
+        for row in range(0, n, TILE):
+            for column in range(0, row + 1, TILE):
+                for i in range(row, min(row + TILE, n)):
+                    for j in range(column, min(column + TILE, i)):
+                        gap = abs(np.float64(A[i, j]) - np.float64(A[j, i]))
+                        largest = max(largest, gap * s[i] * s[j])
+        out[a] = largest
 
 
 @jit

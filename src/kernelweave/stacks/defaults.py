@@ -5,24 +5,22 @@ Nothing here holds more than a few hundred rows of one kernel at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_vector
+from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array, Index, Places
-from kernelweave.stacks.combined import BlockCombined
-from kernelweave.stacks.dense import KernelStack
-from kernelweave.stacks.precision import Units, units_of
-from kernelweave.stacks.protocol import FINER, OPTIONAL, CombinedKernel, Stack, is_stack
-from kernelweave.stacks.rounding import fine_product
-
-_ROWS = 256  # rows of a kernel at a time
+from kernelweave.stacks.combined import BlockCombined, spread
+from kernelweave.stacks.precision import PlainSums, Units
+from kernelweave.stacks.protocol import CombinedKernel, Stack
+from kernelweave.stacks.validation import as_places
 
 
-class BlockStack:
+class BlockStack(PlainSums):
     """Methods that a stack with ``n``, ``m`` and ``block`` has for free."""
 
     n: Any
@@ -53,7 +51,7 @@ class BlockStack:
         """vᵀK_k v for each of ``kernels``, from the rows where v is not zero."""
         x = check_vector("v", v, self.n, finite=False)
         support = np.flatnonzero(x)
-        chosen = np.arange(self.m)[slice(None) if kernels is None else kernels]
+        chosen = as_places(kernels, self.m, "kernels")
         out = np.zeros(chosen.size)
         for place, k in enumerate(chosen):
             for rows in _pieces(support):
@@ -66,12 +64,12 @@ class BlockStack:
         """K_k[rows] v for each of ``kernels``, from the columns where v is not zero."""
         x = check_vector("v", v, self.n, finite=False)
         support = np.flatnonzero(x)
-        places = np.arange(self.n)[slice(None) if rows is None else rows]
-        chosen = np.arange(self.m)[slice(None) if kernels is None else kernels]
+        places = as_places(rows, self.n, "rows")
+        chosen = as_places(kernels, self.m, "kernels")
         out = np.zeros((chosen.size, places.size))
         for place, k in enumerate(chosen):
-            for first in range(0, places.size if support.size else 0, _ROWS):
-                some = slice(first, first + _ROWS)
+            for first in range(0, places.size if support.size else 0, SETTINGS.rows):
+                some = slice(first, first + SETTINGS.rows)
                 out[place, some] = self.block(int(k), places[some], support) @ x[support]
         return out
 
@@ -81,66 +79,32 @@ class BlockStack:
 
     def restrict(self, rows: Index) -> Stack:
         """A view of the same kernels on some of the points."""
-        places = np.arange(self.n)[rows]
+        places = as_places(rows, self.n, "rows", empty=False)
         whole = np.array_equal(places, np.arange(self.n))
         return self if whole else Part(self, places, np.arange(self.m))
 
     def select(self, kernels: Index) -> Stack:
         """A view of some of the kernels."""
-        return Part(self, np.arange(self.n), np.arange(self.m)[kernels])
+        return Part(self, np.arange(self.n), as_places(kernels, self.m, "kernels", empty=False))
 
     def threaded(self, n_jobs: int | None) -> Stack:
         """The stack itself: it has no threads."""
         return self
 
 
-class Completed(BlockStack):
-    """An object that keeps part of the protocol, asked for what it has, else for its blocks."""
-
-    def __init__(self, wrapped: Any) -> None:
-        self.wrapped, self.n, self.m = wrapped, int(wrapped.n), int(wrapped.m)
-
-    @property
-    def precision(self) -> np.dtype:
-        """That of the object, if it says so."""
-        return np.dtype(getattr(self.wrapped, "precision", np.float64))
-
-    def block(self, kernel: int, rows: Index, columns: Index) -> Array:
-        """The object's own block."""
-        return np.asarray(self.wrapped.block(kernel, rows, columns), dtype=float)
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in OPTIONAL and name != "precision":
-            wrapped = object.__getattribute__(self, "wrapped")
-            if hasattr(wrapped, name):
-                method = getattr(wrapped, name)
-                return _completing(method) if name in _VIEWS else method
-        return object.__getattribute__(self, name)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in FINER:
-            return getattr(self.wrapped, name)
-        raise AttributeError(f"{self.wrapped!r} has no {name}")
-
-    def __repr__(self) -> str:
-        return repr(self.wrapped)
-
-
-_VIEWS = ("restrict", "select", "threaded")  # methods that hand out stacks
-
-
-def _completing(method: Callable[[Any], Any]) -> Callable[[Any], Stack]:
-    """The method, its result a whole stack."""
-    return lambda argument: as_stack(method(argument))
-
-
 class Part(BlockStack):
-    """Some points and kernels of a stack, without a copy."""
+    """Some points and kernels of a stack, which is asked for all of it; points may come twice."""
 
     def __init__(self, stack: Stack, rows: Places, kernels: Places) -> None:
-        self.stack = self.wrapped = stack
+        self.stack = stack
         self._rows, self._kernels = rows, kernels
+        self._has_all_rows = np.array_equal(rows, np.arange(stack.n))
         self.n, self.m = rows.size, kernels.size
+
+    @property
+    def name(self) -> str:
+        """That of the stack."""
+        return self.stack.name
 
     @property
     def precision(self) -> np.dtype:
@@ -148,29 +112,68 @@ class Part(BlockStack):
         return self.stack.precision
 
     @property
-    def units(self) -> Units:
+    def units(self) -> Units:  # type: ignore[override]
         """Those of the stack."""
-        return units_of(self.stack)
+        return self.stack.units
 
     def block(self, kernel: int, rows: Index, columns: Index) -> Array:
         """One kernel at some rows and columns."""
         return self.stack.block(int(self._kernels[kernel]), self._rows[rows], self._rows[columns])
 
-    def fine_product(self, kernel: int, rows: Places, support: Places, w: np.ndarray) -> np.ndarray:
-        """K_k[rows, support]·w in the precision of ``w``, as the stack does it."""
-        places = self._rows[rows], self._rows[support]
-        return fine_product(self.stack, int(self._kernels[kernel]), *places, w)
-
     def diagonals(self) -> Array:
         """All diagonals."""
         return self.stack.diagonals()[np.ix_(self._kernels, self._rows)]
 
+    def quad_forms(self, v: ArrayLike, kernels: Index | None = None) -> Array:
+        """vᵀK_k v for each of ``kernels``."""
+        chosen = self._kernels[as_places(kernels, self.m, "kernels")]
+        return self.stack.quad_forms(self._spread(v), chosen)
 
-def as_stack(K: Any) -> Stack:
-    """``K`` itself where it is a stack; the stack of an array, validated, where it is one."""
-    if not is_stack(K):
-        return KernelStack(K)
-    return K if all(hasattr(K, name) for name in OPTIONAL) else Completed(K)
+    def matvecs(
+        self, v: ArrayLike, rows: Index | None = None, kernels: Index | None = None
+    ) -> Array:
+        """K_k[rows] v for each of ``kernels``."""
+        chosen = self._kernels[as_places(kernels, self.m, "kernels")]
+        places = None  # all of the stack
+        if rows is not None or not self._has_all_rows:
+            places = self._rows[as_places(rows, self.n, "rows")]
+        return self.stack.matvecs(self._spread(v), places, chosen)
+
+    def expect(self, vectors: Sequence[Array]) -> None:
+        """The stack is told."""
+        self.stack.expect([self._spread(v) for v in vectors])
+
+    def fine_product(self, kernel: int, rows: Places, support: Places, w: np.ndarray) -> np.ndarray:
+        """K_k[rows, support]·w in the precision of ``w``, as the stack does it."""
+        places = self._rows[rows], self._rows[support]
+        return self.stack.fine_product(int(self._kernels[kernel]), *places, w)
+
+    def fine_products(
+        self, kernels: Places, rows: Places, support: Places, w: np.ndarray
+    ) -> np.ndarray:
+        """The same of several kernels."""
+        places = self._rows[rows], self._rows[support]
+        return self.stack.fine_products(self._kernels[kernels], *places, w)
+
+    def combined(self, weights: ArrayLike) -> CombinedKernel:
+        """These points of the combined kernel of the stack."""
+        w = check_vector("weights", weights, self.m, finite=False)
+        K = self.stack.combined(spread(w, self._kernels, self.stack.m))
+        return K if self._has_all_rows else K.restrict(self._rows)
+
+    def threaded(self, n_jobs: int | None) -> Part:
+        """The same, with threads for the stack."""
+        return Part(self.stack.threaded(n_jobs), self._rows, self._kernels)
+
+    def finer(self) -> Part | None:
+        """The same of a finer stack."""
+        stack = self.stack.finer()
+        return None if stack is None else Part(stack, self._rows, self._kernels)
+
+    def _spread(self, v: ArrayLike) -> Array:
+        """A vector over all points of the stack."""
+        x = check_vector("v", v, self.n, finite=False)
+        return x if self._has_all_rows else spread(x, self._rows, self.stack.n)
 
 
 def matrices(stack: Stack) -> Iterator[Array]:
@@ -179,5 +182,6 @@ def matrices(stack: Stack) -> Iterator[Array]:
     return (stack.block(k, every, every) for k in range(stack.m))
 
 
-def _pieces(places: Places, size: int = _ROWS) -> list[Places]:
+def _pieces(places: Places, size: int | None = None) -> list[Places]:
+    size = size or SETTINGS.rows
     return [places[start : start + size] for start in range(0, places.size, size)]

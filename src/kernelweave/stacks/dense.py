@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from kernelweave._core.types import Array, Index
 from kernelweave.stacks import _passes
 from kernelweave.stacks.combined import DenseCombined
 from kernelweave.stacks.memory import require_memory
+from kernelweave.stacks.precision import DOUBLE, PlainSums, Units
 from kernelweave.stacks.threads import count_threads, run
 from kernelweave.stacks.validation import (
     Voice,
@@ -37,12 +39,13 @@ SPARSE = 0.4, 0.7  # share of non-zeros in v below which K v is summed over rows
 LONG = 1000  # points from which the second share holds: four of its rows are four streams
 
 
-class KernelStack:
+class KernelStack(PlainSums):
     """Symmetric positive semidefinite matrices K_1, …, K_m of one size n, dense in memory.
 
     The numbers are trusted from here on: solvers check nothing quadratic again. They are kept as
     a read-only view of ``K`` when it is C-contiguous, of the right dtype and symmetric to the last
-    digits, as a copy otherwise: kernels symmetric only up to rounding get their symmetric part.
+    digits, as a copy otherwise: kernels symmetric only up to rounding are replaced by their
+    symmetric parts. Where there is no memory for that, what they lack is charged to both bounds.
     Sums are float64 whatever the dtype, and the same to the last bit for every ``n_jobs``.
 
     Parameters
@@ -60,8 +63,6 @@ class KernelStack:
         Threads for large stacks; None is 1, −1 is one for each core.
     """
 
-    __slots__ = ("_K", "_diagonals", "_n_jobs", "_precision", "_traces")
-
     def __init__(
         self,
         K: ArrayLike | Sequence[ArrayLike],
@@ -75,25 +76,30 @@ class KernelStack:
             raise ValueError(f"indefinite must be 'raise' or 'clip', found {indefinite!r}")
         threads = count_threads(n_jobs)
         data, owned, precision = as_matrices(K, float_type(dtype))
+        skew = 0.0
         if check:
             voice, clip = Voice(), indefinite == "clip"
             scales, gaps = check_entries(data, precision, threads, voice)
-            data, owned = symmetric(data, gaps, owned)
+            data, owned, skew = symmetric(data, gaps, precision, threads, owned)
             data = check_definite(data, scales, precision, threads, clip, owned, voice)
-        self._set(data, n_jobs, precision)
+        self._set(data, n_jobs, precision, Units(entry=0.5 * skew) if skew else DOUBLE)
 
-    def _set(self, data: NDArray, n_jobs: int | None, precision: np.dtype) -> None:
+    def _set(self, data: NDArray, n_jobs: int | None, precision: np.dtype, units: Units) -> None:
         # One type for every input (read-only, C order), so that each pass compiles once.
         self._K = read_only(np.require(data, requirements=["C", "A"]))
+        self._m, self._n = self._K.shape[:2]
         self._diagonals: Array | None = None
         self._traces: Array | None = None
-        self._n_jobs = n_jobs
+        self._n_jobs, self._threads = n_jobs, count_threads(n_jobs)
         self._precision = precision
+        self.units = units
 
     @classmethod
-    def _trusted(cls, data: NDArray, n_jobs: int | None, precision: np.dtype) -> Self:
+    def _trusted(
+        cls, data: NDArray, n_jobs: int | None, precision: np.dtype, units: Units = DOUBLE
+    ) -> Self:
         stack = cls.__new__(cls)
-        stack._set(data, n_jobs, precision)
+        stack._set(data, n_jobs, precision, units)
         return stack
 
     @classmethod
@@ -103,30 +109,18 @@ class KernelStack:
         require_memory(m, n, kind)
         return np.empty((m, n, n), kind)
 
-    @property
-    def m(self) -> int:
-        """Number of kernels."""
-        return int(self._K.shape[0])
-
-    @property
-    def n(self) -> int:
-        """Number of points."""
-        return int(self._K.shape[1])
+    m = property(attrgetter("_m"), doc="Number of kernels.")
+    n = property(attrgetter("_n"), doc="Number of points.")
+    n_jobs = property(attrgetter("_n_jobs"), doc="Threads for large stacks, as given.")
+    precision = property(
+        attrgetter("_precision"),
+        doc="How precise the numbers are: float32 if they came so, however they are kept.",
+    )
 
     @property
     def dtype(self) -> np.dtype:
         """How the matrices are kept."""
         return self._K.dtype
-
-    @property
-    def precision(self) -> np.dtype:
-        """How precise the numbers are: float32 if they came so, however they are kept."""
-        return self._precision
-
-    @property
-    def n_jobs(self) -> int | None:
-        """Threads for large stacks, as given."""
-        return self._n_jobs
 
     def diagonals(self) -> Array:
         """K_k[i, i], shape (m, n), read-only."""
@@ -157,7 +151,10 @@ class KernelStack:
     def block(self, kernel: int, rows: Index, columns: Index) -> Array:
         """One kernel at some rows and columns, a new array of float64."""
         places = as_places(rows, self.n, "rows"), as_places(columns, self.n, "columns")
-        return self._K[kernel][np.ix_(*places)].astype(np.float64, copy=False)
+        found = self._K[kernel][np.ix_(*places)].astype(np.float64, copy=False)
+        if self.units.entry:  # not symmetric: the symmetric part is what is certified
+            found = 0.5 * found + 0.5 * self._K[kernel][np.ix_(*places[::-1])].T
+        return found
 
     def combined(self, weights: ArrayLike) -> DenseCombined:
         """K(d) as an array behind the interface of every combined kernel."""
@@ -175,7 +172,7 @@ class KernelStack:
         out = np.empty((len(chosen), -(-len(rows) // _passes.BLOCK)))
         tasks = -(-len(chosen) // 4) * out.shape[1]
         reads = len(chosen) * len(rows) * self.n // 2
-        self._share(_passes.quad_forms, tasks, reads, self._K, chosen, rows, values, x, out)
+        run(_passes.quad_forms, tasks, reads, self._threads, self._K, chosen, rows, values, x, out)
         return out.sum(axis=1)
 
     def matvecs(
@@ -194,7 +191,7 @@ class KernelStack:
         out = np.empty((len(chosen), len(places)))
         tasks = -(-len(chosen) // 4) * -(-len(places) // _passes.BLOCK)
         reads = out.size * self.n
-        self._share(_passes.matvecs, tasks, reads, self._K, chosen, places, x, out)
+        run(_passes.matvecs, tasks, reads, self._threads, self._K, chosen, places, x, out)
         return out
 
     def restrict(self, rows: Index) -> Self:
@@ -203,22 +200,22 @@ class KernelStack:
         if np.array_equal(places, np.arange(self.n)):
             return self
         out = self.allocate(self.m, len(places), self.dtype)
-        self._share(_passes.submatrices, self.m, out.size, self._K, places, out)
-        return self._trusted(out, self.n_jobs, self.precision)
+        run(_passes.submatrices, self.m, out.size, self._threads, self._K, places, out)
+        return self._trusted(out, self.n_jobs, self.precision, self.units)
 
     def select(self, kernels: Index) -> Self:
         """Some of the kernels on the same points; consecutive ones are shared, not copied."""
         chosen = as_places(kernels, self.m, "kernels", empty=False)
         if np.all(np.diff(chosen) == 1):
-            return self._trusted(self._K[chosen[0] : chosen[-1] + 1], self.n_jobs, self.precision)
+            some = self._K[chosen[0] : chosen[-1] + 1]
+            return self._trusted(some, self.n_jobs, self.precision, self.units)
         out = self.allocate(len(chosen), self.n, self.dtype)
         np.take(self._K, chosen, axis=0, out=out, mode="clip")
-        return self._trusted(out, self.n_jobs, self.precision)
+        return self._trusted(out, self.n_jobs, self.precision, self.units)
 
     def threaded(self, n_jobs: int | None) -> Self:
         """The same matrices, worked on by ``n_jobs`` threads."""
-        count_threads(n_jobs)
-        return self._trusted(self._K, n_jobs, self.precision)
+        return self._trusted(self._K, n_jobs, self.precision, self.units)
 
     def _sums(
         self,
@@ -235,14 +232,21 @@ class KernelStack:
         offsets, weights = _in_fours(offsets, weights)
         reads = out.size * len(offsets)
         flat = self._K.reshape(-1)
-        self._share(_passes.weighted_sums, len(pieces), reads, flat, offsets, weights, pieces, out)
+        run(
+            _passes.weighted_sums,
+            len(pieces),
+            reads,
+            self._threads,
+            flat,
+            offsets,
+            weights,
+            pieces,
+            out,
+        )
         return out
 
-    def _share(self, work: Callable[..., None], tasks: int, reads: int, *args: Any) -> None:
-        run(work, tasks, reads, count_threads(self.n_jobs), *args)
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self)._trusted, (self._K, self._n_jobs, self._precision)
+        return type(self)._trusted, (self._K, self._n_jobs, self._precision, self.units)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(m={self.m}, n={self.n}, dtype={self.dtype})"

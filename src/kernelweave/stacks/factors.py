@@ -20,18 +20,17 @@ from numpy.typing import ArrayLike, DTypeLike
 from kernelweave._core.blocks import blocks
 from kernelweave._core.cached import cached_property
 from kernelweave._core.checks import check_vector
+from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array, Index, Places
 from kernelweave.stacks import _sweeps
 from kernelweave.stacks.combined import DenseCombined, FactorCombined
-from kernelweave.stacks.factor import Factor
-from kernelweave.stacks.precision import FINE_EPS
+from kernelweave.stacks.factor import JoinedFactor
+from kernelweave.stacks.precision import PlainSums, Units
 from kernelweave.stacks.threads import count_threads, run
 from kernelweave.stacks.validation import as_places, float_type, frozen, read_only
 
-_FINE = 2**20  # entries of a factor that are widened at a time
 
-
-class FactorStack:
+class FactorStack(PlainSums):
     """Positive semidefinite kernels F_1F_1ᵀ, …, F_mF_mᵀ over n points, kept as their factors.
 
     Parameters
@@ -44,7 +43,6 @@ class FactorStack:
         Threads for large stacks; None is 1, −1 is one for each core.
     """
 
-    fine_eps = FINE_EPS
     most_dense = 4000  # points up to which a combined kernel is written out: 128 MB
 
     def __init__(
@@ -109,9 +107,9 @@ class FactorStack:
         return self._precision
 
     @cached_property
-    def operations(self) -> int:
-        """Roundings behind one entry: the largest rank."""
-        return int(self.ranks.max(initial=0))
+    def units(self) -> Units:
+        """Each entry has as many roundings behind it as the largest rank."""
+        return Units(operations=int(self.ranks.max(initial=0)))
 
     def factor(self, kernel: int) -> Array:
         """F_k, shape (n, r_k), a view."""
@@ -162,10 +160,10 @@ class FactorStack:
         """K_k[rows, support]·w in the precision of ``w``: F_k(F_kᵀw), some rows at a time."""
         F = self._G[self._ends[kernel] : self._ends[kernel + 1]]
         onto = np.zeros(len(F), w.dtype)
-        for part in blocks(support.size, len(F), _FINE):
+        for part in blocks(support.size, len(F), SETTINGS.block):
             onto += F[:, support[part]].astype(w.dtype) @ w[part]
         out = np.empty(rows.size, w.dtype)
-        for part in blocks(rows.size, len(F), _FINE):
+        for part in blocks(rows.size, len(F), SETTINGS.block):
             out[part] = onto @ F[:, rows[part]].astype(w.dtype)
         return out
 
@@ -174,7 +172,7 @@ class FactorStack:
         w = check_vector("weights", weights, self.m, finite=False)
         active = np.flatnonzero(w)
         scale = np.repeat(w[active], self.ranks[active])
-        kernel = FactorCombined(Factor(self._runs(active), np.ones(scale.size)), scale)
+        kernel = FactorCombined(JoinedFactor(self._runs(active), np.ones(scale.size)), scale)
         if self.n > self.most_dense:
             return kernel
         low = kernel.factor()

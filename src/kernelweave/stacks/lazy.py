@@ -18,14 +18,14 @@ from numpy.typing import ArrayLike
 
 from kernelweave._core.blocks import blocks
 from kernelweave._core.checks import check_number, check_vector
+from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array, Index, Mask, Places
 from kernelweave.stacks._passes import add_rows
 from kernelweave.stacks.defaults import BlockStack
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.protocol import Stack
-from kernelweave.stacks.validation import frozen
+from kernelweave.stacks.validation import as_places, frozen
 
-_BLOCK = 2**22  # entries computed at a time
 _ARRAYS = 2**29  # bytes up to which some of the points get arrays
 Compute = Callable[[int, Places, Places], Array]  # kernel, rows, columns
 
@@ -48,6 +48,9 @@ class LazyStack(BlockStack):
         self._diagonals = frozen(np.array(diagonals, dtype=float))
         self.m, self.n = self._diagonals.shape
         check_number("cache_size", cache_size, zero=True)
+        self._keep_rows(cache_size)
+
+    def _keep_rows(self, cache_size: float) -> None:
         room = int(cache_size * 2**20 // (8 * max(1, self.n)))
         self._kept = _RowCache(self.n, min(room, self.m * self.n))
 
@@ -57,8 +60,8 @@ class LazyStack(BlockStack):
 
     def block(self, kernel: int, rows: Index, columns: Index) -> Array:
         """One kernel at some rows and columns, from kept rows where all of either are kept."""
-        every = np.arange(self.n)
-        kernel, left, right = int(kernel) % self.m, every[rows], every[columns]
+        kernel = int(kernel) % self.m
+        left, right = (as_places(p, self.n, w) for p, w in ((rows, "rows"), (columns, "columns")))
         for whole, other, turned in ((left, right, False), (right, left, True)):
             found = self._kept.block(kernel, whole, other)
             if found is not None:
@@ -74,13 +77,12 @@ class LazyStack(BlockStack):
         is room.
         """
         x = check_vector("v", v, self.n, finite=False)
-        support, every = np.flatnonzero(x), np.arange(self.n)
-        places = every[slice(None) if rows is None else rows]
-        chosen = np.arange(self.m)[slice(None) if kernels is None else kernels]
+        support, places = np.flatnonzero(x), as_places(rows, self.n, "rows")
+        chosen = as_places(kernels, self.m, "kernels")
         out = np.zeros((chosen.size, places.size))
         self._kept.stamp += 1
         for place, k in enumerate(chosen):
-            for piece in blocks(support.size, self.n, _BLOCK):
+            for piece in blocks(support.size, self.n, SETTINGS.computed):
                 some = None if rows is None else places
                 out[place] += self._part(int(k), x, support[piece], some)
         return out
@@ -106,9 +108,9 @@ class LazyStack(BlockStack):
 
     def restrict(self, rows: Index) -> Stack:
         """The same kernels on some of the points: as arrays where these are small."""
-        places = np.arange(self.n)[rows]
+        places = as_places(rows, self.n, "rows", empty=False)
         if places.size == self.n or 8 * self.m * places.size**2 > _ARRAYS:
-            return super().restrict(rows)
+            return super().restrict(places)
         K = KernelStack.allocate(self.m, places.size)
         for k in range(self.m):
             block = self.block(k, places, places)

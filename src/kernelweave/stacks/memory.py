@@ -8,41 +8,73 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from kernelweave._core.settings import SETTINGS
+
 ROOT = Path("/")
 GIB = 2.0**30
+LESS = (
+    "what takes less: KernelBank(approximation=Nystroem(300)), KernelBank(storage='lazy'), slower, "
+    "fewer rows, fewer kernels, or float32: KernelStack(dtype='float32'), KernelBank(dtype=…)"
+)
+_MAPPED = (
+    2**28
+)  # addresses that a fit takes beside arrays: buffers of BLAS, stacks of threads, code
 
-# How many rows a fit works on at a time where no matrix of all rows fits: known to solvers, and to
-# the forecast of what they take.
-CHUNK_ROWS = 2000  # of a chunk, whose block then takes 32 MB; more where more variables are free
-CHUNK_MOST = 10_000  # whose block takes 800 MB, if memory is left for it
-SAMPLE_ROWS = 4000  # of a first fit on a sample, on matrices
-SAMPLE_ROWS_OF_FACTORS = 20_000
-SAMPLE_TIMES = 4  # times as many rows there must be for a sample to be worth it
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+
+class OutOfMemory(MemoryError):
+    """There is less memory than a fit takes; it says what takes less."""
+
+
+def advised(fit: Callable[Given, Found]) -> Callable[Given, Found]:
+    """A function whose every ``MemoryError`` has advice."""
+
+    @wraps(fit)
+    def call(*args: Given.args, **more: Given.kwargs) -> Found:
+        try:
+            return fit(*args, **more)
+        except OutOfMemory:
+            raise
+        except MemoryError as error:
+            told = str(error) or "no more memory is left"
+            raise OutOfMemory(f"the fit ran out of memory: {told}; {LESS}") from error
+
+    return call
 
 
 def largest_chunk() -> int:
     """Rows of a chunk, at the most: solving it takes a quarter of the memory that is left."""
     available = available_bytes() or 0  # unknown: as if there were none
     fits = math.isqrt(available // (4 * 4 * 8))  # four arrays of float64
-    return min(max(CHUNK_ROWS, fits), CHUNK_MOST)
+    return min(max(SETTINGS.chunk_rows, fits), SETTINGS.chunk_most)
+
+
+def fits(m: int, n: int, dtype: DTypeLike) -> bool:
+    """Whether m · n² numbers do not exceed what is available."""
+    available = available_bytes()
+    return available is None or m * n * n * np.dtype(dtype).itemsize <= available
 
 
 def require_memory(m: int, n: int, dtype: DTypeLike) -> None:
     """Raise ``MemoryError`` when m · n² numbers exceed what is available."""
     dtype = np.dtype(dtype)
     needed = m * n * n * dtype.itemsize
-    available = available_bytes()
+    available = None if needed <= SETTINGS.tiny else available_bytes()
     if available is None or needed <= available:
         return
     half_fits = dtype.itemsize == 8 and needed / 2 <= available
     smaller = ", or float32: KernelStack(dtype='float32'), KernelBank(dtype='float32')"
-    raise MemoryError(
+    raise OutOfMemory(
         f"{m} kernels on {n} rows take {needed / GIB:.3g} GiB as {dtype}, but only "
         f"{available / GIB:.3g} GiB is available; use fewer kernels or fewer rows"
         + smaller
@@ -53,24 +85,33 @@ def require_memory(m: int, n: int, dtype: DTypeLike) -> None:
 def available_bytes(root: Path = ROOT) -> int | None:
     """Bytes this process can still allocate, None where the system does not say.
 
-    The least of what the machine has (page cache that can be given back included) and what each
-    control group around the process leaves it.
+    The least of what the machine has (page cache that can be given back included), what each
+    control group around the process leaves it, and of the addresses it may have (``ulimit -v``),
+    what is not mapped yet.
     """
-    found = [*_machine(root), *_control_groups(root)]
+    found = [*_control_groups(root)]
+    known = _read(root / "proc/meminfo").split()
+    if "MemAvailable:" in known:
+        found.append(int(known[known.index("MemAvailable:") + 1]) * 1024)
+    else:
+        found += _elsewhere()
+    if mapped := _read(root / "proc/self/statm").split():
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if most != resource.RLIM_INFINITY:
+            found.append(most - int(mapped[0]) * resource.getpagesize() - _MAPPED)
     return max(0, min(found)) if found else None
 
 
-def _machine(root: Path) -> Iterator[int]:
-    for line in _read(root / "proc/meminfo").splitlines():
-        if line.startswith("MemAvailable:"):
-            yield int(line.split()[1]) * 1024
-            return
-    try:  # not Linux: memory not in use where that is known, else all there is
+def _elsewhere() -> list[int]:
+    """Not on Linux: memory not in use where that is known, else all there is."""
+    try:
         known = os.sysconf_names
         pages = "SC_AVPHYS_PAGES" if "SC_AVPHYS_PAGES" in known else "SC_PHYS_PAGES"
-        yield os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE")
+        return [os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE")]
     except (AttributeError, ValueError, OSError):
-        return
+        return []
 
 
 def _control_groups(root: Path) -> Iterator[int]:
@@ -91,8 +132,9 @@ def _control_groups(root: Path) -> Iterator[int]:
             most = _read(folder / limit).strip()
             used = _read(folder / usage).strip() if most.isdigit() else ""
             if used.isdigit():
-                stat = dict(x.split() for x in _read(folder / "memory.stat").splitlines())
-                yield int(most) - int(used) + int(stat.get(cache, 0))
+                stat = _read(folder / "memory.stat").split()
+                kept = int(stat[stat.index(cache) + 1]) if cache in stat else 0
+                yield int(most) - int(used) + kept
             if folder == top:
                 break
 

@@ -11,13 +11,12 @@ from kernelweave._core.cached import cached_property
 from kernelweave._core.checks import check_vector
 from kernelweave._core.types import Array, Index, Places
 from kernelweave.stacks.combined import DenseCombined, SumCombined
-from kernelweave.stacks.precision import Units, roughest, units_of
-from kernelweave.stacks.protocol import CombinedKernel, Stack, operations_of
-from kernelweave.stacks.rounding import fine_product
+from kernelweave.stacks.precision import FINE, PlainSums, Units, roughest
+from kernelweave.stacks.protocol import CombinedKernel, Stack
 from kernelweave.stacks.validation import as_places, frozen, read_only
 
 
-class MixedStack:
+class MixedStack(PlainSums):
     """The kernels of several stacks over the same points, in any order.
 
     Parameters
@@ -54,19 +53,15 @@ class MixedStack:
         return min((stack.precision for stack in self.stacks), key=lambda kind: kind.itemsize)
 
     @cached_property
-    def operations(self) -> int:
-        """The most of the stacks."""
-        return max(map(operations_of, self.stacks))
-
-    @cached_property
     def units(self) -> Units:
         """The roughest of the stacks."""
-        return roughest(map(units_of, self.stacks))
+        return roughest(stack.units for stack in self.stacks)
 
     def block(self, kernel: int, rows: Index, columns: Index) -> Array:
         """One kernel at some rows and columns."""
         owner = self.stacks[self._owner[kernel]]
-        return owner.block(int(self._inner[kernel]), rows, columns)
+        left, right = (as_places(p, self.n, w) for p, w in ((rows, "rows"), (columns, "columns")))
+        return owner.block(int(self._inner[kernel]), left, right)
 
     def diagonals(self) -> Array:
         """All K_k[i, i], shape (m, n), read-only."""
@@ -86,26 +81,43 @@ class MixedStack:
 
     def quad_forms(self, v: ArrayLike, kernels: Index | None = None) -> Array:
         """All vᵀK_k v, or those of some kernels."""
+        x = check_vector("v", v, self.n, finite=False)
         chosen = as_places(kernels, self.m, "kernels")
         out = np.empty(len(chosen))
         for stack, inner, to in self._shares(chosen):
-            out[to] = stack.quad_forms(v, inner)
+            out[to] = stack.quad_forms(x, inner)
         return out
 
     def matvecs(
         self, v: ArrayLike, rows: Index | None = None, kernels: Index | None = None
     ) -> Array:
         """All K_k v, or some rows of some of them."""
+        x = check_vector("v", v, self.n, finite=False)
+        places = None if rows is None else as_places(rows, self.n, "rows")
         chosen = as_places(kernels, self.m, "kernels")
-        out = np.empty((len(chosen), len(as_places(rows, self.n, "rows"))))
+        out = np.empty((len(chosen), self.n if places is None else len(places)))
         for stack, inner, to in self._shares(chosen):
-            out[to] = stack.matvecs(v, rows, inner)
+            out[to] = stack.matvecs(x, places, inner)
         return out
+
+    def expect(self, vectors: Sequence[Array]) -> None:
+        """All stacks are told."""
+        for stack in self.stacks:
+            stack.expect(vectors)
 
     def fine_product(self, kernel: int, rows: Places, support: Places, w: np.ndarray) -> np.ndarray:
         """K_k[rows, support]·w in the precision of ``w``, as the stack of the kernel does it."""
         owner = self.stacks[self._owner[kernel]]
-        return fine_product(owner, int(self._inner[kernel]), rows, support, w)
+        return owner.fine_product(int(self._inner[kernel]), rows, support, w)
+
+    def fine_products(
+        self, kernels: Places, rows: Places, support: Places, w: np.ndarray
+    ) -> np.ndarray:
+        """The same of several kernels, each stack asked once."""
+        out = np.zeros((kernels.size, rows.size), FINE)
+        for stack, inner, to in self._shares(kernels):
+            out[to] = stack.fine_products(inner, rows, support, w)
+        return out
 
     def combined(self, weights: ArrayLike) -> CombinedKernel:
         """The sum of the stacks' own; an array where each is one."""
@@ -119,14 +131,15 @@ class MixedStack:
             return parts[0]
         if not all(part.is_dense for part in parts):
             return SumCombined(parts)
-        total = parts[0].dense() + parts[1].dense()
+        total = np.add(parts[0].dense(), parts[1].dense(), dtype=float)
         for part in parts[2:]:
             total += part.dense()
         return DenseCombined(frozen(total))
 
     def restrict(self, rows: Index) -> MixedStack:
         """The same kernels on some of the points."""
-        return MixedStack([stack.restrict(rows) for stack in self.stacks], self._places)
+        places = as_places(rows, self.n, "rows", empty=False)
+        return MixedStack([stack.restrict(places) for stack in self.stacks], self._places)
 
     def select(self, kernels: Index) -> Stack:
         """Some of the kernels on the same points."""
@@ -138,6 +151,14 @@ class MixedStack:
     def threaded(self, n_jobs: int | None) -> MixedStack:
         """The same kernels, worked on by ``n_jobs`` threads."""
         return MixedStack([stack.threaded(n_jobs) for stack in self.stacks], self._places)
+
+    def finer(self) -> MixedStack | None:
+        """The same with every stack as fine as it can be, if one of them can."""
+        finer = [stack.finer() for stack in self.stacks]
+        if all(stack is None for stack in finer):
+            return None
+        parts = zip(finer, self.stacks, strict=True)
+        return MixedStack([stack if new is None else new for new, stack in parts], self._places)
 
     def _gathered(self, parts: Sequence[Array]) -> Array:
         out = np.empty((self.m, *parts[0].shape[1:]))

@@ -22,10 +22,10 @@ import numpy as np
 
 from kernelweave._core.tolerances import EPS, NEGATIVITY, NOTHING
 from kernelweave._core.types import Array, Places
-from kernelweave.stacks.precision import FINE, units_of
-from kernelweave.stacks.protocol import Stack, operations_of
+from kernelweave.stacks.precision import FINE
+from kernelweave.stacks.protocol import Stack
 
-_ROWS = 256  # rows of a kernel that are widened at a time
+_AT_ONCE = 4  # kernels that are looked at together: the next ones may not have to be
 _MORE = 16  # operations beside the sum itself: scaling, weights, the bias
 
 
@@ -46,7 +46,7 @@ def row_norms(stack: Stack, d: Array) -> Array:
 def cancellation(stack: Stack, d: Array, coef: Array) -> Array:
     """What a few operations per entry of K(d)coef may lose where weights of either sign cancel."""
     s = row_norms(stack, d)
-    return np.asarray(units_of(stack).of(4.0) * s * float(s @ np.abs(coef)))
+    return np.asarray(stack.units.of(4.0) * s * float(s @ np.abs(coef)))
 
 
 def _little(stack: Stack) -> Array:
@@ -62,38 +62,23 @@ def values_of(stack: Stack, d: Array, coef: Array, f: Array | None) -> Values:
 def plain_values(stack: Stack, d: Array, coef: Array, f: Array) -> Values:
     """f = K(d)coef as the passes of the stack computed it, with its error."""
     active = int(np.count_nonzero(d))
-    terms = int(np.count_nonzero(coef)) + active * (1 + operations_of(stack)) + _MORE
+    terms = int(np.count_nonzero(coef)) + active * (1 + stack.units.operations) + _MORE
     s = row_norms(stack, d)
-    return Values(f, units_of(stack).of(terms) * s * float(s @ np.abs(coef)))
+    return Values(f, stack.units.of(terms) * s * float(s @ np.abs(coef)))
 
 
 def fine_values(stack: Stack, d: Array, coef: Array) -> Values:
     """f = K(d)coef anew, in extended precision; costs a pass over the kernels with a weight."""
     support, active = np.flatnonzero(coef), np.flatnonzero(d)
-    w, f = coef[support].astype(FINE), np.zeros(stack.n, FINE)
-    for k in active:
-        f += FINE(d[k]) * fine_product(stack, int(k), np.arange(stack.n), support, w)
+    every, w = np.arange(stack.n), coef[support].astype(FINE)
+    f = d[active].astype(FINE) @ stack.fine_products(active, every, support, w)
     s = row_norms(stack, d)
     terms = support.size + active.size + _MORE
-    entry = operations_of(stack) * EPS  # entries may be rounded themselves
-    unit = terms * units_of(stack).fine + entry
+    entry = stack.units.operations * EPS  # entries may be rounded themselves
+    unit = terms * stack.units.fine + entry
     error = unit * s * float(s @ np.abs(coef))
     norm = (active.size + 4.0) * EPS * np.abs(f.astype(float))  # that of the weights is 1 nearly
     return Values(f, error + norm)
-
-
-def fine_product(
-    stack: Stack, kernel: int, rows: Places, support: Places, w: np.ndarray
-) -> np.ndarray:
-    """K[rows, support]·w in extended precision, some rows at a time, or as the stack does it."""
-    own = getattr(stack, "fine_product", None)
-    if own is not None:
-        return np.asarray(own(kernel, rows, support, w))
-    parts = [
-        stack.block(kernel, rows[i : i + _ROWS], support).astype(FINE) @ w
-        for i in range(0, rows.size, _ROWS)
-    ]
-    return np.concatenate(parts) if parts else np.zeros(0, FINE)
 
 
 def quad_bounds(
@@ -104,30 +89,34 @@ def quad_bounds(
     ``fine``: they are computed anew. Where only the ``largest`` counts, those that could be it;
     otherwise until what is left of the errors is nothing.
     """
-    sizes, entry, units = np.zeros(stack.m), operations_of(stack), units_of(stack)
-    terms = 2 * max(int(np.count_nonzero(v)) for v in parts) + len(parts) + _MORE
+    sizes, units = np.zeros(stack.m), stack.units
+    support = 0
     for v in parts:
+        support = max(support, int(np.count_nonzero(v)))
         total = float(np.abs(v).sum())  # (Σ √K_ii|v_i|)² ≤ Σ|v_i| Σ K_ii|v_i|
         sizes += total * (stack.diagonals() @ np.abs(v) + total * _little(stack))
-    error = units.of(terms + entry) * scale * sizes
+    terms = 2 * support + len(parts) + _MORE
+    error = units.of(terms + units.operations) * scale * sizes
     most = q + error
     if not fine or not sizes.any():
         return most
     order = np.argsort(-most)
     left = np.cumsum(error[order][::-1])[::-1]  # of each kernel and those after it
-    nothing, least = NOTHING * float(most.max()), 0.0
-    for k, rest in zip(order, left, strict=True):
-        if most[k] <= least if largest else rest <= nothing:
+    nothing, least = NOTHING * float(most.max()), max(float((q - error).max()), 0.0)
+    for first in range(0, order.size, _AT_ONCE):
+        some = order[first : first + _AT_ONCE]
+        some = some[most[some] > least if largest else left[first : first + _AT_ONCE] > nothing]
+        if not some.size:
             break
-        exact = FINE(scale[k]) * sum(_fine_quad(stack, int(k), v) for v in parts)
-        error[k] = (terms * units.fine + entry * EPS) * scale[k] * sizes[k]
-        most[k] = float(max(exact, FINE(0.0))) * (1.0 + EPS) + error[k]
-        least = max(least, float(exact) - error[k])
+        exact = scale[some].astype(FINE) * sum(_fine_quads(stack, some, v) for v in parts)
+        error[some] = (terms * units.fine + units.operations * EPS) * scale[some] * sizes[some]
+        most[some] = np.maximum(exact, 0.0).astype(float) * (1.0 + EPS) + error[some]
+        least = max(least, float((exact - error[some]).max()))
     return most
 
 
-def _fine_quad(stack: Stack, kernel: int, v: Array) -> Any:
-    """vᵀK_m v in extended precision."""
+def _fine_quads(stack: Stack, kernels: Places, v: Array) -> Any:
+    """vᵀK_m v in extended precision, of some kernels."""
     support = np.flatnonzero(v)
     w = v[support].astype(FINE)
-    return w @ fine_product(stack, kernel, support, support, w)
+    return stack.fine_products(kernels, support, support, w) @ w

@@ -14,8 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from kernelweave._core.checks import is_whole
-
-WORTH_THREADS = 1 << 22  # numbers read, below which threads cost more than they save
+from kernelweave._core.settings import SETTINGS
 
 
 def count_threads(n_jobs: int | None) -> int:
@@ -35,7 +34,7 @@ def count_threads(n_jobs: int | None) -> int:
 def run(work: Callable[..., None], tasks: int, reads: int, threads: int, *args: Any) -> None:
     """Call ``work(*args, start, stop)`` so that every task is done once, in threads if it pays."""
     threads = min(threads, tasks)
-    if threads <= 1 or reads < WORTH_THREADS:
+    if threads <= 1 or reads < SETTINGS.worth_threads:
         work(*args, 0, tasks)
         return
     pieces = min(tasks, 4 * threads)  # more than threads: tasks are not equally long

@@ -14,15 +14,14 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.linalg import eigh, eigvalsh, lapack
 
 from kernelweave._core.checks import refuse_masked, refuse_sparse, shown
-from kernelweave._core.tolerances import ASYMMETRY, NEGATIVITY
-from kernelweave._core.types import Array, Index
+from kernelweave._core.settings import SETTINGS
+from kernelweave._core.tolerances import ASYMMETRY, EPS, NEGATIVITY, TINY
+from kernelweave._core.types import Array, Index, Places
 from kernelweave.stacks import _passes
-from kernelweave.stacks.memory import require_memory
+from kernelweave.stacks.memory import fits, require_memory
 from kernelweave.stacks.threads import run
 
 _ULPS = 4  # kernels of scikit-learn differ from their transposes by one or two
-_ROWS = 256  # rows of a kernel that are compared at a time
-SMALL = 1000  # points up to which LAPACK, whose threads wait for each other, gains little
 
 
 def float_type(dtype: DTypeLike | None) -> np.dtype:
@@ -36,17 +35,17 @@ def float_type(dtype: DTypeLike | None) -> np.dtype:
     return kind
 
 
-def as_places(index: Index | None, size: int, name: str, empty: bool = True) -> NDArray[np.int64]:
+def as_places(index: Index | None, size: int, name: str, empty: bool = True) -> Places:
     """What ``index`` picks from 0, …, size − 1, as NumPy would: numbers, a mask or a slice."""
-    places = np.arange(size, dtype=np.int64)
-    if index is not None and not isinstance(index, slice):
+    if index is None or isinstance(index, slice):
+        places = np.arange(*(slice(None) if index is None else index).indices(size))
+    else:
         index = np.asarray(index)
-        index = index if index.size else index.astype(np.int64)
+        index = index if index.size else index.astype(np.intp)
         if index.ndim != 1:
             raise IndexError(f"{name} must be one-dimensional, found shape {index.shape}")
-    if index is not None:
         try:
-            places = np.ascontiguousarray(places[index])
+            places = np.arange(size)[index]
         except IndexError as error:
             raise IndexError(f"{name}: {error}") from None
     if not (empty or len(places)):
@@ -147,26 +146,35 @@ def check_entries(
     return scales, gaps
 
 
-def symmetric(K: NDArray, gaps: Array, owned: bool) -> tuple[NDArray, bool]:
-    """K, in a copy the symmetric part of kernels that differ from it by more than a few ulp.
+def symmetric(
+    K: NDArray, gaps: Array, precision: np.dtype, threads: int, owned: bool
+) -> tuple[NDArray, bool, float]:
+    """K, kernels that differ from their transposes by more than a few ulp by their symmetric parts.
 
     Passes sum rows in the place of columns: what the two differ by would be in no bound. ``gaps``
-    are max |K_k − K_kᵀ|; whether K is ours, and whether the result is, is ``owned``.
+    are max |K_k − K_kᵀ|. Whether K is ours, and whether the result is, is ``owned``. Last is what
+    is left where there is no room for a copy: the largest |K_ij − K_ji|/√(K_ii K_jj).
     """
-    for k in map(int, np.flatnonzero(gaps > 0.0)):
-        s = np.sqrt(np.maximum(np.diagonal(K[k]), 0.0)).astype(np.float64)
-        few = _ULPS * float(np.finfo(K.dtype).eps)
-        parts = (slice(i, i + _ROWS) for i in range(0, len(s), _ROWS))
-        if all(
-            (np.abs(K[k, rows] - K[k].T[rows]) <= few * np.outer(s[rows], s)).all()
-            for rows in parts
-        ):
-            continue
-        if not owned:
-            require_memory(K.shape[0], K.shape[1], K.dtype)
-            K, owned = K.copy(), True
+    kernels, few = np.flatnonzero(gaps > 0.0), _ULPS * EPS
+    sizes = np.einsum("kii->ki", K)[kernels].astype(np.float64)
+    sizes += NEGATIVITY[precision] * np.abs(sizes.sum(axis=1, keepdims=True))
+    doubtful = gaps[kernels] > few * sizes.min(axis=1, initial=np.inf)
+    kernels, inverse = kernels[doubtful], 1.0 / np.sqrt(np.maximum(sizes[doubtful], TINY))
+    if not kernels.size:
+        return K, owned, 0.0
+    skews, reads = np.empty(kernels.size), kernels.size * K.shape[1] ** 2
+    run(_passes.skews, kernels.size, reads, threads, read_only(K), kernels, inverse, skews)
+    far = kernels[skews > few]
+    if not far.size:
+        return K, owned, 0.0
+    more = 2 if owned else 2 + len(K)  # beside K: two of one kernel, and the copy
+    if not fits(more, K.shape[1], K.dtype):
+        return K, owned, float(skews.max())
+    if not owned:
+        K = K.copy()
+    for k in far:
         K[k] = 0.5 * K[k] + 0.5 * K[k].T
-    return K, owned
+    return K, True, 0.0
 
 
 def check_definite(
@@ -213,7 +221,7 @@ def _have_factors(K: NDArray, scales: Array, tolerance: float, threads: int) -> 
     scales = np.where(zero, 1.0, scales)
     shifts = tolerance * np.einsum("kii->k", K, dtype=np.float64) / n / scales + zero
     found = np.zeros(m, dtype=np.bool_)
-    if n <= SMALL:
+    if n <= SETTINGS.lapack_rows:
         run(_passes.factors, m, m * n**3 // 8, threads, read_only(K), scales, shifts, found)
         return found
     for k in np.flatnonzero(shifts > 0):

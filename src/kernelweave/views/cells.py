@@ -54,12 +54,8 @@ def filled(values: Array, filling: Array | None) -> Array:
     return values
 
 
-def is_constant(column: NDArray[Any], filling: Any = None) -> bool:
-    """Whether all cells are equal, empty ones filled."""
-    if column.dtype.kind in NUMBERS:
-        if filling is not None:
-            column = np.where(np.isnan(column), filling, column)
-        return bool(column.min() == column.max())
+def all_equal(column: NDArray[Any]) -> bool:
+    """Whether all cells of a column of objects are equal."""
     return all(_same(value, column[0]) for value in column)
 
 

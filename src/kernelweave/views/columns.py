@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._core.checks import shown, some
 from kernelweave._core.types import Array
 from kernelweave.views import weighted
+from kernelweave.views.selectors import find_columns
 from kernelweave.views.table import Table
+
+_NAMED = ("all", "each", "all+each")
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +42,11 @@ class View:
             return None
         lacks = table.lacking(self.columns)
         return np.flatnonzero(~lacks) if lacks.any() else None
+
+    def in_rows(self, table: Table) -> Any:
+        """What picks the rows that have the view: their numbers, or a slice of all."""
+        having = self.rows_of(table) if self.may_lack else None
+        return slice(None) if having is None else having
 
     def filled(self, how: str | None, table: Table, weights: Array | None = None) -> View:
         """The view with its empty cells filled as ``FILLINGS`` says, learned on these rows.
@@ -80,11 +90,36 @@ class View:
         with np.errstate(over="ignore", invalid="ignore"):
             mean = weighted.mean(values, weights)
             deviation = weighted.deviation(values, weights)
-        if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
-            raise ValueError(f"View {self.name!r}: values too large to standardize (overflow).")
+        large = ~(np.isfinite(mean) & np.isfinite(deviation))
+        if large.any():
+            told = some(repr(table.label(self.columns[k])) for k in np.flatnonzero(large))
+            raise ValueError(
+                f"View {self.name!r}: values of column {told} are too large to standardize "
+                "(overflow); use other units."
+            )
         deviation[values.max(axis=0) == values.min(axis=0)] = 0.0
         shift, factor = SCALES[scale](mean, deviation)
         return replace(self, shift=shift, factor=factor)
+
+
+def make_views(views: Any, table: Table) -> list[View]:
+    """The views of a bank: "all", "each", "all+each" or {name: columns}."""
+    every = tuple(range(table.n_columns))
+    if isinstance(views, Mapping):
+        if not views:
+            raise ValueError("views must name at least one view; found {}.")
+        return [
+            View(str(name), find_columns(columns, table, f"view {name!r}"))
+            for name, columns in views.items()
+        ]
+    if not isinstance(views, str) or views not in _NAMED:
+        raise ValueError(
+            f"views must be one of {_NAMED} or {{name: columns}}; found {shown(views)}."
+        )
+    found = [View("all", every)] if views.startswith("all") else []
+    if views.endswith("each"):
+        found += [View(table.label(column), (column,)) for column in every]
+    return found
 
 
 def _standard(mean: Array, deviation: Array) -> tuple[Array, Array]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._core.jit import ordered_jit
+from kernelweave._core.jit import inlined, ordered_jit
 from kernelweave._core.types import Array
 
 NEAR = 1e-3  # share of |x|² + |z|² below which |x − z|² is summed directly
@@ -57,7 +57,7 @@ def _from_products(a: Any, a_norms: Any, b: Any, b_norms: Any, out: Any) -> None
         _finish(a[i], a_norms[i], b, b_norms, b.shape[0], out[i])
 
 
-@ordered_jit
+@inlined
 def _finish(row: Any, norm: float, rows: Any, norms: Any, count: int, target: Any) -> None:
     """Replace xᵀz by |x − z|², for x = ``row`` and the first ``count`` of ``rows``."""
     near = 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,18 +53,19 @@ class PairStore:
 
 
 @dataclass(frozen=True)
-class Part(Table):
+class TablePart(Table):
     """Some rows of a table whose parts share a store: ``index`` says which."""
 
+    shares: ClassVar[bool] = True
     store: PairStore | None = None
     index: NDArray[np.intp] | None = None
 
-    def take(self, rows: Any) -> Part:
+    def take(self, rows: Any) -> TablePart:
         """Some of the rows, as a copy."""
         assert self.store is not None and self.index is not None
         return _part(super().take(rows), self.store, self.index[rows])
 
-    def block(self, rows: slice) -> Part:
+    def block(self, rows: slice) -> TablePart:
         """Consecutive rows, as a view of the same memory."""
         assert self.store is not None and self.index is not None
         return _part(super().block(rows), self.store, self.index[rows])
@@ -84,7 +85,7 @@ def share(X: Any, limit: float) -> Table:
 
 def apart(table: Table) -> Table:
     """The same rows, which share nothing."""
-    return Table(**_values(table)) if hasattr(table, "store") else table
+    return Table(**_values(table)) if table.shares else table
 
 
 def store_of(a: Table, b: Table, view: View) -> PairStore | None:
@@ -105,5 +106,5 @@ def _values(table: Table) -> dict[str, Any]:
     return {field.name: getattr(table, field.name) for field in fields(Table)}
 
 
-def _part(table: Table, store: PairStore, index: NDArray[np.intp]) -> Part:
-    return Part(**_values(table), store=store, index=index)
+def _part(table: Table, store: PairStore, index: NDArray[np.intp]) -> TablePart:
+    return TablePart(**_values(table), store=store, index=index)

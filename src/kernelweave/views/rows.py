@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._core.blocks import blocks
 from kernelweave._core.cached import cached_property
 from kernelweave._core.checks import is_sparse
 from kernelweave._core.tolerances import COINCIDE
@@ -29,6 +30,9 @@ class Rows:
     ``weights``: how often each row counts in what is learned from the rows; None for once.
     """
 
+    table: Table
+    view: View
+
     def __init__(self, table: Table, view: View, weights: Array | None = None) -> None:
         self.table = table
         self.view = view
@@ -38,11 +42,16 @@ class Rows:
     @classmethod
     def having(cls, table: Table, view: View) -> tuple[NDArray[np.intp] | None, Rows]:
         """Which rows of a table have the view, None for all; these rows."""
-        places = view.rows_of(table)
+        places = view.rows_of(table) if view.may_lack else None
         return places, cls(table if places is None else table.take(places), view)
 
     def __len__(self) -> int:
         return len(self.table)
+
+    def pieces(self, width: int, entries: int) -> Iterator[tuple[slice, Rows]]:
+        """Some of the rows at a time: with ``width`` numbers for each, ``entries`` at most."""
+        for piece in blocks(max(1, len(self)), width, entries):
+            yield piece, Rows(self.table.block(piece), self.view)
 
     @cached_property
     def raw(self) -> NDArray[Any]:
@@ -90,16 +99,15 @@ class Rows:
     @cached_property
     def median_distance(self) -> float:
         """Median of |x − z| over pairs of rows that differ (1 if none do)."""
-        distances, weights = self._apart(lambda gram: gram.sq_distances)
-        return _median(np.sqrt(distances), weights)
+        return self._median(Gram.sq_distances_in, np.sqrt)
 
     @cached_property
     def median_l1_distance(self) -> float:
         """Median of |x − z|₁ over pairs of rows that differ (1 if none do)."""
-        return _median(*self._apart(lambda gram: gram.l1_distances))
+        return self._median(Gram.l1_distances_in, np.asarray)
 
-    def _apart(self, compute: Callable[[Gram], Array]) -> tuple[Array, Array | None]:
-        """Distances between rows that differ, up to rounding, and how often each pair counts."""
+    def _median(self, compute: Callable[[Gram], Array], then: Callable[[Array], Array]) -> float:
+        """Of ``then`` of the distances between rows that differ, up to rounding."""
         rows, weights = self, self.weights
         if len(self) > _ENOUGH:
             spread = weighted.evenly_spaced(len(self), weights, _ENOUGH)
@@ -107,11 +115,13 @@ class Rows:
         gram = Gram(rows)
         distances = compute(gram)
         apart = distances > COINCIDE * distances.max(initial=0.0)
+        if not apart.any():
+            return 1.0
         if weights is None:
-            return distances[apart], None
-        pairs = np.empty(gram.shape)
+            return weighted.median(then(distances[apart]), None)
+        pairs = np.empty(gram.shape)  # how often each pair counts
         gram.outer(weights, weights, pairs)
-        return distances[apart], pairs[apart]
+        return weighted.median(then(distances[apart]), pairs[apart])
 
     def __getstate__(self) -> dict[str, Any]:
         return {"table": self.table, "view": self.view, "weights": self.weights, "_memory": {}}
@@ -146,54 +156,64 @@ class Pair:
 
     They are stored in ``scratch``, which the next pair overwrites. ``shared``: whether several
     kernels read them. A single kernel may have them in its own result (``products_in``).
+    ``shape``: of all arrays of this pair, the number of rows on each side.
     """
 
     def __init__(
         self, a: Rows, b: Rows, scratch: Scratch | None = None, shared: bool = True
     ) -> None:
-        self.a = a
-        self.b = b
-        self.shared = shared
+        self.a, self.b, self.shared = a, b, shared
+        self.shape: tuple[int, ...] = (len(a), len(b))
         self._scratch = Scratch() if scratch is None else scratch
+        self._computed: dict[str, Array] = {}
 
     @property
     def same(self) -> bool:
         """Whether both sides are the same rows."""
         return self.a is self.b
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of all arrays of this pair: the number of rows on each side."""
-        return len(self.a), len(self.b)
-
     def scratch(self, use: str) -> Array:
         """A work array of this pair's shape, valid until the same ``use`` is requested again."""
         return self._scratch(use, self.shape)
 
-    @cached_property
+    @property
     def products(self) -> Array:
         """xᵀz for every pair."""
-        return self._known("products", Gram.write_products, self.scratch("products"))
+        return self.products_in()
 
-    @cached_property
+    @property
     def sq_distances(self) -> Array:
         """|x − z|² for every pair."""
-        return self._known("distances", Gram.write_sq_distances, self.scratch("distances"))
+        return self.sq_distances_in()
 
-    @cached_property
+    @property
     def l1_distances(self) -> Array:
         """Σ_j |x_j − z_j| for every pair."""
-        return self._known("l1 distances", Gram.write_l1_distances, self.scratch("l1 distances"))
+        return self.l1_distances_in()
 
-    def products_in(self, out: Array) -> Array:
+    def products_in(self, out: Array | None = None) -> Array:
         """xᵀz for every pair: the shared array, or ``out`` if no other kernel needs it."""
-        return self.products if self.shared else self._known("products", Gram.write_products, out)
+        return self._known("write_products", out)
 
-    def sq_distances_in(self, out: Array) -> Array:
+    def sq_distances_in(self, out: Array | None = None) -> Array:
         """|x − z|² for every pair: the shared array, or ``out`` if no other kernel needs it."""
-        if self.shared:
-            return self.sq_distances
-        return self._known("distances", Gram.write_sq_distances, out)
+        return self._known("write_sq_distances", out)
+
+    def l1_distances_in(self, out: Array | None = None) -> Array:
+        """Σ_j |x_j − z_j|: the shared array, or ``out`` if no other kernel needs it."""
+        return self._known("write_l1_distances", out)
+
+    def _known(self, write: str, out: Array | None) -> Array:
+        """What the method ``write`` computes, once for all kernels that share it."""
+        if write in self._computed:
+            return self._computed[write]
+        alone = out is not None and not self.shared
+        room = out if out is not None and alone else self.scratch(write)
+        if not (self.a.table.shares and self.look_up(write, getattr(Gram, write), room)):
+            getattr(self, write)(room)
+        if not alone:
+            self._computed[write] = room
+        return room
 
     def look_up(self, kind: Any, write: Callable[[Gram, Array], None], out: Array) -> bool:
         """Write what parts of one table share, if both sides are such; else return False.
@@ -216,28 +236,19 @@ class Pair:
             self._pick(half, out)
         return half is not None
 
-    def _known(self, kind: str, write: Callable[[Gram, Array], None], out: Array) -> Array:
-        if not self.look_up(kind, write, out):
-            getattr(self, write.__name__)(out)
-        return out
-
     def _pick(self, half: Array, out: Array) -> None:
         """Write these pairs of a triangle over all rows of the table that parts share."""
         triangle.block(half, places(self.a.table), places(self.b.table), out)
 
-    def write_products(self, out: Array) -> None:
-        """Compute xᵀz for every pair."""
-        self.multiply(self.a.values, self.b.values, out)
-
-    def multiply(self, a: Any, b: Any, out: Array) -> Array:
-        """Write the products of the rows of ``a`` and ``b``: features of both sides, any CSR."""
+    def write_products(self, out: Array, a: Any = None, b: Any = None) -> None:
+        """Compute xᵀz for every pair, or the products of features ``a`` and ``b``, dense or CSR."""
+        a, b = (self.a.values, self.b.values) if a is None else (a, b)
         if is_sparse(a):
             sparse.products(a, b, out)
         elif a.shape[1] == 1:
             self.outer(a[:, 0], b[:, 0], out)
         else:
             np.matmul(a, b.T, out=out)
-        return out
 
     def write_sq_distances(self, out: Array) -> None:
         """Compute |x − z|² for every pair."""
@@ -281,15 +292,12 @@ class Gram(Pair):
         centered: bool = True,
     ) -> None:
         super().__init__(rows, rows, scratch, shared)
+        self.shape = (triangle.size(len(rows)),)
         self._centered = centered
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The number of pairs."""
-        return (triangle.size(len(self.a)),)
-
-    def multiply(self, a: Any, b: Any, out: Array) -> Array:
-        """Write the products of the rows of ``a``, features of these rows, with each other."""
+    def write_products(self, out: Array, a: Any = None, b: Any = None) -> None:
+        """Compute xᵀz for every pair, or the products of the features ``a`` with each other."""
+        a = self.a.values if a is None else a
         if is_sparse(a):
             sparse.half_products(a, out)
         elif a.shape[1] == 1:
@@ -297,7 +305,6 @@ class Gram(Pair):
         else:
             for rows, columns in self.blocks():
                 self.put(rows, a[rows] @ a[columns].T, out)
-        return out
 
     def _pick(self, half: Array, out: Array) -> None:
         """Write these pairs of a triangle over all rows of the table that parts share."""
@@ -305,25 +312,22 @@ class Gram(Pair):
 
     def write_sq_distances(self, out: Array) -> None:
         """Compute |x − z|² for every pair."""
-        x = self.a.values
-        if self.a.table.sparse:
-            sparse.half_sq_distances(x, self._finite(self.a.sq_norms), out)
-        elif x.shape[1] == 1:
+        x, is_csr = self.a.values, self.a.table.sparse
+        if x.shape[1] == 1 and not is_csr:
             triangle.sq_differences(x[:, 0], out)
-        else:
-            centered = x - x.mean(axis=0) if self._centered else x
-            norms = self._finite(sq_norms(centered))
-            self.multiply(centered, centered, out)
-            from_half_products(x, norms, out)
-
-    def _finite(self, norms: Array) -> Array:
+            return
+        centered = x - x.mean(axis=0) if self._centered and not is_csr else x
+        norms = self.a.sq_norms if centered is x else sq_norms(centered)
         if not np.isfinite(norms).all():
             raise ValueError(
-                f"X: columns of view {self.a.view.name!r} reach {abs(self.a.values).max():.3g}, "
-                "too large to square. Scale them, or, if X is dense, use "
-                "KernelBank(scale='standard')."
+                f"X: columns of view {self.a.view.name!r} reach {abs(x).max():.3g}, too large to "
+                "square. Scale them, or, if X is dense, use KernelBank(scale='standard')."
             )
-        return norms
+        if is_csr:
+            sparse.half_sq_distances(x, norms, out)
+        else:
+            self.write_products(out, centered)
+            from_half_products(x, norms, out)
 
     def blocks(self) -> Iterator[tuple[slice, slice]]:
         """Blocks of rows, each with all rows up to its last."""
@@ -341,7 +345,3 @@ class Gram(Pair):
     def whole(self) -> Pair:
         """The same rows as a pair whose arrays are whole matrices."""
         return Pair(self.a, self.b, self._scratch)
-
-
-def _median(distances: Array, weights: Array | None) -> float:
-    return weighted.median(distances, weights) if distances.size else 1.0

@@ -5,7 +5,7 @@ Positions still work where another step has stripped the names of a data frame.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from inspect import signature
 from typing import Any
@@ -13,31 +13,9 @@ from typing import Any
 import numpy as np
 
 from kernelweave._core.checks import did_you_mean, is_whole, shown
-from kernelweave.views.columns import View
 from kernelweave.views.table import Table
 
-_NAMED = ("all", "each", "all+each")
 _WILD = frozenset("*?[")
-
-
-def make_views(views: Any, table: Table) -> list[View]:
-    """The views of a bank: "all", "each", "all+each" or {name: columns}."""
-    every = tuple(range(table.n_columns))
-    if isinstance(views, Mapping):
-        if not views:
-            raise ValueError("views must name at least one view; found {}.")
-        return [
-            View(str(name), find_columns(columns, table, f"view {name!r}"))
-            for name, columns in views.items()
-        ]
-    if not isinstance(views, str) or views not in _NAMED:
-        raise ValueError(
-            f"views must be one of {_NAMED} or {{name: columns}}; found {shown(views)}."
-        )
-    found = [View("all", every)] if views.startswith("all") else []
-    if views.endswith("each"):
-        found += [View(table.label(column), (column,)) for column in every]
-    return found
 
 
 def find_columns(columns: Any, table: Table, who: str) -> tuple[int, ...]:

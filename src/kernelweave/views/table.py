@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from kernelweave._core.checks import is_sparse, refuse_masked, shown, some
 from kernelweave.views.cells import (
     NUMBERS,
+    all_equal,
     as_numbers,
     filled,
     is_category,
-    is_constant,
     is_huge,
     is_missing,
     token,
@@ -60,6 +60,7 @@ class Table:
     source: Any = None
 
     sparse: ClassVar[bool] = False  # whether ``numbers`` is a CSR array
+    shares: ClassVar[bool] = False  # whether it has a store of what two rows determine
 
     @classmethod
     def read(cls, X: Any) -> Table:
@@ -80,8 +81,9 @@ class Table:
             raise ValueError(f"Complex data not supported; found {shown(data)}.")
         check_shape(data)
         n_columns = data.shape[1]
-        declared = np.array([is_category(dtype) for dtype in getattr(X, "dtypes", ())], dtype=bool)
-        declared = declared if len(declared) else np.zeros(n_columns, dtype=bool)
+        declared = np.zeros(n_columns, dtype=bool)
+        if hasattr(X, "dtypes"):
+            declared[:] = [is_category(dtype) for dtype in X.dtypes]
         if data.dtype.kind in NUMBERS:
             numbers = np.ascontiguousarray(data, dtype=np.float64)
             return cls(numbers, None, np.ones(n_columns, dtype=bool), names, declared, X)
@@ -91,6 +93,17 @@ class Table:
         numbers = np.column_stack([blank if column is None else column for column in columns])
         objects = None if numeric.all() else data
         return cls(np.ascontiguousarray(numbers), objects, numeric, names, declared, X)
+
+    def validate(self) -> None:
+        """Raise ValueError unless all parts are of the same rows and columns."""
+        shape, objects = self.numbers.shape, self.objects
+        fits = (
+            len(shape) == 2 and self.numeric.shape == self.declared.shape == shape[1:],
+            self.names is None or len(self.names) == shape[-1],
+            self.numeric.all() if objects is None else objects.shape == shape,
+        )
+        if not all(fits):
+            raise ValueError("a table whose parts are not of the same rows and columns")
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -151,6 +164,11 @@ class Table:
         values = (value for value in self.objects[:, column] if not is_missing(value))
         return "string" if all(isinstance(value, str) for value in values) else "object"
 
+    def holds_numbers(self, columns: Sequence[int]) -> bool:
+        """Whether all of these columns hold numbers, and none is declared to be categories."""
+        index = list(columns)
+        return bool(self.numeric[index].all() and not self.declared[index].any())
+
     def raw(self, columns: Sequence[int], filling: Array | None = None) -> NDArray[Any]:
         """Columns unchanged: floats if all of them hold numbers, else objects.
 
@@ -158,7 +176,8 @@ class Table:
         """
         index = list(columns)
         if self.objects is None or self.numeric[index].all():
-            return filled(self.numbers[:, index], filling)
+            values = self.numbers[:, index]
+            return values if filling is None else filled(values, filling)
         return self.objects[:, index]
 
     def floats(
@@ -213,10 +232,17 @@ class Table:
 
     def constant(self, columns: Sequence[int], filling: Array | None = None) -> bool:
         """Whether each of these columns has one value in all rows, its empty cells filled."""
-        return all(
-            is_constant(self.raw([column])[:, 0], None if filling is None else filling[place])
-            for place, column in enumerate(columns)
-        )
+        for place, column in enumerate(columns):
+            if self.objects is not None and not self.numeric[column]:
+                same = all_equal(self.objects[:, column])
+            else:
+                values = self.numbers[:, column]
+                if filling is not None:
+                    values = np.where(np.isnan(values), filling[place], values)
+                same = values.min() == values.max()
+            if not same:
+                return False
+        return True
 
     def adopt(self, new: Table) -> Table:
         """New rows for a model fitted on this table; they must have its columns."""

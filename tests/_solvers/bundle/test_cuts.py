@@ -18,8 +18,7 @@ from _helpers.references import (
 )
 
 from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
-from kernelweave.machines.evaluator import Evaluator
-from kernelweave.machines.incumbent import Incumbent
+from kernelweave.machines.evaluator import Evaluator, Incumbent
 from kernelweave.problems.losses import hinge, squared_hinge
 from kernelweave.problems.weight_sets import WeightSet
 from kernelweave.stacks.dense import KernelStack
@@ -46,9 +45,10 @@ def weights_to_try(m: int) -> list[np.ndarray]:
 def bundle(problem: Problem, loss: str = "hinge") -> Cuts:
     """A bundle from a few solves at arbitrary weights."""
     evaluator, incumbent = pair_for(problem, loss)
-    cuts = Cuts(evaluator, incumbent, tol=1e-6)
+    cuts = Cuts(1e-6, evaluator=evaluator, incumbent=incumbent)
     for e in weights_to_try(len(problem.K)):
-        cuts.add(evaluator.solve(e, 1e-6))
+        point = evaluator.solve(e, 1e-6)
+        cuts.keep(point.v, point.linear, point.q)
     return cuts
 
 
@@ -165,8 +165,9 @@ def test_single_solutions_stall_and_the_bundle_does_not(seed: int) -> None:
     problem = coarse(seed)
     best = qcqp_optimum(problem.K, problem.y, problem.C)
     evaluator, incumbent = pair_for(problem)
-    cuts = Cuts(evaluator, incumbent, tol=1e-6)
-    cuts.add(evaluator.solve(evaluator.weight_set.uniform(), 1e-6))
+    cuts = Cuts(1e-6, evaluator=evaluator, incumbent=incumbent)
+    first = evaluator.solve(evaluator.weight_set.uniform(), 1e-6)
+    cuts.keep(first.v, first.linear, first.q)
     solves = 0
     for _ in islice(descend(cuts), 300):
         solves += 1
@@ -185,8 +186,9 @@ def test_single_solutions_stall_and_the_bundle_does_not(seed: int) -> None:
 @pytest.mark.parametrize("problem", awkward(), ids=repr)
 def test_the_bundle_alone_reaches_1e_4(problem: Problem) -> None:
     evaluator, incumbent = pair_for(problem)
-    cuts = Cuts(evaluator, incumbent, tol=1e-4)
-    cuts.add(evaluator.solve(evaluator.weight_set.uniform(), 1e-4))
+    cuts = Cuts(1e-4, evaluator=evaluator, incumbent=incumbent)
+    first = evaluator.solve(evaluator.weight_set.uniform(), 1e-4)
+    cuts.keep(first.v, first.linear, first.q)
     for _ in islice(descend(cuts), 500):
         if incumbent.gap <= 1e-4:
             break

@@ -11,7 +11,8 @@ import pytest
 from _helpers.references import solve
 from scipy.optimize import linprog
 
-from kernelweave._solvers.bundle import interior_point, master, wide_system
+from kernelweave._core.settings import SETTINGS
+from kernelweave._solvers.bundle import master, wide_system
 from kernelweave._solvers.bundle.master import solve_master
 
 
@@ -198,7 +199,7 @@ def test_conditions_hold_over_many_kernels(kind: str, cuts: int, bends: int, del
         return (a - g @ x).max() + 0.5 * delta * x @ x + 0.5 * ((B @ x) ** 2).sum() + pull @ x
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(master, "_WIDE", m)
+        patch.setattr(SETTINGS, "wide", m)
         dense = master._interior_point(*args, 1.0)[0]
     assert value(e) <= value(dense) + 1e-9 * max(1.0, abs(value(dense)))
 
@@ -219,13 +220,13 @@ def test_a_step_is_exact_beside_cuts_that_do_not_matter(seed: int) -> None:
     theta = 10.0 ** np.array([-6.0, -5.0, 0.0, 6.0, 12.0, 13.0])
     slopes, cuts = rng.standard_normal(120), 1e-3 * rng.standard_normal(6)
     none = np.zeros(120)
-    program = interior_point.Program(np.zeros(6), g, none, none, np.zeros((0, 120)))
+    program = master.Program(np.zeros(6), g, none, none, np.zeros((0, 120)))
     system = wide_system.WideSystem(program)
     system.factor(np.ones(120), D, theta, np.ones(6))
-    work = interior_point.Work(*np.zeros((7, 126)))
-    work.side[:] = np.append(slopes, cuts)
+    work = np.zeros((7, 126))
+    work[master.SIDE] = np.append(slopes, cuts)
     dz, dn = system._step(work, 0.0, 0.0)
-    de, dl = work.dx[:120], work.dy[120:]
+    de, dl = work[master.DX, :120], work[master.DY, 120:]
     np.testing.assert_allclose(D * de - dl @ g + dn, slopes, rtol=0.0, atol=1e-12)
     terms = np.array([theta * dl, g @ de, np.full(6, dz)])
     assert np.all(np.abs(terms.sum(axis=0) - cuts) <= 1e-10 * np.abs(terms).sum(axis=0))

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from kernelweave import learn
+from kernelweave._core.settings import SETTINGS
 from kernelweave._solvers.svm.curvature import hessian_factor
 from kernelweave.problems.losses import hinge, squared_hinge
 from kernelweave.stacks.combined import Changed, DenseCombined, FactorCombined
-from kernelweave.stacks.factor import Factor
+from kernelweave.stacks.factor import JoinedFactor
 from kernelweave.stacks.factors import FactorStack
 
 rng = np.random.default_rng(5)
@@ -28,7 +29,7 @@ def test_factor_and_array_give_one_hessian(make: object, tau: float) -> None:
     n, R = 60, 7
     G, w = rng.normal(size=(R, n)), rng.uniform(0.1, 2.0, R)
     y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
-    qp, low = make(y, np.full(n, 2.0)), FactorCombined(Factor.of(G.T), w)
+    qp, low = make(y, np.full(n, 2.0)), FactorCombined(JoinedFactor.of(G.T), w)
     free = np.sort(rng.permutation(n)[:40])
     products = (rng.normal(size=(4, R)) @ G)[:, free]
     kernel = Changed(low, ridge=tau)
@@ -42,9 +43,8 @@ def test_factor_and_array_give_one_hessian(make: object, tau: float) -> None:
 def test_many_free_rows_of_a_factor_have_a_hessian(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the block of all free rows would be too large, newton still has second order."""
     from kernelweave._solvers.svm import curvature
-    from kernelweave.machines import machine
 
-    monkeypatch.setattr(curvature, "_MOST", 5)
+    monkeypatch.setattr(SETTINGS, "free_rows", 5)
     n = 300
     stack = ManyPoints([rng.normal(size=(n, 3)) for _ in range(6)])
     y = np.where(stack.factor(0)[:, 0] + 0.3 * rng.normal(size=n) > 0.0, 1.0, -1.0)
@@ -56,7 +56,7 @@ def test_many_free_rows_of_a_factor_have_a_hessian(monkeypatch: pytest.MonkeyPat
         seen.append(found is not None)
         return found
 
-    monkeypatch.setattr(machine, "half_inverse", counted)
+    monkeypatch.setattr(curvature, "half_inverse", counted)
     asked = {"C": 1.0, "learner": "newton", "loss": "squared_hinge", "tol": 1e-5}
     solution = learn(stack, y, **asked)
     written_out = FactorStack([stack.factor(k) for k in range(6)])

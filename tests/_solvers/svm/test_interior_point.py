@@ -7,9 +7,10 @@ import pytest
 
 from kernelweave import learn
 from kernelweave._solvers.svm import interior_point, smo
-from kernelweave.problems import losses
+from kernelweave.problems import losses, value_losses
 from kernelweave.problems.dual_qp import DualQP, relative_gap
-from kernelweave.stacks.factor import Factor
+from kernelweave.problems.one_class import OneClass
+from kernelweave.stacks.factor import JoinedFactor
 from kernelweave.stacks.factors import FactorStack
 
 N, R = 150, 8
@@ -35,11 +36,11 @@ def data(seed: int, kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 LOSSES = {
     "hinge": lambda y, t, C: losses.hinge(y, C),
     "squared hinge": lambda y, t, C: losses.squared_hinge(y, C),
-    "tube": lambda y, t, C: losses.epsilon_insensitive(t, C),
-    "pinball": lambda y, t, C: losses.pinball(t, C, quantile=0.2),
+    "tube": lambda y, t, C: value_losses.EpsilonInsensitive().lower(t, C),
+    "pinball": lambda y, t, C: value_losses.Quantile(0.2).lower(t, C),
     "weights": lambda y, t, C: losses.hinge(y, C * np.linspace(0.1, 2.0, N)),
     "some absent": lambda y, t, C: losses.hinge(np.where(np.arange(N) % 5, y, 0.0), C),
-    "one class": lambda y, t, C: losses.one_class(y, 4.0 / N),
+    "one class": lambda y, t, C: OneClass().lower(y, 4.0 / N),
 }
 
 
@@ -57,7 +58,7 @@ def gap_of(qp: DualQP, K: np.ndarray, v: np.ndarray) -> tuple[float, float, floa
 def test_certifies_its_gap_on_the_matrix(loss: str, kind: str, C: float) -> None:
     F, y, t = data(1, kind)
     qp, K = LOSSES[loss](y, t, C), F @ F.T
-    found, told = interior_point.solve(Factor.of(F), 0.0, qp, 1e-6)
+    found, told = interior_point.solve(JoinedFactor.of(F), 0.0, qp, 1e-6)
     if told > 1e-6:  # it says so, and SMO goes on from there
         assert kind == "far scaled" or (loss, kind) == ("one class", "rank one")
         return
@@ -74,7 +75,7 @@ def test_certifies_its_gap_on_the_matrix(loss: str, kind: str, C: float) -> None
 def test_rows_that_do_not_matter_are_no_support_vectors(loss: str) -> None:
     F, y, t = data(2, "plain")
     qp = LOSSES[loss](y, t, 10.0)
-    v = interior_point.solve(Factor.of(F), 0.0, qp, 1e-6)[0].v
+    v = interior_point.solve(JoinedFactor.of(F), 0.0, qp, 1e-6)[0].v
     by_smo = smo.solve(F @ F.T, qp, None, 1e-8).v
     assert np.count_nonzero(v) <= np.count_nonzero(by_smo) + 5
 
@@ -82,7 +83,7 @@ def test_rows_that_do_not_matter_are_no_support_vectors(loss: str) -> None:
 def test_a_ridge_of_the_kernel() -> None:
     F, y, _ = data(3, "plain")
     qp, K = losses.hinge(y, 5.0), F @ F.T + 0.3 * np.eye(N)
-    assert gap_of(qp, K, interior_point.solve(Factor.of(F), 0.3, qp, 1e-8)[0].v)[2] <= 1e-8
+    assert gap_of(qp, K, interior_point.solve(JoinedFactor.of(F), 0.3, qp, 1e-8)[0].v)[2] <= 1e-8
 
 
 def test_steps_do_not_grow_with_the_rows() -> None:
@@ -91,7 +92,9 @@ def test_steps_do_not_grow_with_the_rows() -> None:
     for n in (500, 8000):
         F = 0.3 * rng.standard_normal((n, 5))
         y = np.where(F[:, 0] + 0.1 * rng.standard_normal(n) > 0, 1.0, -1.0)
-        steps.append(interior_point.solve(Factor.of(F), 0.0, losses.hinge(y, 1.0), 1e-6)[0].steps)
+        steps.append(
+            interior_point.solve(JoinedFactor.of(F), 0.0, losses.hinge(y, 1.0), 1e-6)[0].steps
+        )
     assert max(steps) <= 30
 
 
@@ -121,7 +124,7 @@ def test_a_ridge_of_the_kernel_bounds_a_hard_margin(kind: str) -> None:
     """Then C is learned; f meets the margin once it is scaled."""
     F, y, _ = data(6, kind)
     K, qp = F @ F.T + 0.3 * np.eye(N), losses.hinge(y, np.inf)
-    found, told = interior_point.solve(Factor.of(F), 0.3, qp, 1e-6)
+    found, told = interior_point.solve(JoinedFactor.of(F), 0.3, qp, 1e-6)
     f = K @ found.v
     quad = float(found.v @ f)
     gap = relative_gap(qp.improve(f, quad)[2], qp.dual_value(found.v, quad))

@@ -25,7 +25,8 @@ from kernelweave._core.jit import jit
 from kernelweave._solvers.svm import pairs as smo_pairs
 from kernelweave._solvers.svm import smo
 from kernelweave.problems.dual_qp import DualQP, relative_gap
-from kernelweave.problems.losses import epsilon_insensitive, hinge, squared_hinge
+from kernelweave.problems.losses import hinge, squared_hinge
+from kernelweave.problems.value_losses import EpsilonInsensitive
 from kernelweave.stacks.dense import KernelStack
 
 
@@ -427,7 +428,7 @@ def test_a_start_from_a_kernel_of_another_size(scale):
 
 def test_a_start_that_the_kernel_does_not_see():
     """Variables that share a row may cancel, and cost what the loss charges for them."""
-    qp = epsilon_insensitive(np.array([1.0, -1.0, 0.5, 0.2]), 10.0)
+    qp = EpsilonInsensitive().lower(np.array([1.0, -1.0, 0.5, 0.2]), 10.0)
     start = np.concatenate([np.full(4, 3.0), np.full(4, -3.0)])
     found = smo.solve(np.eye(4), qp, start, tol=1e-8)
     cold = smo.solve(np.eye(4), qp, tol=1e-8)

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from kernelweave._solvers.svm import interior_point, smo, systems
-from kernelweave.problems import losses
+from kernelweave.problems import losses, value_losses
 from kernelweave.problems.dual_qp import DualQP, relative_gap
+from kernelweave.problems.one_class import OneClass
 from kernelweave.stacks.combined import BlockCombined, DenseCombined, FactorCombined
 from kernelweave.stacks.dense import KernelStack
-from kernelweave.stacks.factor import Factor
+from kernelweave.stacks.factor import JoinedFactor
 
 N = 240
 rng = np.random.default_rng(0)
@@ -28,10 +29,10 @@ KERNELS = {
 LOSSES = {
     "hinge": lambda C: losses.hinge(Y, C),
     "squared hinge": lambda C: losses.squared_hinge(Y, C),
-    "tube": lambda C: losses.epsilon_insensitive(T, C),
-    "pinball": lambda C: losses.pinball(T, C, quantile=0.2),
+    "tube": lambda C: value_losses.EpsilonInsensitive().lower(T, C),
+    "pinball": lambda C: value_losses.Quantile(0.2).lower(T, C),
     "weights": lambda C: losses.hinge(Y, C * np.linspace(0.1, 2.0, N)),
-    "one class": lambda C: losses.one_class(Y, 4.0 / N),
+    "one class": lambda C: OneClass().lower(Y, 4.0 / N),
 }
 
 
@@ -84,9 +85,7 @@ def test_a_system_is_solved_as_exactly_as_was_asked() -> None:
     lift = systems.Lift(np.arange(2 * N) % N, N)  # two variables per row
     matrix = np.tile(K, (2, 2)) + np.diag(D)
     B = rng.normal(size=(2 * N, 2))
-    system = systems.Conjugate(
-        DenseCombined(K), systems.landmark_factor(DenseCombined(K), 60), lift
-    )
+    system = systems.Conjugate(DenseCombined(K), DenseCombined(K).landmark_factor(60), lift)
     errors = []
     for gap in (1.0, 0.0):
         system.prepare(D, gap)
@@ -100,7 +99,7 @@ def test_a_system_is_solved_as_exactly_as_was_asked() -> None:
 
 def test_landmarks_leave_a_diagonal_that_is_not_negative() -> None:
     for K in KERNELS.values():
-        F, rest = systems.landmark_factor(DenseCombined(K), 50)
+        F, rest = DenseCombined(K).landmark_factor(50)
         assert F.shape == (N, 50) and rest.min() >= 0.0
         left = K - F.array() @ F.array().T
         assert np.linalg.eigvalsh(left).min() >= -1e-7 * np.trace(K)
@@ -110,7 +109,7 @@ def test_landmarks_leave_a_diagonal_that_is_not_negative() -> None:
 def test_products_of_several_columns() -> None:
     K, V = np.stack([KERNELS["wide"], KERNELS["narrow"]]), rng.normal(size=(N, 3))
     total = 0.3 * K[0] + 0.7 * K[1]
-    G = Factor.of(rng.normal(size=(N, 5)))
+    G = JoinedFactor.of(rng.normal(size=(N, 5)))
     w = np.arange(1.0, 6.0)
     combined = [
         (BlockCombined(KernelStack(K), np.array([0.3, 0.7])), total),

@@ -22,9 +22,9 @@ from kernelweave import (
     learn,
     regularization_path,
 )
-from kernelweave._solvers.radius.balls import Balls
-from kernelweave._solvers.radius.centering import centered
 from kernelweave.papers import gai2010 as theory
+from kernelweave.papers.gai2010._balls import Balls
+from kernelweave.papers.gai2010._centering import centered
 from kernelweave.papers.gai2010.radius import Radius
 from kernelweave.papers.gai2010.radius_bound import RadiusBound
 

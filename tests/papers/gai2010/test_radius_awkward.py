@@ -534,3 +534,19 @@ def test_the_precision_of_kernels_is_told_whether_they_are_centered_or_not(const
     K = np.concatenate([K, np.ones_like(K[:1])]) if constant else K
     with pytest.warns(ConvergenceWarning, match="tol=1e-08 is below the rounding of float32"):
         learn(KernelStack(K), problem.y, learner="radius", tol=1e-8)
+
+
+@pytest.mark.parametrize("learner", ["radius", "radius_bound", RadiusBound(ridge_in_ball=True)])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_no_time_for_one_machine(learner, loss):
+    """What is told then is the criterion at f = 0, not J."""
+    problem = dense(0)
+    K = 50.0 * problem.K
+    with pytest.warns(ConvergenceWarning, match="max_time"):
+        found = learn(K, problem.y, 10.0, learner, loss, max_time=1e-9)
+    assert found.status == "max_time" and found.n_svm_solves == 0
+    judged = found.certificate()
+    assert found.dual == judged.dual == 0.0
+    # no point is further from the mean than 2R
+    assert judged.primal <= found.primal * (1.0 + 1e-9)
+    assert found.primal <= (1.0 if learner == "radius" else 4.0) * judged.primal * (1.0 + 1e-9)

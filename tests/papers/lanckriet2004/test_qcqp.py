@@ -28,7 +28,7 @@ from _helpers.references import (
 from scipy import sparse
 
 from kernelweave import learn
-from kernelweave.machines import machine as machine_module
+from kernelweave._solvers.svm import smo
 from kernelweave.papers.lanckriet2004 import _clarabel as conic
 from kernelweave.papers.lanckriet2004._clarabel import ConeProgram, solve_cone_program
 from kernelweave.papers.lanckriet2004._programs import FORMS, in_units
@@ -260,13 +260,13 @@ def test_cuts_finish_what_the_conic_solver_does_not(monkeypatch: pytest.MonkeyPa
 def test_refused_before_any_work(
     learner: Any, options: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine_module.smo, "solve", lambda *_: pytest.fail("solved something"))
+    monkeypatch.setattr(smo, "solve", lambda *_: pytest.fail("solved something"))
     with pytest.raises(ValueError, match=message):
         learn(dense(0).K, dense(0).y, learner=learner, **options)
 
 
 def test_without_clarabel_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_module.smo, "solve", lambda *_: pytest.fail("solved something"))
+    monkeypatch.setattr(smo, "solve", lambda *_: pytest.fail("solved something"))
     monkeypatch.setitem(__import__("sys").modules, "clarabel", None)
     with pytest.raises(ImportError, match=r"need clarabel, the extra 'conic': pip install"):
         learn(dense(0).K, dense(0).y, learner="qcqp")

@@ -28,9 +28,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelweave import KernelStack, duality_gap, learn, regularization_path
 from kernelweave._solvers.signed.semidefinite_set import Joint, SemidefiniteSet
-from kernelweave._solvers.signed.support import _FewRows, support, supports
+from kernelweave._solvers.signed.support import support
 from kernelweave._solvers.svm import smo
 from kernelweave.machines.evaluator import HardMarginInfeasible
+from kernelweave.papers.lanckriet2004._supports import _FewRows, supports
 from kernelweave.problems.problem import make_problem
 
 CRITERIA = {

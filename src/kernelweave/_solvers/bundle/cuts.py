@@ -1,46 +1,54 @@
-"""The bundle: past inner solutions as lower bounds of J, and the dual point they make together.
+"""The bundle method: past inner solutions as lower bounds of J, and steps that minimize these.
 
     J(e) ≥ l_k − ½ q_k·e,     l_k = cᵀv_k − ½ρ‖v_k‖²,     q_k,m = s_m v_kᵀK_m v_k
 
 Where J has a kink no single v_k proves optimality. The multipliers λ of the master problem do:
 v̂ = Σ λ_k v_k is feasible by convexity, and its dual value is at least Σ λ_k l_k − ½ max_m Σ λ_k
-q_k,m. ``descend`` is a proximal bundle method on these cuts; it finishes what a learner
-cannot.
+q_k,m.
+
+``Descent`` is the one driver of such methods: propose, look, make a serious step or a null step. A
+step minimizes the cuts near the center: with curvature and a proximal term, or within a trust
+region. What it promises is the fall of the model. It is serious, and moves the center, where the
+function falls by a share of that; otherwise it is a null step, which teaches the model a cut. How
+far the model is trusted grows where steps keep their promise, and shrinks where they do not.
+``descend`` is a proximal bundle method on J; it finishes what a learner cannot.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from kernelweave._core.tolerances import NOTHING, TIGHTEST
+from kernelweave._core.tolerances import NOTHING, TIGHTEST, TINY
 from kernelweave._core.types import Array, Places
-from kernelweave._solvers.bundle.descent import Descent
 from kernelweave._solvers.bundle.master import solve_master
 from kernelweave.problems.dual_qp import relative_gap
 
 if TYPE_CHECKING:
-    from kernelweave.machines.evaluator import Evaluator, Point
-    from kernelweave.machines.incumbent import Incumbent
+    from kernelweave.machines.evaluator import Evaluator, Incumbent
+    from kernelweave.machines.machine import Point
 
-_MOST = 100  # cuts of J that are kept
+_MOST = 100  # cuts that are kept
 _NEAR = 0.15  # share of the largest q from which a kernel is looked at, though not in use
+GOOD = 0.3  # share of the promise from which on the model is trusted more
 
 
+@dataclass(eq=False)
 class Bundle:
     """Past solutions as lower bounds l_k − ½ q_k·e of a function; at most ``size`` of them.
 
     ``sharpness`` says how much more tightly than at first machines have to be solved.
     """
 
-    def __init__(self, tol: float, size: int) -> None:
-        self.tol, self.size = tol, size
-        self.sharpness = 1.0
-        self.linear: list[float] = []
-        self.q: list[Array] = []
-        self.v: list[Array] = []
+    tol: float
+    size: int = _MOST
+    sharpness: float = 1.0
+    linear: list[float] = field(default_factory=list)
+    q: list[Array] = field(default_factory=list)
+    v: list[Array] = field(default_factory=list)
 
     def keep(self, v: Array, linear: float, q: Array) -> None:
         """Keep one more solution, as the newest: any feasible v, with cᵀv − ½ρ‖v‖² and q.
@@ -68,11 +76,10 @@ class Bundle:
 
     def model(self, e: Array) -> float:
         """The greatest lower bound at ``e`` that the cuts give."""
-        used = np.flatnonzero(e)
-        return max(
-            linear - 0.5 * float(q[used] @ e[used])
-            for linear, q in zip(self.linear, self.q, strict=True)
-        )
+        used, most = np.flatnonzero(e), -np.inf
+        for linear, q in zip(self.linear, self.q, strict=True):
+            most = max(most, linear - 0.5 * float(q[used] @ e[used]))
+        return most
 
     def minimize(
         self,
@@ -118,6 +125,7 @@ class Bundle:
         self.v = [self.v[k] for k in places]
 
 
+@dataclass(eq=False, kw_only=True)
 class Cuts(Bundle):
     """The bundle of J: every cut is offered to the incumbent as a dual point.
 
@@ -126,20 +134,12 @@ class Cuts(Bundle):
     all kernels.
     """
 
-    def __init__(self, evaluator: Evaluator, incumbent: Incumbent, tol: float) -> None:
-        super().__init__(tol, _MOST)
-        self.evaluator, self.incumbent = evaluator, incumbent
-        self.among: Places | None = None
-
-    def add(self, point: Point, q: Array | None = None) -> None:
-        """Keep one more solution, as the newest, and offer it as a dual point.
-
-        ``q`` is given where a look at the kernels found it.
-        """
-        self.keep(point.v, point.linear, point.q if q is None else q)
+    evaluator: Evaluator
+    incumbent: Incumbent
+    among: Places | None = None
 
     def keep(self, v: Array, linear: float, q: Array) -> None:
-        """Keep any feasible v, and offer it."""
+        """Keep one more solution, and offer it as a dual point."""
         super().keep(v, linear, q)
         if self.among is None:
             self.incumbent.offer_bound(self.evaluator.bound(v, q))
@@ -150,11 +150,10 @@ class Cuts(Bundle):
         near = (e > 0.0) | (q >= _NEAR * np.nanmax(q))  # NaN is not near
         self.among = np.flatnonzero(near)
 
-    def seen_gap(self, primal: float) -> float:
-        """The gap by the newest cut, if no kernel left aside has a larger q."""
-        return self._gap_of(primal, self.linear[-1], self.q[-1])
-
-    def _gap_of(self, primal: float, linear: float, q: Array) -> float:
+    def seen_gap(self, primal: float, linear: float | None = None, q: Array | None = None) -> float:
+        """The gap by a cut, the newest by default, if no kernel left aside has a larger q."""
+        if linear is None or q is None:
+            linear, q = self.linear[-1], self.q[-1]
         dual = linear - 0.5 * float(np.nanmax(q))
         return relative_gap(primal, max(dual, self.incumbent.bound.value))
 
@@ -181,7 +180,7 @@ class Cuts(Bundle):
         v, linear, q = self.mixture(multipliers)
         if self.among is not None:
             assert incumbent.best is not None
-            if self._gap_of(incumbent.best.primal, linear, q) <= self.tol:
+            if self.seen_gap(incumbent.best.primal, linear, q) <= self.tol:
                 incumbent.offer_bound(evaluator.bound(v, by="mixture"))
             return
         best = incumbent.offer_bound(evaluator.bound(v, q, "mixture", exact=False))
@@ -202,16 +201,72 @@ class Cuts(Bundle):
         return bool(center.primal - cut > promise)
 
 
+class Valued(Protocol):
+    """What a look at the function has to tell."""
+
+    @property
+    def primal(self) -> float:
+        """An upper bound of the function."""
+        ...
+
+
+Seen = TypeVar("Seen", bound=Valued)
+
+
+@dataclass(eq=False)
+class Descent(Generic[Seen]):
+    """The state of the method: the center, and how far the model is trusted there.
+
+    ``damping`` is the size of the proximal term, ``serious`` the share of its promise that a
+    serious step keeps. Subclasses say how to ``propose`` a place, and how to ``look`` at the
+    function there.
+    """
+
+    serious: ClassVar[float] = 0.05
+
+    center: Seen
+    damping: float
+
+    def step(self) -> bool:
+        """One step; whether it was accepted."""
+        return self.go(*self.propose())
+
+    def go(self, e: Array, model: float) -> bool:
+        """Look at the function where it was proposed to go; whether the step was accepted."""
+        promise = max(self.center.primal - model, TINY)
+        share = promise / max(abs(self.center.primal), TINY)
+        seen = self.look(e, share)
+        fit = (self.center.primal - seen.primal) / promise
+        if fit >= self.serious:
+            self.accept(seen, fit)
+        else:
+            self.reject(seen, promise, share)
+        return fit >= self.serious
+
+    def propose(self) -> tuple[Array, float]:
+        """Where to go next, and the value of the model there."""
+        raise NotImplementedError
+
+    def look(self, e: Array, share: float) -> Seen:
+        """The function there, as exactly as a step needs that promises this share of it."""
+        raise NotImplementedError
+
+    def accept(self, seen: Seen, fit: float) -> None:
+        """A serious step, which kept the share ``fit`` of its promise: the new center."""
+        self.center = seen
+        self.damping *= 0.25 if fit > GOOD else 1.0
+
+    def reject(self, seen: Seen, promise: float, share: float) -> None:
+        """A null step: the center stays, and the proximal term grows."""
+        self.damping = max(4.0 * self.damping, 1e-3)
+
+
+@dataclass(eq=False)
 class _Proximal(Descent["Point"]):
     """A proximal bundle method on J, without curvature; ``damping`` is the proximal weight."""
 
-    serious = 0.1
-
-    def __init__(self, cuts: Cuts) -> None:
-        first = cuts.incumbent.best
-        assert first is not None
-        super().__init__(first, 0.1 * float(np.ptp(first.q)))
-        self.cuts = cuts
+    serious: ClassVar[float] = 0.1
+    cuts: Cuts
 
     def propose(self) -> tuple[Array, float]:
         """The minimizer of the cuts and the proximal term."""
@@ -225,7 +280,7 @@ class _Proximal(Descent["Point"]):
         """The machine there, as one more cut."""
         cuts = self.cuts
         point = cuts.evaluator.solve(e, cuts.step_tol(share, cuts.incumbent.gap))
-        cuts.add(point)
+        cuts.keep(point.v, point.linear, point.q)
         return point
 
     def accept(self, seen: Point, fit: float) -> None:
@@ -242,7 +297,9 @@ class _Proximal(Descent["Point"]):
 
 def descend(cuts: Cuts) -> Iterator[None]:
     """Proximal bundle from the incumbent's best point; yields after every solve."""
-    state = _Proximal(cuts)
+    first = cuts.incumbent.best
+    assert first is not None
+    state = _Proximal(first, 0.1 * float(np.ptp(first.q)), cuts)
     while True:
         state.step()
         yield

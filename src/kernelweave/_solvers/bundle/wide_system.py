@@ -7,14 +7,18 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from kernelweave._core.tolerances import EPS
 from kernelweave._core.types import Array
-from kernelweave._solvers.bundle.interior_point import (
-    BACK,
+from kernelweave._solvers.bundle.master import (
+    DX,
+    DY,
     ENDED,
     GOES_ON,
+    REST,
+    SIDE,
     STUCK,
     Missed,
     Program,
-    Work,
+    X,
+    Y,
     advance,
     correct,
     has_ended,
@@ -34,26 +38,26 @@ class WideSystem:
         self.program, self.damping, self.bends = program, program.damping, len(program.B)
         self.R = np.vstack([program.B, -program.g])
 
-    def go(self, work: Work, z: float, nu: float, most: int) -> tuple[float, float, int, int]:
+    def go(self, work: Array, z: float, nu: float, most: int) -> tuple[float, float, int, int]:
         """One step of Mehrotra's."""
         size = self.damping.size
         missed = self._judge(work, z, nu)
         if has_ended(missed):
             return z, nu, 0, ENDED
         try:
-            self.factor(work.x[:size], work.y[:size], work.x[size:], work.y[size:])
+            self.factor(work[X, :size], work[Y, :size], work[X, size:], work[Y, size:])
         except LinAlgError:
             return z, nu, 0, STUCK
         dz, dn = self._move(work, missed)
         return z + dz, nu + dn, 1, GOES_ON
 
-    def _judge(self, work: Work, z: float, nu: float) -> Missed:
+    def _judge(self, work: Array, z: float, nu: float) -> Missed:
         """What the conditions miss."""
         a, g, pull, damping, B = self.program
         size = pull.size
-        e, lam = work.x[:size], work.y[size:]
-        work.rest[:size] = pull + damping * e + (B @ e) @ B - lam @ g
-        work.rest[size:] = g @ e - a
+        e, lam = work[X, :size], work[Y, size:]
+        work[REST, :size] = pull + damping * e + (B @ e) @ B - lam @ g
+        work[REST, size:] = g @ e - a
         return judge(work, size, z, nu)
 
     def factor(self, e: Array, w: Array, s: Array, lam: Array) -> None:
@@ -83,19 +87,19 @@ class WideSystem:
         found: Array = self.scale * cho_solve(self.L, self.scale * side, check_finite=False)
         return found
 
-    def _move(self, work: Work, missed: Missed) -> tuple[float, float]:
+    def _move(self, work: Array, missed: Missed) -> tuple[float, float]:
         """Predict, correct and go along the step, in ``work``; how far z and ν go with it."""
-        size, (_, _, excess, lack) = self.damping.size, missed
+        size, (mu, worst, excess, lack) = self.damping.size, missed
         self._step(work, lack, excess)
-        correct(work, size, missed, BACK)
+        correct(work, size, mu, worst)
         dz, dn = self._step(work, lack, excess)
-        reach = advance(work, size, BACK)
+        reach = advance(work, size)
         return reach * dz, reach * dn
 
-    def _step(self, work: Work, lack: float, excess: float) -> tuple[float, float]:
+    def _step(self, work: Array, lack: float, excess: float) -> tuple[float, float]:
         """Set dλ and de, then ds from dλ; dz and dν."""
         size, bends = self.damping.size, self.bends
-        slopes, cuts = work.side[:size], work.side[size:]
+        slopes, cuts = work[SIDE, :size], work[SIDE, size:]
         pushed = slopes * self.share
         side = self.rows @ pushed - self.mean * excess
         side[bends:] += cuts
@@ -103,7 +107,7 @@ class WideSystem:
         dz = float(t[bends:].sum() - lack) / float(self.along_z[bends:].sum())
         t -= dz * self.along_z
         dn = float(pushed.sum() + excess) / self.total
-        work.dx[:size] = (slopes - dn - t @ self.rows) * self.share
-        work.dy[size:] = t[bends:]
-        work.dx[size:] = cuts + work.rest[size:] - self.theta * t[bends:]
+        work[DX, :size] = (slopes - dn - t @ self.rows) * self.share
+        work[DY, size:] = t[bends:]
+        work[DX, size:] = cuts + work[REST, size:] - self.theta * t[bends:]
         return dz + self.heavy * lack, dn - float(self.mean @ t)

@@ -56,9 +56,8 @@ class Joint:
         self.center = used / float(self.plane @ used)
         self.within = np.linalg.svd(self.plane[None])[2][1:]
         kernels = stack.select(np.arange(stack.m - 1)) if identity else stack
-        self._values, U = np.linalg.eigh(
-            kernels.combined((self.center * scale)[: kernels.m]).dense()
-        )
+        inside = kernels.combined((self.center * scale)[: kernels.m])
+        self._values, U = np.linalg.eigh(np.asarray(inside.dense(), dtype=float))
         rows = np.diag(scale[: kernels.m])
         self._blocks = np.stack([U.T @ kernels.combined(row).dense() @ U for row in rows])
         # how negative eigenvalues of K(e₀) are, or could be, that are rounding only
@@ -214,7 +213,7 @@ class SemidefiniteSet:
         stack, d = self._joint.stack, self._joint.scale * e
         if self._joint.identity:
             d[-1] = 0.0
-        K = stack.combined(d).dense()
+        K = np.asarray(stack.combined(d).dense(), dtype=float)
         most = 0.9 * NEGATIVITY[stack.precision] * float(np.trace(K))
         slack = min(10.0 * float(np.abs(e).sum()) * self._joint.error, most)
         return factored(K + slack * np.eye(len(K))) is not None

@@ -3,6 +3,7 @@
     smo               an n × n array; pair steps and shrinking
     interior_point    K = FFᵀ + τI: STEPS steps of n·R² operations and some passes over F; asked
                       for without a factor, products with K and conjugate gradients
+    linear_system     no variable has a bound
     chunks            neither an array nor a useful factor: smo on some rows at a time
 
 Under a factor the interior point method takes STEPS·(n·R²·PRODUCT + PASSES·n·R·ENTRY) seconds, and
@@ -12,14 +13,14 @@ pair steps n²·R·PRODUCT to have the entries and n²·PAIR to use them. The co
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from operator import attrgetter
 
 import numpy as np
 
-from kernelweave._core.checks import check_choice
 from kernelweave._core.types import Array
-from kernelweave._solvers.svm import chunks, interior_point, smo
+from kernelweave._solvers.svm import chunks, interior_point, linear_system, smo
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.stacks.memory import require_memory
 from kernelweave.stacks.protocol import CombinedKernel
@@ -32,19 +33,13 @@ ENTRY = 6e-10  # seconds of an entry of F in a product with a vector
 PAIR = 4e-8  # seconds of pair steps for each entry of K
 
 
-def check_solver(solver: Any) -> str:
-    """``solver``, if it is one."""
-    check_choice("solver", solver, SOLVERS)
-    return str(solver)
-
-
 def choose(K: CombinedKernel, qp: DualQP) -> str:
     """The method that "auto" means for this kernel."""
     if K.is_dense:
         return "smo"
     low = interior_point.suits(K, qp)
     if low is None:  # a kernel that factors itself has products that cost less than its rows
-        own = hasattr(K, "landmark_factor") and not qp.is_hard
+        own = K.has_landmarks and not qp.is_hard
         return "interior_point" if own else "chunks"
     n, R = low[0].shape
     by_factor = STEPS * (n * R * R * PRODUCT + PASSES * n * R * ENTRY)
@@ -54,36 +49,52 @@ def choose(K: CombinedKernel, qp: DualQP) -> str:
 def solve(
     solver: str,
     K: CombinedKernel,
-    qp: DualQP,
-    start: Array | None,
+    qps: Sequence[DualQP],
+    starts: Sequence[Array] | None,
     tol: float,
     tick: Callable[[], None] | None = None,
     exact: bool = False,
-) -> smo.Inner:
-    """The dual QP to a relative gap ``tol``, by the method asked for."""
-    method = choose(K, qp) if solver == "auto" else solver
-    if method == "smo":
-        return smo.solve(_array(K), qp, start, tol, tick, exact=exact)
-    if method == "interior_point":
-        low = interior_point.suits(K, qp)
-        if low is None and qp.is_hard:
-            raise ValueError(
-                "solver='interior_point' needs a finite C; solver='auto' takes what there is."
-            )
-        if low is None:
-            inner, gap = interior_point.solve_by_products(K, qp, 0.5 * tol, tick)
+) -> list[smo.Inner]:
+    """All dual QPs to a relative gap ``tol``, by the method asked for.
+
+    Without bounds a linear system is all that there is to solve, and QPs share what is factored.
+    """
+    linear: list[smo.Inner | None] = [None] * len(qps)
+    if any(map(attrgetter("is_unbounded"), qps)):
+        linear = linear_system.solve(K, qps, tol, tick)
+    inners = []
+    for qp, start, found in zip(qps, starts or repeat(None), linear, strict=False):
+        method = choose(K, qp) if solver == "auto" else solver
+        if found is not None:
+            inners.append(found)
+        elif method == "smo":
+            whole = K.dense() if K.is_dense else _written_out(K)
+            inners.append(smo.solve(whole, qp, start, tol, tick, exact=exact))
         else:
-            inner, gap = interior_point.solve(*low, qp, 0.5 * tol, tick)
-        if gap <= tol:
-            return inner
-        start = inner.v  # rounding ended it: rows go on from there
-    return chunks.solve(K, qp, start, tol, tick)
+            first, done = start, False
+            if method == "interior_point":
+                inner, gap = _interior_point(K, qp, tol, tick)
+                first, done = inner.v, gap <= tol  # else rounding ended it: rows go on from there
+            inners.append(inner if done else chunks.solve(K, qp, first, tol, tick))
+    return inners
 
 
-def _array(K: CombinedKernel) -> Array:
-    """K as an array, written out where it is none and there is room."""
-    if K.is_dense:
-        return K.dense()
+def _interior_point(
+    K: CombinedKernel, qp: DualQP, tol: float, tick: Callable[[], None] | None
+) -> tuple[smo.Inner, float]:
+    """On a factor, or by products where there is none."""
+    low = interior_point.suits(K, qp)
+    if low is not None:
+        return interior_point.solve(*low, qp, 0.5 * tol, tick)
+    if qp.is_hard:
+        raise ValueError(
+            "solver='interior_point' needs a finite C; solver='auto' takes what there is."
+        )
+    return interior_point.solve_by_products(K, qp, 0.5 * tol, tick)
+
+
+def _written_out(K: CombinedKernel) -> Array:
+    """K as an array, where there is room."""
     require_memory(1, K.n, np.dtype(np.float64))
     every = np.arange(K.n)
     found = K.block(every, every)

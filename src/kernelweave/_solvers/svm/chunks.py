@@ -17,17 +17,17 @@ from collections.abc import Callable
 import numpy as np
 
 from kernelweave._core.blocks import blocks
+from kernelweave._core.settings import SETTINGS
 from kernelweave._core.tolerances import ROUNDING
 from kernelweave._core.types import Array, Places
 from kernelweave._solvers.svm.pairs import State, value_and_gap
 from kernelweave._solvers.svm.smo import Ascent, Inner, centered_norm, state_at
 from kernelweave.problems.dual_qp import DualQP
-from kernelweave.stacks.memory import CHUNK_ROWS, largest_chunk
+from kernelweave.stacks.memory import largest_chunk
 from kernelweave.stacks.protocol import CombinedKernel
 
 _SPARE = 1.5  # times as many rows as are free: some have to leave their bounds
 _ROUNDS = 1000  # chunks at the most
-_ROWS = 256  # of a chunk that are fetched at a time
 _REPAIRS = 5  # times that rounding is removed and all is looked at again
 
 
@@ -54,14 +54,14 @@ def solve(
             seen = ascent.steps
             bounded, change = ascent.ascend_rows(n, state, rows, _fetched(K, rows, tick))
             state.gradient[:] -= qp.tile(K @ change)
-            if not bounded or ascent.spent:
+            if not bounded or ascent.steps >= ascent.max_steps:
                 break
             if ascent.steps == seen:  # what is left is outside the chunk, or below its tolerance
                 if ascent.tol < ROUNDING:
                     break
                 ascent.tol, ascent.kkt_tol = 0.1 * ascent.tol, 0.1 * ascent.kkt_tol
         v = qp.feasible(v)
-        if not bounded or ascent.spent or ascent.steps == before:
+        if not bounded or ascent.steps >= ascent.max_steps or ascent.steps == before:
             break
     return Inner(v, K @ qp.fold(v), ascent.steps, bounded)
 
@@ -69,7 +69,7 @@ def solve(
 def _fetched(K: CombinedKernel, rows: Places, tick: Callable[[], None] | None) -> Array:
     """K at these rows, some at a time: time may run out meanwhile."""
     out = np.empty((rows.size, rows.size))
-    for piece in blocks(rows.size, 1, _ROWS):
+    for piece in blocks(rows.size, 1, SETTINGS.rows):
         out[piece] = K.block(rows[piece], rows)
         if tick is not None:
             tick()
@@ -109,4 +109,4 @@ def ranked_rows(n: int, state: State) -> Places:
 def _room(free: int) -> int:
     """Rows of a chunk where so many are free."""
     wanted = int(_SPARE * free)
-    return CHUNK_ROWS if wanted <= CHUNK_ROWS else min(wanted, largest_chunk())
+    return SETTINGS.chunk_rows if wanted <= SETTINGS.chunk_rows else min(wanted, largest_chunk())

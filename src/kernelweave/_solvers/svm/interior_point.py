@@ -29,18 +29,17 @@ from kernelweave._solvers.svm.systems import (
     Lift,
     StepSystem,
     Woodbury,
-    landmark_factor,
     landmarks_of,
 )
 from kernelweave.problems.dual_qp import DualQP, relative_gap
-from kernelweave.stacks.factor import Factor
-from kernelweave.stacks.protocol import CombinedKernel
+from kernelweave.stacks.protocol import CombinedKernel, Factor
 
 _STEPS = 80
 _VAIN = 30  # steps without progress that end it: the first ones, far out, make none to be seen
 _BACK = 0.995  # share of the way to a bound that a step may go
 _WIDE = 2.0  # gap of the first point, as a share of the primal value of f = 0
 _NEAR = 6.0  # times the tolerance: a gap by the multipliers below this is computed
+_FIRM = 0.2  # share of a multiplier that a slack may be, and its variable put on the bound
 _RESIDUAL = 1e-4  # share of a right side that a solution may leave and not be refined
 _HALVINGS = 60  # of the interval that holds a point of the path
 _BALANCE = 10  # halvings of the interval that holds the first bias
@@ -76,7 +75,7 @@ def solve_by_products(
     K: CombinedKernel, qp: DualQP, tol: float, tick: Callable[[], None] | None = None
 ) -> tuple[Inner, float]:
     """The same under any K ⪰ 0, of which products are asked, and a factor on some landmarks."""
-    system = Conjugate(K, landmark_factor(K, landmarks_of(K.n)), _lift(qp))
+    system = Conjugate(K, K.landmark_factor(landmarks_of(K.n), 0), _lift(qp))
     return _driven(_Path(system, 0.0, qp), qp, tol, tick)
 
 
@@ -88,9 +87,13 @@ def _lift(qp: DualQP) -> Lift:
 def _driven(
     path: _Path, qp: DualQP, tol: float, tick: Callable[[], None] | None
 ) -> tuple[Inner, float]:
-    """Steps along the path until the gap is small, or no step helps."""
+    """Steps along the path until the gap is small, or no step helps.
+
+    Where systems are solved inexactly, residuals of the steps hide the gap: it is computed after
+    each, with f as the path has it, and from a product once it is small.
+    """
     best, least, vain = path.judged(qp.feasible()), np.inf, 0
-    inexact = path.system.refinements == 0  # residuals of its steps hide the gap: it is computed
+    inexact = path.system.refinements == 0
     for step in range(_STEPS):
         if tick is not None:
             tick()
@@ -103,17 +106,20 @@ def _driven(
         if not open_gap < np.inf:
             break
         if inexact or open_gap <= _NEAR * tol or vain >= _VAIN // 4:
-            seen = path.judged(path.whole())
+            seen = path.judged(path.whole(), path.f if inexact else None)
             snapped = path.judged(path.on_bounds()) if seen.gap <= _NEAR * tol else seen
-            if snapped.gap <= min(tol, seen.gap + 0.1 * tol):
+            if snapped is not seen and snapped.gap <= min(tol, seen.gap + 0.1 * tol):
                 return Inner(snapped.v, snapped.f, step + 1, True), snapped.gap
-            best = min(best, seen, snapped, key=lambda judged: judged.gap)
-            if inexact and best.gap <= tol:  # a step costs more than some support vectors do
+            if inexact and min(seen.gap, snapped.gap) <= tol:  # more steps cost more than support
                 break
-            open_gap = min(open_gap, best.gap)
+            if snapped is not seen or not inexact:  # with f as it is
+                best = min([best, snapped, *[seen] * (not inexact)], key=lambda each: each.gap)
+            open_gap = min(open_gap, seen.gap, snapped.gap)
         least, vain = (open_gap, 0) if open_gap < 0.9 * least else (least, vain + 1)
         if vain >= (3 if best.gap <= tol else _VAIN):
             break
+    if inexact:
+        best = min(best, path.judged(path.whole()), key=lambda judged: judged.gap)
     return Inner(best.v, best.f, step + 1, True), best.gap
 
 
@@ -269,10 +275,13 @@ class _Path:
     def on_bounds(self) -> Array:
         """The same, on the bounds whose multipliers outweigh their slacks.
 
-        The others take up what f and Σv then miss, so that bounds stay exact.
+        The others take up what f and Σv then miss, so that bounds stay exact. Where systems are
+        solved inexactly, multipliers have to do so by far: this step is then one like others.
         """
         large_v = max(float(np.abs(self.v).max()), TINY)
         large_m = max(float(np.abs(self.c - self.b).max()), TINY)
+        if self.system.refinements == 0:
+            large_m /= _FIRM
         low = self.below & ((self.v - self.lo) / large_v < self.w / large_m)
         high = self.above & ((self.hi - self.v) / large_v < self.z / large_m)
         v = np.where(low, self.lo, np.where(high, self.hi, self.v))
@@ -292,10 +301,10 @@ class _Path:
         out[self.moving] = np.clip(v, self.lo, self.hi)
         return out
 
-    def judged(self, v: Array) -> _Judged:
-        """Its duality gap, from f as it is, with the best bias."""
+    def judged(self, v: Array, f: Array | None = None) -> _Judged:
+        """Its duality gap, from f as it is or as it is taken to be, with the best bias."""
         qp, coef = self.qp, self.qp.fold(v)
-        f = self._times(v)
+        f = self._times(v) if f is None else f
         quad = max(float(coef @ f), 0.0)
         hard = qp.is_hard  # met by scaling f, which is right up to the accuracy of v
         primal = qp.improve(f, quad)[2] if hard else qp.primal_value(f, qp.best_bias(f), quad)

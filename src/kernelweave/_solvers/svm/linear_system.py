@@ -4,20 +4,20 @@
 
 That is kernel ridge regression with a bias b. With A = K + diag ρ and A u = 1 the solution is
 v = A⁻¹c − b·u, b = (1ᵀA⁻¹c − r)/1ᵀu. Where K is an array A is factored, once for all machines with
-the same ridge; where it is computed on demand conjugate gradients take the place of the factor.
+the same ridge, where it lives; where it is computed on demand conjugate gradients take the place of
+the factor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from kernelweave._core.tolerances import SOFT, SOFT_EXACT
 from kernelweave._core.types import Array
 from kernelweave._solvers.svm.smo import Inner
+from kernelweave._solvers.svm.systems import Conjugate, Lift, landmarks_of
 from kernelweave.problems.dual_qp import DualQP, relative_gap
 from kernelweave.stacks.protocol import CombinedKernel
 
@@ -30,27 +30,26 @@ Tick = Callable[[], None]
 
 def solve(
     K: CombinedKernel, qps: Sequence[DualQP], tol: float = 1e-3, tick: Tick | None = None
-) -> list[Inner] | None:
+) -> list[Inner | None]:
     """All QPs: exactly where K is an array, else each to the relative gap ``tol``.
 
-    None where K + diag ρ is not positive definite in floating point, or solutions grow beyond all
-    numbers.
+    None for those with bounds, where K + diag ρ is not positive definite in floating point, and
+    where solutions grow beyond all numbers.
     """
-    answers: list[Inner] = []
+    answers: list[Inner | None] = []
     inverse: Inverse | None = None
-    ridge: float | Array = 0.0
+    ridge: float | Array = np.nan
     u = np.ones(K.n)
     for qp in qps:
-        if inverse is None or not np.array_equal(qp.ridge, ridge):
+        answers.append(None)
+        if not qp.is_unbounded:
+            continue
+        if not np.array_equal(qp.ridge, ridge):
             ridge = qp.ridge
-            inverse = _factored(K.dense(), ridge) if K.is_dense else _iterated(K, ridge, tick)
-            if inverse is None:
-                return None
-            u = inverse(np.ones(K.n))
-        found = _refined(K, qp, inverse, u, tol)
-        if found is None:
-            return None
-        answers.append(found)
+            inverse = _inverse(K, ridge, tick)
+            u = u if inverse is None else inverse(np.ones(K.n))
+        if inverse is not None:
+            answers[-1] = _refined(K, qp, inverse, u, tol)
         if tick is not None:
             tick()
     return answers
@@ -60,7 +59,8 @@ def _refined(K: CombinedKernel, qp: DualQP, inverse: Inverse, u: Array, tol: flo
     """The solution, its residual solved for until the gap is closed; ``u`` is A⁻¹1.
 
     A factor is exact at once but for rounding, which one round more removes. Where the system is
-    singular but for rounding, rounds may lead away: the best counts, None if there is none.
+    singular but for rounding, rounds may lead away: the best counts, None if none proves more than
+    v = 0 does.
     """
     v, f, bias, closed = np.zeros(qp.n), np.zeros(qp.n), 0.0, 0
     best, least = None, np.inf
@@ -70,10 +70,11 @@ def _refined(K: CombinedKernel, qp: DualQP, inverse: Inverse, u: Array, tol: flo
         v, bias = v + step - more * u, bias + more
         f = K @ v
         quad = float(v @ f)
-        gap = relative_gap(qp.primal_value(f, qp.best_bias(f), quad), qp.dual_value(v, quad))
+        dual = qp.dual_value(v, quad)
+        gap = relative_gap(qp.primal_value(f, qp.best_bias(f), quad), dual)
         if not gap < np.inf:
             break
-        if gap <= least:
+        if gap <= least and dual >= 0.0:
             best, least = Inner(v, f, 0, True), gap
         closed += gap <= tol
         if closed > K.is_dense:
@@ -81,21 +82,24 @@ def _refined(K: CombinedKernel, qp: DualQP, inverse: Inverse, u: Array, tol: flo
     return best
 
 
-def _factored(K: Array, ridge: float | Array) -> Inverse | None:
-    """What multiplies by (K + diag ρ)⁻¹; None where there is no Cholesky factor.
+def _inverse(K: CombinedKernel, ridge: float | Array, tick: Tick | None) -> Inverse | None:
+    """What multiplies by (K + diag ρ)⁻¹, exactly or nearly; None where nothing does.
 
     Where ρ is lost in the rounding of K, a little more stands in its place: refined, the solution
     is as good as numbers allow.
     """
+    every, mean = np.arange(K.n), float(K.diagonal().mean())
     for soft in (0.0, SOFT_EXACT, SOFT):
-        A = K.copy()
-        A[np.diag_indices_from(A)] += ridge + soft * float(K.diagonal().mean())
-        try:
-            factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:
-            continue
-        return partial(cho_solve, factor, check_finite=False)
-    return None
+        exact = K.solver(every, np.full(K.n, ridge + soft * mean))
+        if exact is not None:
+            return exact.solve
+    if K.is_dense:
+        return None
+    if not K.has_landmarks:
+        return _iterated(K, ridge, tick)
+    system = Conjugate(K, K.landmark_factor(landmarks_of(K.n), 0), Lift(every, K.n))
+    system.prepare(np.full(K.n, ridge), _DIGITS)
+    return system.solve
 
 
 def _iterated(K: CombinedKernel, ridge: float | Array, tick: Tick | None) -> Inverse:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelweave._core.jit import jit
+from kernelweave._core.jit import inlined, jit
 from kernelweave._core.types import Array
 
 BUDGET, GAP, KKT, UNBOUNDED = 0, 1, 2, 3  # why it stopped
@@ -73,7 +73,7 @@ def _largest(x):  # type: ignore[no-untyped-def]
     return place
 
 
-@jit
+@inlined
 def _steepest(gradient, may_grow, scores):  # type: ignore[no-untyped-def]
     """Place of the largest gradient among the variables that may grow; -1 if none may."""
     for k in range(gradient.size):
@@ -82,7 +82,7 @@ def _steepest(gradient, may_grow, scores):  # type: ignore[no-untyped-def]
     return place if may_grow[place] else -1
 
 
-@jit
+@inlined
 def value_and_gap(state, bias):  # type: ignore[no-untyped-def]
     """Dual value of these variables, and duality gap of v at the given bias."""
     linear, lower, upper, ridge = state.linear, state.lower, state.upper, state.ridge
@@ -103,7 +103,7 @@ def value_and_gap(state, bias):  # type: ignore[no-untyped-def]
     return value, gap
 
 
-@jit
+@inlined
 def _gains(top, gradient, may_fall, bend_i, bends, row, gains, limits):  # type: ignore[no-untyped-def]
     """What each variable that may fall promises against the one at ``top``, to second order."""
     for k in range(gradient.size):
@@ -130,8 +130,8 @@ def iterate(K, bends, state, limits):  # type: ignore[no-untyped-def]
     for k in range(v.size):
         may_grow[k], may_fall[k] = v[k] < upper[k], v[k] > lower[k]
     scores = np.empty(v.size)
-    i = _steepest(gradient, may_grow, scores)
     for step in range(limits.budget):
+        i = _steepest(gradient, may_grow, scores)
         if i < 0:
             return step, KKT
         top = gradient[i]
@@ -178,5 +178,4 @@ def iterate(K, bends, state, limits):  # type: ignore[no-untyped-def]
                 part[k] -= move * (first[k] - second[k])
         gradient[i] -= ridge[i] * move
         gradient[j] += ridge[j] * move
-        i = _steepest(gradient, may_grow, scores)
     return limits.budget, BUDGET

@@ -11,14 +11,14 @@ rows) a Newton step over all free variables at once does the rest.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from kernelweave._core.jit import jit
+from kernelweave._core.settings import SETTINGS
 from kernelweave._core.tolerances import NOTHING, ROUNDING, SOFT, SOFT_EXACT, TINY
 from kernelweave._core.types import Array, Places
 from kernelweave._solvers.svm.pairs import BUDGET, UNBOUNDED, Limits, State, iterate
@@ -32,8 +32,7 @@ _POLISH = 20  # Newton steps at the most after the gap is reached, where exactne
 _FREE = 256  # free variables up to which Newton steps are tried
 
 
-@dataclass(frozen=True)
-class Inner:
+class Inner(NamedTuple):
     """What the inner solver hands back: the point, f = Kv at the rows, the steps it took.
 
     ``bounded`` is false where the dual grows without limit: an infeasible hard margin.
@@ -65,7 +64,7 @@ def solve(
     part = qp.rows_in_part()
     if part.size < qp.n:
         return _on_rows(K, qp, part, start, tol, tick, max_steps, exact)
-    scale = centered_norm(np.diagonal(K), K.mean(axis=0)) if qp.is_hard else 0.0
+    scale = centered_norm(np.diagonal(K), K.mean(axis=0, dtype=float)) if qp.is_hard else 0.0
     ascent = Ascent(qp, tol, tick, max_steps, scale)
     v, bounded = qp.feasible(start), True
     f = product(K, qp.fold(v))
@@ -78,7 +77,7 @@ def solve(
             break
         v = qp.feasible(v)
         f = product(K, qp.fold(v))
-        if not bounded or ascent.spent:
+        if not bounded or ascent.steps >= ascent.max_steps:
             break
     if exact and bounded:
         for _ in range(_POLISH):
@@ -100,14 +99,14 @@ def _best_length(qp: DualQP, v: Array, f: Array) -> float:
 
 def _on_rows(K: Array, qp: DualQP, rows: Places, start: Array | None, *limits: Any) -> Inner:
     """The same over the variables of some rows, all others being zero."""
-    block = np.empty((rows.size, rows.size))
+    block = np.empty((rows.size, rows.size), K.dtype)
     _gather(K, rows, block)
     inside = qp.variables(rows)
     warm = None if start is None else start[inside]
     inner = solve(frozen(block), qp.on_rows(rows), warm, *limits)
     v = np.zeros(qp.size)
     v[inside] = inner.v
-    return replace(inner, v=v, f=product(K, qp.fold(v)))
+    return inner._replace(v=v, f=product(K, qp.fold(v)))
 
 
 def state_at(qp: DualQP, v: Array, f: Array) -> State:
@@ -158,11 +157,6 @@ class Ascent:
         self.kkt_tol = 0.25 * tol if self.hard else 0.0  # a hard margin scales to feasibility
         self.steps = 0
 
-    @property
-    def spent(self) -> bool:
-        """Whether all steps allowed were made."""
-        return self.steps >= self.max_steps
-
     def ascend(self, K: Array, state: State) -> bool:
         """Bring v, in place, to the tolerance on these rows; whether the dual is bounded."""
         v, gradient = state.v, state.gradient
@@ -179,13 +173,15 @@ class Ascent:
                 self.tick()
             if why == UNBOUNDED or (self.hard and self._on_ray(state)):
                 return False
-            if why != BUDGET or self.spent:
+            if why != BUDGET or self.steps >= self.max_steps:
                 return True
             if value - before <= ROUNDING * abs(value):
                 return True  # as far as rounding allows
             rows = rows_in_play(len(K), state)
-            if rows.size <= 0.85 * len(K):
-                block = np.empty((rows.size, rows.size))
+            if rows.size <= 0.85 * len(K) and rows.size**2 * K.itemsize <= max(
+                SETTINGS.copied, K.nbytes // 4
+            ):
+                block = np.empty((rows.size, rows.size), K.dtype)
                 _gather(K, rows, block)
                 bounded, change = self.ascend_rows(len(K), state, rows, block)
                 gradient -= np.tile(product(K, change), v.size // len(K))
@@ -207,7 +203,7 @@ class Ascent:
         w, g = state.v[inside], state.gradient[inside]
         old = w.copy()
         ridge = state.ridge[inside]
-        pull = np.tile(block @ _fold(w, rows.size), w.size // rows.size) + ridge * w
+        pull = np.tile(product(block, _fold(w, rows.size)), w.size // rows.size) + ridge * w
         linear = g + pull  # what the fixed variables leave of the linear term
         offset = state.value() - 0.5 * float((linear + g) @ w)
         bounds = state.lower[inside], state.upper[inside]

@@ -18,12 +18,11 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
+from scipy.linalg import LinAlgError
 
-from kernelweave._core.blocks import blocks
 from kernelweave._core.types import Array, Places
-from kernelweave.stacks.factor import Factor
-from kernelweave.stacks.protocol import CombinedKernel
+from kernelweave.stacks.conjugate import conjugate_gradients
+from kernelweave.stacks.protocol import CombinedKernel, Factor
 
 _LARGE = 10**9  # n·R² from which on few digits of the matrix do until they do not
 _LOOSE, _TIGHT = (
@@ -31,8 +30,6 @@ _LOOSE, _TIGHT = (
     1e-3,
 )  # residuals of the first steps and of the last, in the norm of D + e + FFᵀ
 _SHARE = 0.3  # of the gap: the residual that a step may leave
-_ITERATIONS = 80  # of conjugate gradients
-_BLOCK = 2**22  # entries of K at landmarks that are computed at a time
 
 
 class Lift:
@@ -96,32 +93,26 @@ class Woodbury:
         return self.F.times(self.F.onto(coef))
 
     def prepare(self, D: Array, gap: float) -> None:
-        """Cholesky's factor of I + FᵀD⁻¹F, in float64 where float32 is not enough."""
-        self.D = D
+        """The inverse of I + FᵀD⁻¹F, in float64 where float32 is not enough."""
+        self.D, weights = D, self.lift.folded(1.0 / D)
         try:
-            self.L = self._cholesky()
+            self.inverse = self.F.inverse(weights, self.kind)
         except LinAlgError:
             if self.kind is np.float64:
                 raise
             self.widen()
-            self.L = self._cholesky()
+            self.inverse = self.F.inverse(weights, self.kind)
 
     def widen(self) -> None:
         """The matrix of the order of the rank in float64."""
         self.kind = np.float64
-
-    def _cholesky(self) -> tuple[Array, bool]:
-        matrix = self.F.gram(self.lift.folded(1.0 / self.D), self.kind)
-        matrix[np.diag_indices_from(matrix)] += 1.0
-        found = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-        return np.asarray(found[0]), bool(found[1])
 
     def solve(self, b: Array, near: Array | None = None) -> Array:
         """D⁻¹b − D⁻¹EF(I + FᵀD⁻¹F)⁻¹FᵀEᵀD⁻¹b."""
         D = self.D if b.ndim == 1 else self.D[:, None]
         x = b / D
         onto = self.F.onto(self.lift.folded(x))
-        f = self.F.times(np.asarray(cho_solve(self.L, onto, check_finite=False)))
+        f = self.F.times(self.inverse(onto))
         return np.asarray(x - self.lift.at(f) / D)
 
 
@@ -134,11 +125,8 @@ class Conjugate:
     refinements = 0
 
     def __init__(self, K: CombinedKernel, low: tuple[Factor, Array], lift: Lift) -> None:
-        self.K, self.lift, self.products = K, lift, 0
-        F, rest = low
-        self.inner, self._rest = Woodbury(F, lift), lift.at(rest)
-        quick = getattr(K, "quick_product", None)
-        self._quick = quick if quick is not None else (lambda V, accuracy: K @ V)
+        self.K, self.low, self.lift, self.products = K, low, lift, 0
+        self.inner = Woodbury(low[0], lift)
 
     def times(self, coef: Array) -> Array:
         """K·coef, as exactly as the kernel can."""
@@ -149,7 +137,9 @@ class Conjugate:
         """The preconditioner for this diagonal; the residual that solutions may leave."""
         self.D = D
         self.accuracy = float(np.clip(_SHARE * gap, _TIGHT, _LOOSE))
-        self.inner.prepare(D + self._rest, gap)
+        self.own = self.K.shifted(self.lift.rows, D, self.low, self.accuracy)
+        if self.own is None:
+            self.inner.prepare(D + self.lift.at(self.low[1]), gap)
 
     def widen(self) -> None:
         """The preconditioner in float64."""
@@ -158,54 +148,17 @@ class Conjugate:
     def _product(self, P: Array) -> Array:
         self.products += 1
         lift = self.lift
-        return self.D[:, None] * P + lift.at(self._quick(lift.folded(P), self.accuracy))
+        return self.D[:, None] * P + lift.at(self.K.quick_product(lift.folded(P), self.accuracy))
 
     def solve(self, b: Array, near: Array | None = None) -> Array:
-        """All columns at once, each with steps of its own, until each residual is small."""
+        """All columns at once, until each residual is small; where the kernel lives, if it can."""
         B = b.reshape(len(b), -1)
-        aim = self.inner.solve(B)
-        sizes = np.sqrt(np.maximum(np.einsum("ij,ij->j", B, aim), np.finfo(float).tiny))
-        X = aim if near is None else near.reshape(B.shape).copy()
-        R = B - self._product(X)
-        P = Z = self.inner.solve(R)
-        rz = np.einsum("ij,ij->j", R, Z)
-        for _ in range(_ITERATIONS):
-            if np.all(np.sqrt(np.maximum(rz, 0.0)) <= self.accuracy * sizes):
-                break
-            AP = self._product(P)
-            along = np.einsum("ij,ij->j", P, AP)
-            step = np.divide(rz, along, out=np.zeros_like(rz), where=along > 0.0)
-            X = X + step * P
-            R = R - step * AP
-            Z = self.inner.solve(R)
-            last, rz = rz, np.einsum("ij,ij->j", R, Z)
-            P = Z + np.divide(rz, last, out=np.zeros_like(rz), where=last > 0.0) * P
-        return X.reshape(b.shape)
-
-
-def landmark_factor(K: CombinedKernel, rank: int, seed: int = 0) -> tuple[Factor, Array]:
-    """F with FFᵀ = K[:, L] K[L, L]⁻¹ K[L, :] on ``rank`` rows L drawn at random; K_ii − (FFᵀ)_ii.
-
-    A kernel that lives elsewhere has a method of this name, and is asked instead.
-    """
-    own = getattr(K, "landmark_factor", None)
-    if own is not None:
-        found: tuple[Factor, Array] = own(rank, seed)
-        return found
-    n = K.n
-    places = np.sort(np.random.default_rng(seed).permutation(n)[:rank])
-    at = K.block(places, places)
-    at = 0.5 * (at + at.T)
-    small = float(np.abs(np.diagonal(at)).mean())
-    at[np.diag_indices_from(at)] += 1e-9 * small  # K[L, L] may have no inverse
-    L = np.linalg.cholesky(at)
-    F = np.empty((places.size, n))
-    for some in blocks(n, places.size, _BLOCK):
-        columns = K.block(places, np.arange(some.start, some.stop))
-        F[:, some] = solve_triangular(L, columns, lower=True, check_finite=False)
-    diagonal = K.diagonal()
-    rest = np.maximum(diagonal - np.einsum("ri,ri->i", F, F), 1e-9 * np.abs(diagonal))
-    return Factor([F], np.ones(places.size)), rest
+        X = None if near is None else near.reshape(B.shape)
+        if self.own is not None:
+            found = self.own(B, X)
+        else:
+            found = conjugate_gradients(self._product, self.inner.solve, B, X, self.accuracy)
+        return np.asarray(found).reshape(b.shape)
 
 
 def landmarks_of(n: int) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kernelweave.banks.bank import KernelBank
-from kernelweave.learners import CLASSES
+from kernelweave.learners.base import CLASSES
 
 _CALL = re.compile(r"\b([A-Z]\w*)\(")
 _NUMPY = re.compile(r"\bnp\.(?:float|int|bool|str)\w*\(([^()]*)\)")  # a number or word of NumPy's

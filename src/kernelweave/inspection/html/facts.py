@@ -11,8 +11,9 @@ from sklearn.base import is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from kernelweave._core.types import Array, Places
-from kernelweave.inspection._refits import Refits, recalled
-from kernelweave.inspection._running import quiet
+from kernelweave.banks.fitting import LITTLE
+from kernelweave.estimators._base import recalled
+from kernelweave.inspection._refits import Refits, quiet
 from kernelweave.inspection.comparison import Comparison, compare
 from kernelweave.inspection.draws import WeightDraws, WeightPath
 from kernelweave.inspection.held_out import HeldOut, How, Splits
@@ -69,7 +70,8 @@ class Facts:
     """What was found out; None for what was not, with the reason in ``left_out``.
 
     ``guessed``: the score of one constant answer. ``untested``: why no views were selected.
-    ``lacking``: how many rows lack a view, by incomplete view.
+    ``lacking``: how many rows lack a view, by incomplete view. ``blind``: how many have no view, or
+    views of little weight alone.
     """
 
     draws: WeightDraws | None = None
@@ -84,6 +86,7 @@ class Facts:
     points: tuple[Array, NDArray[Any]] | None = None
     n_rows: int | None = None
     lacking: dict[str, int] = field(default_factory=dict)
+    blind: int = 0
     left_out: dict[str, str] = field(default_factory=dict)
 
 
@@ -96,7 +99,8 @@ def gather(model: Any, X: Any, y: Any, asked: Asked) -> Facts:
     small, count = n <= _SMALL, asked.n_resamples
     draws = stability(model, X, y, n_resamples=count or (100 if small else 20), **asked.common())
     lacking = {view: int(lacks.sum()) for view, lacks in refits.lacking.items()}
-    facts = Facts(draws=draws, n_rows=n, lacking=lacking, left_out=left_out)
+    blind = int(np.count_nonzero(model.seen_weight(X) < LITTLE))
+    facts = Facts(draws=draws, n_rows=n, lacking=lacking, blind=blind, left_out=left_out)
     facts = replace(facts, alignment=alignments(refits, draws.weights), points=_points(refits))
     if splits is None:
         left_out["held-out scores"] = f"{type(refits.model).__name__} has no targets to score."

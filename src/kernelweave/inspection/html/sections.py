@@ -12,6 +12,7 @@ import numpy as np
 
 from kernelweave._core.checks import is_number, shown
 from kernelweave._core.types import Array
+from kernelweave.banks.fitting import BLIND
 from kernelweave.inspection._fits import weights_of
 from kernelweave.inspection.draws import summed_by_view
 from kernelweave.inspection.held_out import HeldOut, signed, told
@@ -159,7 +160,8 @@ class Reader:
             found = facts.comparison
             text = [
                 f"Mean {found.scoring} over {len(found.scores)} splits. Intervals respect that "
-                "training sets overlap (Nadeau and Bengio).",
+                "training sets overlap (Nadeau and Bengio), and are no narrower than the number of "
+                "rows held out allows.",
                 *(f"Not compared with {name}: {why}" for name, why in found.left_out.items()),
             ]
             yield Section(
@@ -277,29 +279,35 @@ def _constant(model: Any, scores: HeldOut) -> str:
 
 
 def _unmissed(importance: HeldOut | None) -> list[str]:
-    """Views without which predictions are as good: what is lost is 0.00, and so are both ends.
+    """Views without which these predictions are as good: what is lost is 0.00, and may be 0.
 
     Only of accuracy and R² it is known that 0.00 is little.
     """
     if importance is None or not np.isfinite(importance.most):
         return []
-    ends = {name: importance.difference(name)[1:] for name in importance.names[1:]}
+    lost = {name: importance.difference(name) for name in importance.names[1:]}
     return [
         name.removesuffix(SHUFFLED)
-        for name, (low, high) in ends.items()
-        if max(abs(low), abs(high)) < _NOTHING
+        for name, (mean, low, high) in lost.items()
+        if abs(mean) < _NOTHING and low <= 0.0 <= high
     ]
 
 
 def _incomplete(facts: Facts) -> list[str]:
-    """Which views are incomplete, in a sentence."""
+    """Which views are incomplete, and how many rows the model does not see."""
     if not facts.lacking:
         return []
     told = ", ".join(f"{name} ({count})" for name, count in facts.lacking.items())
-    return [
+    lines = [
         f"Of {facts.n_rows} rows, some lack a view, or all its numbers or categories: {told}. "
         "They stand at the mean of what they lack."
     ]
+    if facts.blind:
+        have = "row has" if facts.blind == 1 else "rows have"
+        lines.append(
+            f"{facts.blind} {have} {BLIND}: of these the model says what it says of an average row."
+        )
+    return lines
 
 
 def _score_table(found: HeldOut) -> Table:

@@ -53,11 +53,12 @@ def report(
 
     ``f`` is K(η)v, ``q`` are all s_j vᵀK_j v; ε₁ is per row.
     """
-    qp, unit = evaluator.problem.qp, evaluator.problem.unit
+    problem, qp = evaluator.problem, evaluator.problem.qp
     eps1, eps2 = attained(qp, v, f, 0.5 * q, e > 0.0)
-    eta = unit * evaluator.weight_set.scale * e
+    eta = problem.unit * evaluator.weight_set.scale * e
     return {
-        "alpha": qp.alpha(v) / unit, "eta": eta, "eps1": eps1 / unit / qp.n, "eps2": eps2,
+        "alpha": problem.unit_of_v * qp.alpha(v), "eta": eta,
+        "eps1": problem.size * problem.unit_of_v * eps1 / qp.n, "eps2": problem.size * eps2,
         "kappa": kappa,
     }  # fmt: skip
 

@@ -17,6 +17,7 @@ from itertools import count
 import numpy as np
 from scipy.linalg.lapack import dsysv, dsysv_lwork
 
+from kernelweave._core.settings import SETTINGS
 from kernelweave._core.tolerances import COINCIDE, ROUNDING, SOFT, TIGHTEST, TINY
 from kernelweave._core.types import Array, Places
 from kernelweave.papers.bach2004 import _pairs as skm_pairs
@@ -26,7 +27,6 @@ from kernelweave.papers.bach2004._pairs import Target
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.stacks.protocol import Stack
 
-_FEW = 64  # rows fetched at a time: whole ones stay in cache until their columns are taken
 _ROUNDS = 50  # of pair and Newton steps; more than ten are rare, and more than these do not help
 _PAIR, _NEWTON, _FLOP = 1.5e-9, 1e-4, 5e-11  # rough seconds: pair step by number, overhead, flop
 
@@ -63,10 +63,10 @@ class KernelRows:
             most = max(2, int(np.sqrt(self.limit / kernels.size)))
             self._clear(np.sort(ranked[: min(wanted, most)]))
         for kernel in kernels[~self.filled[kernels]]:
-            for some in range(0, self.points.size, _FEW):
-                rows = self.points[some : some + _FEW]
+            for some in range(0, self.points.size, SETTINGS.rows):
+                rows = self.points[some : some + SETTINGS.rows]
                 block = self.stack.block(int(kernel), rows, self.points)
-                self.block[kernel, some : some + _FEW] = self.scale[kernel] * block
+                self.block[kernel, some : some + SETTINGS.rows] = self.scale[kernel] * block
             self.filled[kernel] = True
 
     def _clear(self, points: Places) -> None:

@@ -20,8 +20,8 @@ from kernelweave._core.checks import check_number, check_positive
 from kernelweave._core.tolerances import CONE_ACCURACY_FINE, NOTHING
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
+from kernelweave._solvers.svm import choice
 from kernelweave.machines.evaluator import NOT_SEPARABLE, HardMarginInfeasible
-from kernelweave.machines.machine import QPMachine
 from kernelweave.papers.lanckriet2004._programs import block_norm_form, in_units
 from kernelweave.problems.dual_qp import DualQP, relative_gap
 from kernelweave.problems.problem import make_problem, refuse_learnt_C
@@ -85,7 +85,7 @@ def block_norm_machine(
         stack, qp, units, sizes, float(np.clip(1e-3 * tol, *CONE_ACCURACY_FINE))
     )
     # For given η this is the SVM on Σ_j η_j K_j. Solved again, its error is that of η squared.
-    svm = QPMachine(qp).solve(stack.combined(eta), v, 0.01 * tol)
+    (svm,) = choice.solve("auto", stack.combined(eta), [qp], [v], 0.01 * tol)
     scale, bias = qp.improve(svm.f, 0.0)[:2] if qp.is_hard else (1.0, qp.best_bias(svm.f))
     norm = float(eta * units @ np.sqrt(np.maximum(stack.quad_forms(svm.v), 0.0)))
     primal = qp.primal_value(scale * svm.f, bias, 2.0 * scale * norm)
@@ -93,7 +93,7 @@ def block_norm_machine(
     machine = BlockNormMachine(
         scale * eta,
         problem.to_all_rows(svm.v),
-        bias,
+        bias + qp.origin,
         problem.to_all_rows(qp.alpha(alpha)),
         primal,
         qp.dual_linear(alpha),

@@ -18,7 +18,7 @@ from kernelweave.problems.problem import make_problem, refuse_learnt_C
 from kernelweave.problems.weight_sets import WeightSet
 from kernelweave.solution import Solution
 from kernelweave.solving import solve
-from kernelweave.stacks.defaults import as_stack
+from kernelweave.stacks.completed import as_stack
 from kernelweave.stacks.protocol import Stack
 
 

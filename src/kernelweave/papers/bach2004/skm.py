@@ -24,8 +24,7 @@ from kernelweave._core.checks import check_positive
 from kernelweave._core.types import Array, Places
 from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
 from kernelweave.learners.base import Learner, Step, first_point
-from kernelweave.machines.evaluator import Evaluator
-from kernelweave.machines.incumbent import Incumbent
+from kernelweave.machines.evaluator import Evaluator, Incumbent
 from kernelweave.papers.bach2004._few import Machines
 from kernelweave.papers.bach2004._moreau_yosida import regularise
 from kernelweave.papers.bach2004._optimality import check_tolerances, excess, report
@@ -89,7 +88,7 @@ class Skm(Learner):
         while stale < 3 and path.sizes.any():
             gap, last = incumbent.gap, missed
             close = max(0.05 * kappa * kappa, 0.05 * tol)
-            path.follow(kappa, close, 0.0 if by_gap else self.eps2)
+            path.follow(kappa, close, 0.0 if by_gap else self.eps2 / evaluator.problem.size)
             missed = excess(path.pair, self.eps1, self.eps2)
             yield self._step("skm", path)
             kappa *= self.mu
@@ -129,7 +128,7 @@ class _KappaPath(Machines):
         self.pair: dict[str, Any] = {}
         self.used: list[Places] = []
         self.track: list[tuple[float, Array]] = []
-        self.cuts = Cuts(evaluator, incumbent, tol)
+        self.cuts = Cuts(tol, evaluator=evaluator, incumbent=incumbent)
         point = incumbent.best if incumbent.gap <= tol else None  # the start was good enough
         if point is None:  # of one kernel there is no other machine to come
             close = inner_tol(1.0, tol) if e.size > 1 else 0.99 * tol

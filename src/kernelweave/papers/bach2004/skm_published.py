@@ -20,8 +20,12 @@ import numpy as np
 
 from kernelweave._core.types import Array, Places
 from kernelweave.learners.base import Learner, Step
-from kernelweave.machines.evaluator import NOT_SEPARABLE, Evaluator, HardMarginInfeasible
-from kernelweave.machines.incumbent import Incumbent
+from kernelweave.machines.evaluator import (
+    NOT_SEPARABLE,
+    Evaluator,
+    HardMarginInfeasible,
+    Incumbent,
+)
 from kernelweave.papers.bach2004._few import Machines
 from kernelweave.papers.bach2004._moreau_yosida import regularise
 from kernelweave.papers.bach2004._optimality import check_tolerances, excess, report
@@ -58,7 +62,7 @@ class SkmPublished(Learner):
         check_tolerances(self.mu, self.eps1, self.eps2)
         machines, kappa, least, vain = Machines(evaluator, newton=False), 1.0, np.inf, 0
         while vain < _IN_VAIN:
-            inner, kernels = _solved(machines, kappa, self.eps2)
+            inner, kernels = _solved(machines, kappa, self.eps2 / evaluator.problem.size)
             if evaluator.machine.is_hard and not inner.bounded:
                 raise HardMarginInfeasible(NOT_SEPARABLE)
             e = np.zeros(e.size)

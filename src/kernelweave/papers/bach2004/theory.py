@@ -34,7 +34,8 @@ from kernelweave.papers.bach2004._pairs import Target
 from kernelweave.problems.dual_qp import relative_gap
 from kernelweave.problems.problem import Problem, refuse_learnt_C
 from kernelweave.solution import Solution
-from kernelweave.stacks.defaults import as_stack, matrices
+from kernelweave.stacks.completed import as_stack
+from kernelweave.stacks.defaults import matrices
 from kernelweave.stacks.protocol import Stack
 
 

@@ -20,8 +20,8 @@ from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.master import solve_master
 from kernelweave._solvers.reduced_gradient import descent_step
 from kernelweave.learners.base import Learner, Step, first_point
-from kernelweave.machines.evaluator import Evaluator, Point
-from kernelweave.machines.incumbent import Incumbent
+from kernelweave.machines.evaluator import Evaluator, Incumbent
+from kernelweave.machines.machine import Point
 
 _HALVINGS = 30
 

@@ -23,18 +23,18 @@ from kernelweave._core.checks import check_finite, check_nonnegative, check_numb
 from kernelweave._core.tolerances import ROUNDING
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
-from kernelweave._solvers.radius.balls import Balls, KernelBall
-from kernelweave._solvers.radius.both_bounds import radius_bounds
-from kernelweave._solvers.radius.centering import Centered, centered
+from kernelweave._solvers.svm import choice
+from kernelweave._solvers.svm.smo import Inner
 from kernelweave.certificate import Certificate
-from kernelweave.machines.machine import QPAnswer, QPMachine
+from kernelweave.papers.gai2010._balls import Balls, KernelBall
+from kernelweave.papers.gai2010._bounds import radius_bounds
+from kernelweave.papers.gai2010._centering import Centered, centered
 from kernelweave.papers.gai2010._projected_gradient import projected_gradient
 from kernelweave.problems.dual_qp import DualQP, relative_gap
-from kernelweave.problems.losses import check_C, hinge, lower, make_qp
+from kernelweave.problems.losses import check_C, check_labels, hinge, make_qp, squared_hinge
 from kernelweave.problems.problem import make_formulation
-from kernelweave.problems.targets import check_labels
 from kernelweave.problems.weight_sets import WeightSet
-from kernelweave.stacks.defaults import as_stack
+from kernelweave.stacks.completed import as_stack
 from kernelweave.stacks.protocol import CombinedKernel, Stack
 
 
@@ -90,7 +90,7 @@ def margin_and_radius(
     labels, cost = check_labels(y, kernels.stack.n), check_C(C, kernels.stack.n)
     used = np.flatnonzero(theta)
     radii = [_ball(kernels, row, tol).radius2 for row in np.eye(theta.size)[used]]
-    qp = lower(labels, 2.0 * cost / float(theta[used] @ np.array(radii)), "squared_hinge")
+    qp = squared_hinge(labels, 2.0 * cost / float(theta[used] @ np.array(radii)))
     return _machine(kernels.stack.combined(theta), qp, tol)
 
 
@@ -202,7 +202,7 @@ def radius_gap(
     beta = None if center is None else check_nonnegative("center", center, n)
     if beta is not None and not beta.any():
         raise ValueError("center must be positive for some point, found zeros")
-    return Certificate(*radius_bounds(problem, d, w, b, alpha, beta, tol))
+    return radius_bounds(problem, d, w, b, alpha, beta, tol)
 
 
 def estimation_error_bound(
@@ -257,9 +257,9 @@ def _ball(kernels: Centered, weights: ArrayLike, tol: float, ridge: float = 0.0)
     return Balls(kernels, np.ones(theta.size)).around(theta, tol, ridge)
 
 
-def _solve(K: CombinedKernel, qp: DualQP, start: Array | None, tol: float) -> QPAnswer:
+def _solve(K: CombinedKernel, qp: DualQP, start: Array | None, tol: float) -> Inner:
     """The machine on one kernel."""
-    return QPMachine(qp).solve(K, qp.feasible(start), tol)
+    return choice.solve("auto", K, [qp], [qp.feasible(start)], tol)[0]
 
 
 def _machine(K: CombinedKernel, qp: DualQP, tol: float) -> float:
@@ -268,7 +268,7 @@ def _machine(K: CombinedKernel, qp: DualQP, tol: float) -> float:
     A large C amplifies rounding in f. A multiple of f without slacks is therefore tried, too.
     """
     inner = _solve(K, qp, None, tol)
-    if not inner.bounded:
+    if qp.is_hard and not inner.bounded:
         return math.inf
     f, quad = inner.f, float(inner.v @ inner.f)
     value = hinge(np.sign(qp.linear), np.inf).improve(f, quad)[2]

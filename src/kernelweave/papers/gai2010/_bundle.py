@@ -14,7 +14,7 @@ import numpy as np
 from kernelweave._core.tolerances import LEAST_PROXIMAL
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.cuts import Bundle
-from kernelweave._solvers.radius.balls import Balls
+from kernelweave.papers.gai2010._balls import Balls
 
 _MEMORY = 200  # past machines and balls that the model is made of
 _UNSEEN = 0.01  # least slope of a kernel, as a share of the one at equal β: balls notice it soon

@@ -24,16 +24,19 @@ import numpy as np
 
 from kernelweave._core.tolerances import SOFT, SQUARED_TOL
 from kernelweave._core.types import Array
-from kernelweave._solvers.bundle.descent import Descent
-from kernelweave._solvers.radius.balls import Balls
-from kernelweave._solvers.radius.centering import centered
+from kernelweave._solvers.bundle.cuts import Descent
+from kernelweave.certificate import Certificate
 from kernelweave.learners.base import Learner, Step, first_point
-from kernelweave.machines.certified import charged_ball
-from kernelweave.machines.evaluator import Evaluator, Point
-from kernelweave.machines.incumbent import Bound, Incumbent
-from kernelweave.machines.machine import QPAnswer
+from kernelweave.machines.certified import certified_point
+from kernelweave.machines.evaluator import Bound, Evaluator, Incumbent
+from kernelweave.machines.machine import Point
+from kernelweave.papers.gai2010._balls import Balls, certified_radius
+from kernelweave.papers.gai2010._bounds import radius_bounds
 from kernelweave.papers.gai2010._bundle import RadiusBundle
+from kernelweave.papers.gai2010._centering import centered
 from kernelweave.papers.gai2010._projected_gradient import projected_gradient
+from kernelweave.problems.problem import Problem
+from kernelweave.solution import Solution
 
 _PATIENCE = 10  # steps in vain after which cutting planes take over
 _LEAST_REACH = 1e-9  # cutting planes end where steps may go no further than this
@@ -55,6 +58,8 @@ class Radius(Learner):
     targets = ("labels",)
     why_not = "the radius of the data bounds the error of a classifier"
     objective = "radius"
+    settles = True
+    scale_free = True
     standard_units = False  # it has its own
 
     def __init__(self, method: str = "newton") -> None:
@@ -70,6 +75,19 @@ class Radius(Learner):
         e = objective.start(e)
         steps = _newton if self.method == "newton" else _gradient
         yield from steps(objective, e)
+
+    def start(self, problem: Problem) -> Array | None:
+        """Those under which all kernels have the same trace: the scale of a kernel is no matter."""
+        traces = problem.stack.traces()
+        even = np.divide(1.0, traces, out=np.zeros(traces.size), where=traces > 0.0)
+        return even if even.any() else None
+
+    def judged(self, solution: Solution) -> Certificate:
+        """Margin and ball of the model; the bound by its dual variables and its center."""
+        assert solution.problem is not None
+        center = solution.extras.get("center")  # not there if no step was made
+        model = solution.weights, solution.coef, float(solution.bias), solution.dual_alpha
+        return radius_bounds(solution.problem, *model, center)
 
 
 @dataclass(frozen=True)
@@ -99,7 +117,7 @@ class _Objective:
     """g, on kernels centered where a constant part hides the rest, with a bundle of past looks."""
 
     def __init__(self, evaluator: Evaluator, incumbent: Incumbent, tol: float) -> None:
-        self.problem, self.incumbent, self.tol = evaluator.problem, incumbent, tol
+        self.given, self.incumbent, self.tol = evaluator.machine, incumbent, tol
         self.kernels = centered(evaluator.stack)
         self.evaluator = evaluator.on(self.kernels.stack)
         self.weight_set = evaluator.weight_set
@@ -151,24 +169,26 @@ class _Objective:
         d = self.weight_set.scale * point.e
         bound = Bound(bundle.value, bundle.v_best, "machines and balls")
 
-        plain = replace(point.answer.only, v=point.v * size)
-        e = point.e / size
+        plain = replace(point, e=point.e / size, v=point.v * size)
 
-        def settled(answer: QPAnswer) -> tuple[Point, Bound]:
-            bias = self.kernels.bias(d, answer.bias, answer.scale * answer.v / size)
-            return point.answered(replace(answer, bias=bias), e=e), bound
+        def given(point: Point) -> Point:
+            """With the bias for the kernels as they were given."""
+            primal, scale, bias = point.fits[0]
+            bias = self.kernels.bias(d, bias, scale * point.v / size)
+            return replace(point, fits=np.array([[primal, scale, bias]]))
 
         def certify(fine: bool) -> tuple[Point, Bound]:
             """The numbers as they are reported, for the kernels as they were given."""
-            given = settled(plain)[0].answer.only if fine else plain
-            final = self.weight_set.scale * e
-            answer = charged_ball(self.problem, given, final, state.beta, 1.0 / size, fine)
-            return (point.answered(answer, e=e), bound) if fine else settled(answer)
+            machine, final = self.given, self.weight_set.scale * plain.e
+            larger = certified_radius(machine.stack, final, state.beta, 1.0 / size, fine)[0]
+            if fine:  # decision values are computed anew
+                return certified_point(machine, given(plain), fine, larger), bound
+            return given(certified_point(machine, plain, fine, larger)), bound
 
         fall = max(point.value - bundle.value, 0.0) / abs(point.primal)
         return Step(
             by,
-            settled=settled(plain),
+            settled=(given(plain), bound),
             stationarity=fall,
             extras={"radius": size**-0.5, "stationarity": fall, "center": bundle.beta},
             certify=certify,
@@ -209,7 +229,7 @@ class _Newton(Descent[_UnitBall]):
 
 def _newton(objective: _Objective, e: Array) -> Iterator[Step]:
     """Steps with curvature while they fall; cutting planes finish where there are kinks."""
-    share = 0.1 * objective.tol if objective.evaluator.is_warm else 1.0
+    share = 0.1 * objective.tol if objective.evaluator.last.given else 1.0
     first = objective.look(e, share)
     yield objective.step("newton", first)
     state = _Newton(objective, first)

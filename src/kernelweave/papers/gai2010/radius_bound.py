@@ -19,13 +19,16 @@ import numpy as np
 
 from kernelweave._core.tolerances import ROUNDING, SQUARED_TOL
 from kernelweave._core.types import Array
-from kernelweave._solvers.radius.balls import Balls
-from kernelweave._solvers.radius.centering import Centered, centered
+from kernelweave.certificate import Certificate
 from kernelweave.learners.base import Learner, Step, first_point
-from kernelweave.machines.certified import certified_given, certified_point, radius_bounds
-from kernelweave.machines.evaluator import Evaluator, Point
-from kernelweave.machines.incumbent import Bound, Incumbent
+from kernelweave.machines.certified import certified_given, certified_point
+from kernelweave.machines.evaluator import Bound, Evaluator, Incumbent
+from kernelweave.machines.machine import Point
+from kernelweave.papers.gai2010._balls import Balls, KernelBall, certified_radius
+from kernelweave.papers.gai2010._bounds import radius_bound_bounds
+from kernelweave.papers.gai2010._centering import centered
 from kernelweave.papers.gai2010._projected_gradient import projected_gradient
+from kernelweave.solution import Solution
 
 
 class RadiusBound(Learner):
@@ -48,6 +51,7 @@ class RadiusBound(Learner):
     targets = ("labels",)
     why_not = "the radius of the data bounds the error of a classifier"
     objective = "radius_bound"
+    settles = True
     standard_units = False  # the size of kernels is part of the objective
     weight_norms = (1, 2)
 
@@ -58,80 +62,99 @@ class RadiusBound(Learner):
         self, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float
     ) -> Iterator[Step]:
         """One SVM and one enclosing ball per evaluation, from unit weights ``e``."""
-        weight_set, machine = evaluator.weight_set, evaluator.machine
-        kernels = centered(evaluator.stack)
-        ridge = evaluator.problem.qp.one_ridge if self.ridge_in_ball else 0.0
-        if ridge > 0.0:
-            kernels.weights("start", e)  # complains where no kernel tells points apart
+        objective = _Objective(evaluator, self.ridge_in_ball)
+        close = max(0.1 * min(tol, 0.1) ** 2, SQUARED_TOL)  # the gradient errs by the root of it
+        if evaluator.machine.is_hard:  # other weights, where these do not separate the classes
+            e = first_point(objective.evaluator, e, 0.1).e
+        steps = projected_gradient(
+            lambda e: objective.evaluate(e, close), evaluator.weight_set.project, e, ROUNDING
+        )
+        for _, state in steps:
+            fall = _first_order_fall(state.point.e, state.gradient, evaluator.weight_set.norm)
+            yield objective.step("projected gradient", state, fall / state.value)
+
+    def unsolved(self, evaluator: Evaluator, e: Array) -> Step:
+        """R² times the loss of f = 0, R² that of the ball around the mean of the points."""
+        objective = _Objective(evaluator, self.ridge_in_ball)
+        point = evaluator.judge(e, evaluator.machine.feasible())
+        ball = objective.balls.around(e, np.inf, objective.ridge)
+        return objective.step("start", _BallAndMachine(point, ball, np.zeros_like(e)), np.inf)
+
+    def judged(self, solution: Solution) -> Certificate:
+        """The machine and the ball at the weights found."""
+        assert solution.problem is not None
+        ridge = solution.extras.get("ridge_in_ball", 0.0)
+        model = solution.weights, solution.coef, float(solution.bias), solution.dual_alpha
+        return radius_bound_bounds(solution.problem, *model, ridge)
+
+
+class _Objective:
+    """R²(θ)J(θ), on kernels centered where a constant part hides the rest."""
+
+    def __init__(self, evaluator: Evaluator, ridge_in_ball: bool) -> None:
+        self.given, self.weight_set = evaluator, evaluator.weight_set
+        self.kernels = centered(evaluator.stack)
+        self.ridge = evaluator.problem.qp.one_ridge if ridge_in_ball else 0.0
+        if self.ridge > 0.0:  # complains where no kernel tells points apart
+            self.kernels.weights("start", np.ones(evaluator.stack.m))
         else:
-            kernels.refuse_blind(
+            self.kernels.refuse_blind(
                 "under 'radius_bound' the objective falls to zero with all weight on such kernels; "
                 "leave them out"
             )
-        given = evaluator
-        evaluator = evaluator.on(kernels.stack)
-        balls = Balls(kernels, weight_set.scale, evaluator.tick)
-        close = max(0.1 * min(tol, 0.1) ** 2, SQUARED_TOL)  # the gradient errs by the root of it
+        self.evaluator = evaluator.on(self.kernels.stack)
+        self.balls = Balls(self.kernels, self.weight_set.scale, evaluator.tick)
 
-        def evaluate(e: Array) -> _BallAndMachine:
-            ball = balls.around(e, close, ridge)
-            point = evaluator.solve(e, close, K=ball.K)
-            gradient = balls.slopes(ball.beta) * point.value - 0.5 * ball.radius2 * point.q
-            if weight_set.norm == 2.0:
-                gradient -= float(gradient @ e) * e  # along the sphere
-            return _BallAndMachine(point, ball.beta, ball.radius2, ball.lower, gradient)
+    def evaluate(self, e: Array, close: float) -> _BallAndMachine:
+        """The ball and the machine at unit weights ``e``, both to relative gap ``close``."""
+        ball = self.balls.around(e, close, self.ridge)
+        point = self.evaluator.solve(e, close, K=ball.K)
+        gradient = self.balls.slopes(ball.beta) * point.value - 0.5 * ball.radius2 * point.q
+        if self.weight_set.norm == 2.0:
+            gradient -= float(gradient @ e) * e  # along the sphere
+        return _BallAndMachine(point, ball, gradient)
 
-        if machine.is_hard:  # other weights, where these do not separate the classes
-            e = first_point(evaluator, e, 0.1).e
-        for weights, state in projected_gradient(evaluate, weight_set.project, e, ROUNDING):
-            fall = _first_order_fall(weights, state.gradient, weight_set.norm) / state.value
-            extras = {"radius": state.radius2**0.5, "stationarity": fall, "ridge_in_ball": ridge}
-            certify = partial(_certified, kernels, given, state, ridge)
-            settled = _settled(kernels, given, state, state.value, state.lower * state.point.value)
-            yield Step("projected gradient", "running", settled, fall, extras, certify)
+    def step(self, by: str, state: _BallAndMachine, fall: float) -> Step:
+        """The point for the kernels as they were given; the relative ``fall`` still possible."""
+        ball, point = state.ball, state.point
+        radius = ball.radius2**0.5
+        extras = {"radius": radius, "stationarity": fall, "ridge_in_ball": self.ridge}
+        settled = (
+            self._given(point, ball.radius2),
+            Bound(ball.lower * point.value, point.v, "machine and ball"),
+        )
+        certify = partial(self._certified, state)
+        return Step(by, "running", settled, fall, extras, certify)
 
+    def _given(self, point: Point, radius2: float = 1.0) -> Point:
+        """The point for the kernels as they were given; its primal value times ``radius2``."""
+        primal, scale, bias = point.fits[0]
+        bias = self.kernels.bias(self.weight_set.scale * point.e, bias, scale * point.v)
+        return replace(point, fits=np.array([[radius2 * primal, scale, bias]]))
 
-def _settled(
-    kernels: Centered, evaluator: Evaluator, state: _BallAndMachine, primal: float, dual: float
-) -> tuple[Point, Bound]:
-    """The point for the kernels as they were given, and its bound."""
-    point = state.point
-    answer = point.answer.only
-    d = evaluator.weight_set.scale * point.e
-    bias = kernels.bias(d, answer.bias, answer.scale * answer.v)
-    same = replace(answer, primal=primal, bias=bias)
-    return point.answered(same), Bound(dual, point.v, "machine and ball")
-
-
-def _certified(
-    kernels: Centered, evaluator: Evaluator, state: _BallAndMachine, ridge: float, fine: bool
-) -> tuple[Point, Bound]:
-    """Both values in exact arithmetic: bounds of the ball times bounds of the machine."""
-    d = evaluator.weight_set.scale * state.point.e
-    most, least = radius_bounds(evaluator.stack, d, state.beta, state.radius2, fine, ridge)
-    least = least if fine else max(state.lower - (most - state.radius2), 0.0)
-    bound = certified_given(evaluator, state.point, fine)
-    answer = state.point.answer.only
-    if fine:  # decision values anew, for the kernels as they were given
-        answer = replace(answer, bias=kernels.bias(d, answer.bias, answer.scale * answer.v))
-    answer = certified_point(evaluator, state.point.answered(answer), fine).answer.only
-    bias = answer.bias if fine else kernels.bias(d, answer.bias, answer.scale * answer.v)
-    answer = replace(answer, primal=most * answer.primal, bias=bias)
-    proven = Bound(least * bound.value, bound.v, "machine and ball")
-    return state.point.answered(answer), proven
+    def _certified(self, state: _BallAndMachine, fine: bool) -> tuple[Point, Bound]:
+        """Both values in exact arithmetic: bounds of the ball times bounds of the machine."""
+        machine, ball, point = self.given.machine, state.ball, state.point
+        known = machine.stack, machine.scale * point.e, ball.beta, ball.radius2
+        most, least = certified_radius(*known, fine, self.ridge)
+        least = least if fine else max(ball.lower - (most - ball.radius2), 0.0)
+        bound = certified_given(self.given, point, fine)
+        proven = Bound(least * bound.value, bound.v, "machine and ball")
+        if not fine:
+            return self._given(certified_point(machine, point, fine), most), proven
+        point = certified_point(machine, self._given(point), fine)  # decision values anew
+        return replace(point, fits=point.fits * [most, 1.0, 1.0]), proven
 
 
 @dataclass(frozen=True)
 class _BallAndMachine:
     point: Point
-    beta: Array
-    radius2: float
-    lower: float
+    ball: KernelBall
     gradient: Array
 
     @property
     def value(self) -> float:
-        return self.radius2 * self.point.primal
+        return self.ball.radius2 * self.point.primal
 
 
 def _first_order_fall(e: Array, gradient: Array, norm: float) -> float:

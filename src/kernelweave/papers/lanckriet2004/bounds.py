@@ -30,10 +30,11 @@ from numpy.typing import ArrayLike
 from kernelweave._core.checks import check_finite, check_number, check_vector
 from kernelweave._core.tolerances import TINY
 from kernelweave._solvers.signed.semidefinite_set import Joint
-from kernelweave._solvers.signed.support import supports
 from kernelweave.certificate import check_semidefinite
-from kernelweave.problems.targets import check_labels
-from kernelweave.stacks.defaults import as_stack, matrices
+from kernelweave.papers.lanckriet2004._supports import supports
+from kernelweave.problems.losses import check_labels
+from kernelweave.stacks.completed import as_stack
+from kernelweave.stacks.defaults import matrices
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.protocol import Stack
 
@@ -191,7 +192,7 @@ def error_bound(
     delta = check_number("delta", delta)
     if delta >= 1.0:
         raise ValueError(f"delta must be less than 1, found {delta!r}")
-    combined = stack.combined(d).dense()
+    combined = np.asarray(stack.combined(d).dense(), dtype=float)
     size = float(np.trace(combined))
     if signed:
         check_semidefinite(combined, size, stack.precision)

@@ -35,7 +35,8 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 from kernelweave._core.checks import check_floats, check_number, check_vector
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
-from kernelweave.stacks.defaults import as_stack, matrices
+from kernelweave.stacks.completed import as_stack
+from kernelweave.stacks.defaults import matrices
 from kernelweave.stacks.gram import check_gram
 from kernelweave.stacks.protocol import Stack
 

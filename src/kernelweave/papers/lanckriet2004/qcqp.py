@@ -19,8 +19,8 @@ from kernelweave._core.tolerances import CONE_ACCURACY, SUM_ROUNDING, TINY
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
 from kernelweave.learners.base import Learner, Step, first_point
-from kernelweave.machines.evaluator import Evaluator, Point
-from kernelweave.machines.incumbent import Incumbent
+from kernelweave.machines.evaluator import Evaluator, Incumbent
+from kernelweave.machines.machine import Point
 from kernelweave.papers.lanckriet2004._clarabel import load_clarabel
 from kernelweave.papers.lanckriet2004._programs import FORMS, in_units
 from kernelweave.stacks.cholesky import factor
@@ -54,9 +54,9 @@ class Qcqp(Learner):
             raise ValueError(f"form must be one of {sorted(FORMS)}, found {self.form!r}")
         check_number("batch", self.batch, int)
         load_clarabel()
-        cuts = Cuts(evaluator, incumbent, tol)
+        cuts = Cuts(tol, evaluator=evaluator, incumbent=incumbent)
         point = first_point(evaluator, e, inner_tol(1.0, tol))
-        cuts.add(point)
+        cuts.keep(point.v, point.linear, point.q)
         yield Step("machine")
         program = _ConePart(evaluator, point, tol, self.form)
         q, top = point.q, -1.0
@@ -67,7 +67,8 @@ class Qcqp(Learner):
             q = evaluator.quads(v)
             top = float(q[program.kernels].max())
             cuts.keep(v, program.qp.dual_linear(v), q)
-            cuts.add(evaluator.solve(_clean(e, q, top), 0.1 * tol, start=v))
+            point = evaluator.solve(_clean(e, q, top), 0.1 * tol, start=v)
+            cuts.keep(point.v, point.linear, point.q)
             yield Step("qcqp")
             top *= 1.0 + 0.1 * tol
         for _ in descend(cuts):

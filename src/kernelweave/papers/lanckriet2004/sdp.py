@@ -29,15 +29,17 @@ from kernelweave._core.warnings import warn
 from kernelweave._solvers.signed.interior_point import follow_sets
 from kernelweave._solvers.signed.semidefinite_set import Joint, SemidefiniteSet, nested_sets
 from kernelweave._solvers.signed.support import support
+from kernelweave._solvers.svm.curvature import Look
 from kernelweave.learners.base import Learner, Step
+from kernelweave.machines.certified import certified_point
 from kernelweave.machines.evaluator import (
     NOT_SEPARABLE,
+    Bound,
     Evaluator,
     HardMarginInfeasible,
-    Point,
+    Incumbent,
 )
-from kernelweave.machines.incumbent import Bound, Incumbent
-from kernelweave.machines.total import Look
+from kernelweave.machines.machine import Point
 from kernelweave.problems.dual_qp import relative_gap
 
 
@@ -60,6 +62,7 @@ class Sdp(Learner):
     targets = ("labels",)
     why_not = "weights of either sign are for the transduction of labels"
     signed = True
+    settles = True  # bounds by Z: those of the evaluator are for weights ≥ 0
     sums = True
     weighted = False
     needs_dense = True
@@ -96,22 +99,31 @@ class Sdp(Learner):
             bound = _better(bound, point, q, center.bound)
             if relative_gap(best.primal, bound.value) <= tol:
                 _warn_at_limit(best.e, region.least)
-            yield Step("sdp", settled=(best, bound))
+            yield _settled(evaluator, best, bound)
         if best is None or seen is None:
             raise HardMarginInfeasible(NOT_SEPARABLE)
         # no step helped: the bound that Z falls short of has a problem of its own
-        most = support(joint, best_q, best.e) + best.answer.doubt
+        most = support(joint, best_q, best.e) + best.doubt
         proven = Bound(best.linear - 0.5 * most, best.v, "support function")
         if proven.value > bound.value:
             if relative_gap(best.primal, proven.value) <= tol:
                 _warn_at_limit(best.e, seen.least)
-            yield Step("sdp", settled=(best, proven))
+            yield _settled(evaluator, best, proven)
+
+
+def _settled(evaluator: Evaluator, best: Point, bound: Bound) -> Step:
+    """Rounding is charged to the bound already."""
+
+    def certify(fine: bool) -> tuple[Point, Bound]:
+        return certified_point(evaluator.machine, best, fine), bound
+
+    return Step("sdp", settled=(best, bound), certify=certify)
 
 
 def _better(bound: Bound, point: Point, q: Array, proven: float) -> Bound:
     """The greater of two bounds, the second by the multiplier Z at ``point``."""
     value = min(proven, point.linear - 0.5 * float(q.max()))
-    value -= 0.5 * point.answer.doubt  # the q_m err as their combination does
+    value -= 0.5 * point.doubt  # the q_m err as their combination does
     return Bound(value, point.v, "multiplier Z") if value > bound.value else bound
 
 
@@ -129,9 +141,9 @@ def _warn_at_limit(e: Array, least: Array) -> None:
 def _look(evaluator: Evaluator, e: Array, close: float) -> _Tangent | None:
     point = evaluator.solve(e, close, exact=True)
     # where rounding alone keeps f from separating the classes, the next point may do better
-    if not point.answer.bounded:
+    if not point.is_bounded:
         return None
-    met = point.primal < np.inf or evaluator.machine.improved(point.answer).primal < np.inf
+    met = point.primal < np.inf or evaluator.machine.improved(point).primal < np.inf
     return _Tangent(evaluator, point) if met else None
 
 

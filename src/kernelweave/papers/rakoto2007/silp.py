@@ -24,8 +24,8 @@ from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.cuts import Cuts, inner_tol
 from kernelweave._solvers.reduced_gradient import short_steps
 from kernelweave.learners.base import Learner, Step, check_stop, first_point, status_by_change
-from kernelweave.machines.evaluator import Evaluator, Point
-from kernelweave.machines.incumbent import Bound, Incumbent
+from kernelweave.machines.evaluator import Bound, Evaluator, Incumbent
+from kernelweave.machines.machine import Point
 
 _WARM, _ITERATIONS = 0.3, 10  # SimpleMKL runs to this gap before the first LP; at most so long
 _HOLD = 0.8  # h, the share of the best weights so far where the next SVM is solved
@@ -64,7 +64,7 @@ class Silp(Learner):
     ) -> Iterator[Step]:
         """One LP and one SVM per step, from unit weights ``e``."""
         check_stop(self.stop, self.change)
-        program, cuts = _LinearProgram(e.size), Cuts(evaluator, incumbent, tol)
+        program, cuts = _LinearProgram(e.size), Cuts(tol, evaluator=evaluator, incumbent=incumbent)
         point = first_point(evaluator, e, inner_tol(incumbent.gap, tol))
         _enter(point, program, cuts)
         for _ in range(_ITERATIONS if self.warm_start else 0):
@@ -99,7 +99,7 @@ class Silp(Learner):
 
 def _enter(point: Point, program: _LinearProgram, cuts: Cuts) -> None:
     """A row of the linear program, and a cut."""
-    cuts.add(point)
+    cuts.keep(point.v, point.linear, point.q)
     program.add(point)
 
 

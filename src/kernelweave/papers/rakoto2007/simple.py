@@ -20,8 +20,8 @@ from kernelweave._solvers.bundle.cuts import Cuts, descend
 from kernelweave._solvers.reduced_gradient import descent_step
 from kernelweave.learners.base import Learner, Step, check_stop, first_point, status_by_change
 from kernelweave.learners.grouped import learner_of_norms
-from kernelweave.machines.evaluator import Evaluator, Point
-from kernelweave.machines.incumbent import Incumbent
+from kernelweave.machines.evaluator import Evaluator, Incumbent
+from kernelweave.machines.machine import Point
 
 _TELL = 1e-2  # SVMs are solved to this share of the last fall of J
 _STALLS = 5  # iterations in which the gap may not fall by a tenth before the bundle takes over
@@ -74,7 +74,7 @@ class Simple(Learner):
         self.finish = finish
 
     @property
-    def patience(self) -> int:
+    def patience(self) -> int:  # type: ignore[override]
         """Without the bundle it ends itself: J may fall for long before the gap does."""
         return super().patience if self._finishes else sys.maxsize
 
@@ -106,9 +106,9 @@ class Simple(Learner):
                 break
             moved, point = float(np.abs(after.e - point.e).max()), after
         if self._finishes:
-            cuts = Cuts(evaluator, incumbent, tol)
+            cuts = Cuts(tol, evaluator=evaluator, incumbent=incumbent)
             for past in recent:
-                cuts.add(past)
+                cuts.keep(past.v, past.linear, past.q)
             for _ in descend(cuts):
                 yield Step("bundle")
 

@@ -1,1 +1,0 @@
-"""Enclosing balls, and descent on objectives that contain their radius."""
