@@ -123,7 +123,7 @@ def exact_gap(
     else:
         most, size = norm(np.maximum(q, 0), conjugate(weight_norm)), norm(d, weight_norm)
     d, tau = d / size, tau / size
-    dual = linear - max(most, 0) / 2
+    dual = linear - max(most, Fraction(0)) / 2
 
     parts, d_unit = integers(d)
     combined, unit = np.tensordot(parts, matrices, 1), unit * d_unit
@@ -150,7 +150,7 @@ def lowered(
     """The machine of one column of y, as ``kernelweave.problems.losses`` writes it down."""
     none, free = np.zeros(len(y)), np.full(len(y), math.inf)
     rho = np.full(len(y), Fraction(ridge))
-    if loss in ("squared", "squared_hinge"):
+    if loss in ("squared", "squared_hinge", "huber"):
         rho = rho + np.array([0 if math.isinf(c) else 1 / Fraction(c) for c in costs.tolist()])
     if loss in ("hinge", "squared_hinge"):
         top = free if loss == "squared_hinge" else costs
@@ -162,6 +162,8 @@ def lowered(
         return Machine(fractions(linear), lower, upper, np.tile(rho, 2))
     if loss == "squared":
         return Machine(fractions(y), -free, free, rho)
+    if loss == "huber":  # δ = 1
+        return Machine(fractions(y), -costs, costs, rho)
     if loss == "quantile":
         return Machine(fractions(y), (quantile - 1.0) * costs, quantile * costs, rho)
     return Machine(fractions(none), none, costs, rho, total=1)

@@ -15,32 +15,45 @@ from typing import Any
 import numpy as np
 
 from kernelweave import solving
+from kernelweave._core.settings import SETTINGS
 from kernelweave._solvers.svm import choice
+from kernelweave.io._registry import CLASSES as MODEL_CLASSES
 from kernelweave.kernels._plsa import plsa
+from kernelweave.kernels.eigen import EigenvectorKernels
 from kernelweave.learners import Learner, make_learner
 from kernelweave.learners.base import Step
 from kernelweave.machines.evaluator import HardMarginInfeasible
 from kernelweave.papers.lanckriet2004._clarabel import ConeSolution, solve_cone_program
 from kernelweave.papers.lanckriet2004._programs import group_form, machine_form
+from kernelweave.problem_file import read_problem, write_problem
 from kernelweave.problems.losses import hinge, make_qp
 from kernelweave.stacks.cholesky import factor
 from kernelweave.stacks.combined import FactorCombined
-from kernelweave.stacks.factor import Factor
+from kernelweave.stacks.defaults import matrices
+from kernelweave.stacks.factor import JoinedFactor
+from kernelweave.stacks.lazy import LazyStack
 
 __all__ = [
+    "MODEL_CLASSES",
     "ConeSolution",
-    "Factor",
+    "EigenvectorKernels",
     "FactorCombined",
     "HardMarginInfeasible",
     "Hinge",
+    "JoinedFactor",
+    "LazyStack",
     "Watched",
+    "as_if_large",
     "certifying",
     "choice",
     "cone_program",
     "factor",
     "hinge",
+    "matrices",
     "plsa",
+    "read_problem",
     "solve_cone_program",
+    "write_problem",
 ]
 
 
@@ -137,3 +150,16 @@ def certifying() -> Iterator[list[float]]:
         yield spent
     finally:
         solving._Run._certified = real  # type: ignore[method-assign]
+
+
+@contextmanager
+def as_if_large(dtype: str) -> Iterator[None]:
+    """Few rows are treated as many: kernels are generated, and K(d) is float32 or float64."""
+    names, wide = ("one_matrix", "most_matrices", "wide_matrix"), 0 if dtype == "float32" else 2**28
+    kept = [getattr(SETTINGS, name) for name in names]
+    SETTINGS.one_matrix, SETTINGS.most_matrices, SETTINGS.wide_matrix = 0, 0, wide
+    try:
+        yield
+    finally:
+        for name, value in zip(names, kept, strict=True):
+            setattr(SETTINGS, name, value)

@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from benchmarks.harness import common
-from benchmarks.harness.internals import Factor, FactorCombined, choice, hinge
+from benchmarks.harness.internals import FactorCombined, JoinedFactor, choice, hinge
 
 SIZES = [(2000, 20), (2000, 200), (2000, 1000), (6000, 50), (6000, 300), (6000, 2000)]
 METHODS = ["smo", "interior_point", "chunks"]
@@ -22,13 +22,16 @@ def measured(n, R):
     X = rng.normal(size=(n, 4))
     waves = X @ rng.normal(size=(4, R)) + rng.uniform(0.0, 2.0 * np.pi, R)
     y = np.where(np.sin(2.0 * X[:, 0]) + X[:, 1] + rng.normal(size=n) > 0.0, 1.0, -1.0)
-    K, qp = FactorCombined(Factor.of(np.sqrt(2.0 / R) * np.cos(waves)), np.ones(R)), hinge(y, 1.0)
+    K, qp = (
+        FactorCombined(JoinedFactor.of(np.sqrt(2.0 / R) * np.cos(waves)), np.ones(R)),
+        hinge(y, 1.0),
+    )
     found = {"n": n, "R": R, "auto": choice.choose(K, qp)}
     for method in METHODS:
         choice.solve(method, FactorCombined(K._G.take(slice(0, 200)), np.ones(R)),
-                     hinge(y[:200], 1.0), None, 1e-2)  # compiles  # fmt: skip
+                     [hinge(y[:200], 1.0)], None, 1e-2)  # compiles  # fmt: skip
         began = time.process_time()
-        choice.solve(method, K, qp, None, 1e-3)
+        choice.solve(method, K, [qp], None, 1e-3)
         found[method] = time.process_time() - began
     found["ratio"] = found[found["auto"]] / min(found[method] for method in METHODS)
     return found

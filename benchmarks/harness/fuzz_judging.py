@@ -1,0 +1,95 @@
+"""What is wrong with a fit, judged in exact arithmetic: for ``fuzz.py``, which lists the kinds."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+import traceback
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness.exact_gap import Exact
+from benchmarks.harness.fuzz_cases import SECONDS, Case
+from benchmarks.harness.fuzz_relations import apart, pair_of
+from benchmarks.harness.timing import TimeUp, time_limit
+
+PATIENCE = 30.0  # processor seconds after which a fit that does not heed its limit is ended
+SLACK = Fraction(1, 10**15)  # by which an exact gap may exceed the reported one
+KINDS = ("false gap", "not finite", "above tol", "relation", "exception", "late")
+
+Finding = tuple[str, str]  # its kind, and what is to be said
+
+
+def judge(case: Case) -> tuple[str, list[Finding]]:
+    """The status of a fit, and what is wrong with it: kinds, each with its numbers."""
+    began = time.process_time()
+    try:
+        with time_limit(PATIENCE, cpu=True):
+            solution = case.fit()
+    except TimeUp:
+        return "ended", [("late", f"ended after {PATIENCE:g} processor s")]
+    except Exception as error:
+        return (type(error).__name__, []) if documented(case, error) else ("raised", [told(error)])
+    seconds = time.process_time() - began
+    found = []
+    if seconds > SECONDS + 1.0:
+        found.append(("late", f"{seconds:.1f} s, status {solution.status}"))
+    if solution.status == "optimal" and not solution.gap <= case.tol:
+        found.append(("above tol", f"gap {solution.gap:.3g}"))
+    if case.relation:
+        found += contradiction(case, solution)
+    numbers = (solution.weights, solution.coef, solution.bias, solution.dual_alpha, solution.dual)
+    if math.isnan(solution.gap) or not all(np.isfinite(part).all() for part in numbers):
+        return solution.status, [*found, ("not finite", f"{solution!r}")]
+    if case.is_judged and too_small(solution.gap, case.exact(solution)):
+        exact, kept = case.exact(solution), case.exact(solution, same_f=True)
+        why = "" if too_small(solution.gap, kept) else " (weights)"
+        more = f"{float(exact.gap - Fraction(solution.gap)):.3g} more{why}"
+        if exact.primal == math.inf:
+            more = f"infinite, slack {float(exact.slack):.3g}{why}"
+        said = f"reported {solution.gap:.3g}, exact {more}, status {solution.status}"
+        found.append(("false gap", said))
+    return solution.status, found
+
+
+def contradiction(case: Case, solution: Any) -> list[Finding]:
+    """What is wrong between this fit and the one that its relation names."""
+    pair = pair_of(case)
+    try:
+        with time_limit(PATIENCE, cpu=True):
+            one = solution if pair.one is case else pair.one.fit()
+            other = pair.other.fit()
+    except TimeUp:
+        return [("late", f"{case.relation}: ended after {PATIENCE:g} processor s")]
+    except Exception as error:
+        return [] if documented(case, error) else [told(error)]
+    ends = apart(pair, one, other)
+    return [("relation", f"{case.relation}: {ends}")] if ends else []
+
+
+def told(error: Exception) -> Finding:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{os.path.basename(place.filename)}:{place.lineno}"
+    return "exception", f"{type(error).__name__} at {where}: {error}"
+
+
+def too_small(reported: float, exact: Exact) -> bool:
+    """Whether a reported gap is less than the exact one."""
+    return reported <= 1.0 and exact.gap > Fraction(reported) + SLACK
+
+
+def documented(case: Case, error: Exception) -> bool:
+    """Whether the documentation says that such a problem raises such an error."""
+    if not isinstance(error, ValueError):
+        return False
+    if "divide it by a number of its size" in str(error):
+        return True
+    hard = type(error).__name__ == "HardMarginInfeasible" or "separate" in str(error)
+    if hard and (isinstance(case.C, str) or np.isinf(case.C).all()):
+        return True
+    if case.learner == "sdp" and not case.K.any():
+        return "positive trace" in str(error)
+    return case.learner.startswith("radius") and "coincide" in str(error)
