@@ -11,8 +11,9 @@ and quotients are fractions. Only ℓp norms with 1 < p < ∞ are rounded, to 60
 What misses its constraints is repaired exactly. Weights are divided by their norm, or with
 ``trace`` scaled to Σ d_m tr K_m = trace. v = y∘dual_alpha is clipped to the box; then the entries
 of the heavier sign shrink until Σv = 0, and with one class all that may grow or shrink do until
-Σv = 1. Squared losses have ρ = ridge + 1/C, a fraction. C times the weight of a row, C times a
-quantile and y ± ε are those numbers in double precision. Rows of weight 0 are left out.
+Σv = 1. Squared losses have ρ = ridge + 1/C, a fraction, and y ± ε are fractions, too. C times the
+weight of a row and C times a quantile are those numbers in double precision. Rows of weight 0 are
+left out.
 Dividing the weights moves f by a share of 1e-16, which C times the diagonal of K may make large.
 ``same_f`` multiplies coef by the same norm instead, so that f stays what it was.
 
@@ -157,9 +158,11 @@ def lowered(
         lower, upper = np.where(y < 0, -top, 0.0), np.where(y > 0, top, 0.0)
         return Machine(fractions(y), lower, upper, rho, sides=y.astype(int).astype(object))
     if loss == "epsilon_insensitive":
-        linear = np.concatenate([y - epsilon, y + epsilon])
+        linear = np.concatenate(
+            [fractions(y) - Fraction(epsilon), fractions(y) + Fraction(epsilon)]
+        )
         lower, upper = np.concatenate([none, -costs]), np.concatenate([costs, none])
-        return Machine(fractions(linear), lower, upper, np.tile(rho, 2))
+        return Machine(linear, lower, upper, np.tile(rho, 2))
     if loss == "squared":
         return Machine(fractions(y), -free, free, rho)
     if loss == "huber":  # δ = 1

@@ -44,15 +44,28 @@ def judge(case: Case) -> tuple[str, list[Finding]]:
     numbers = (solution.weights, solution.coef, solution.bias, solution.dual_alpha, solution.dual)
     if math.isnan(solution.gap) or not all(np.isfinite(part).all() for part in numbers):
         return solution.status, [*found, ("not finite", f"{solution!r}")]
-    if case.is_judged and too_small(solution.gap, case.exact(solution)):
-        exact, kept = case.exact(solution), case.exact(solution, same_f=True)
-        why = "" if too_small(solution.gap, kept) else " (weights)"
-        more = f"{float(exact.gap - Fraction(solution.gap)):.3g} more{why}"
-        if exact.primal == math.inf:
-            more = f"infinite, slack {float(exact.slack):.3g}{why}"
-        said = f"reported {solution.gap:.3g}, exact {more}, status {solution.status}"
-        found.append(("false gap", said))
+    if case.is_judged:
+        found += false_gaps(case, solution)
     return solution.status, found
+
+
+def false_gaps(case: Case, solution: Any) -> list[Finding]:
+    """Gaps that are told smaller than they are: that of the solution, and that of its certificate.
+
+    A certificate counts slacks within rounding of a hard margin as none: it is judged elsewhere.
+    """
+    exact, found = case.exact(solution), []
+    hard = isinstance(case.C, str) or bool(np.isinf(case.C).any())
+    told = {"": solution.gap} | ({} if hard else {"certificate ": solution.certificate().gap})
+    for name, gap in told.items():
+        if too_small(gap, exact):
+            why = "" if too_small(gap, case.exact(solution, same_f=True)) else " (weights)"
+            more = f"{float(exact.gap - Fraction(gap)):.3g} more{why}"
+            if exact.primal == math.inf:
+                more = f"infinite, slack {float(exact.slack):.3g}{why}"
+            said = f"{name}reported {gap:.3g}, exact {more}, status {solution.status}"
+            found.append(("false gap", said))
+    return found
 
 
 def contradiction(case: Case, solution: Any) -> list[Finding]:

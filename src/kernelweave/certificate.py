@@ -130,7 +130,7 @@ def certify(
     coefs = [check_vector("coef", w, whole.n) for w in _machines("coef", coef, problem)]
     biases = [check_finite("bias", b) for b in _machines("bias", bias, problem)]
     triples = zip(problem.qps, coefs, biases, strict=True)
-    primal = sum(_primal(problem, qp, d, w, b) for qp, w, b in triples)
+    primal = sum(primal_of(problem, qp, d, w, b) for qp, w, b in triples)
     machine = Machine.of(problem)
     if dual_alpha is None:
         v = machine.feasible(
@@ -159,7 +159,7 @@ def certify_given(
     v = np.clip(machine.from_alpha(dual_alpha[..., problem.rows]), *machine.limits)
     models = _machines("coef", coef, problem), _machines("bias", bias, problem)
     triples = zip(problem.qps, *models, strict=True)
-    primal = sum(_primal(problem, qp, weights, w, float(b)) for qp, w, b in triples)
+    primal = sum(primal_of(problem, qp, weights, w, float(b)) for qp, w, b in triples)
     return Certificate(primal, proven_dual_at(machine, weights, v))
 
 
@@ -222,13 +222,15 @@ def _machines(name: str, values: Any, problem: Problem) -> Sequence[Any]:
     return list(values)
 
 
-def _primal(problem: Problem, qp: DualQP, d: Array, w: Array, bias: float) -> float:
+def primal_of(
+    problem: Problem, qp: DualQP, d: Array, w: Array, bias: float, larger: float = 1.0
+) -> float:
     """The primal value of one machine, in exact arithmetic but for hard margins.
 
-    There a slack within rounding is none.
+    There a slack within rounding is none. The norm of f counts ``larger`` times.
     """
     rows, values = problem.rows, fine_values(problem.whole, d, w)
-    f, error, quad = values.f[rows], values.error[rows], quad_bound(w, values)
+    f, error, quad = values.f[rows], values.error[rows], larger * quad_bound(w, values)
     if qp.origin:  # taken off: exact, if the bias is near it
         bias -= qp.origin
         error = error + 0.5 * EPS * abs(bias)

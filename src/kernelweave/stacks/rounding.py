@@ -67,7 +67,7 @@ def plain_values(stack: Stack, d: Array, coef: Array, f: Array) -> Values:
     return Values(f, stack.units.of(terms) * s * float(s @ np.abs(coef)))
 
 
-def fine_values(stack: Stack, d: Array, coef: Array) -> Values:
+def fine_sums(stack: Stack, d: Array, coef: Array) -> Values:
     """f = K(d)coef anew, in extended precision; costs a pass over the kernels with a weight."""
     support, active = np.flatnonzero(coef), np.flatnonzero(d)
     every, w = np.arange(stack.n), coef[support].astype(FINE)
@@ -76,9 +76,14 @@ def fine_values(stack: Stack, d: Array, coef: Array) -> Values:
     terms = support.size + active.size + _MORE
     entry = stack.units.operations * EPS  # entries may be rounded themselves
     unit = terms * stack.units.fine + entry
-    error = unit * s * float(s @ np.abs(coef))
-    norm = (active.size + 4.0) * EPS * np.abs(f.astype(float))  # that of the weights is 1 nearly
-    return Values(f, error + norm)
+    return Values(f, unit * s * float(s @ np.abs(coef)))
+
+
+def fine_values(stack: Stack, d: Array, coef: Array) -> Values:
+    """The same for weights that are divided by their norm: it is 1 nearly."""
+    sums = fine_sums(stack, d, coef)
+    norm = (np.count_nonzero(d) + 4.0) * EPS * np.abs(sums.f.astype(float))
+    return Values(sums.f, sums.error + norm)
 
 
 def quad_bounds(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from _helpers.foreign import foreign
 from _helpers.opened import opened
 from _helpers.references import (
     Problem,
@@ -550,3 +552,31 @@ def test_no_time_for_one_machine(learner, loss):
     # no point is further from the mean than 2R
     assert judged.primal <= found.primal * (1.0 + 1e-9)
     assert found.primal <= (1.0 if learner == "radius" else 4.0) * judged.primal * (1.0 + 1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:the duality gap")
+@pytest.mark.parametrize("C", [1e4, np.inf])
+@pytest.mark.parametrize("learner", ["radius", "radius_bound"])
+def test_what_passes_lose_is_charged(learner, C):
+    """A stack that sums in float32: gap and certificate are those of the kernels as blocks give."""
+    problem, unit = separable(1), float(np.finfo(np.float32).eps)
+    stack = foreign(problem.K, kind=np.float32, sum_eps=unit, entry_eps=2 * unit)
+    found = learn(stack, problem.y, C=C, learner=learner, tol=1e-5, max_iter=30)
+    exact = learn(problem.K, problem.y, C=C, learner=learner, tol=1e-9, max_iter=200)
+    true, told = replace(found, problem=exact.problem).certificate(), found.certificate()
+    assert true.gap <= found.gap + 1e-9 and true.gap <= told.gap + 1e-9
+    assert told.gap <= max(2.0 * found.gap, 1e-5)
+    if learner == "radius":
+        assert max(found.dual, told.dual) <= exact.primal and exact.dual <= found.primal
+
+
+def test_a_kernel_of_noise_alone_proves_nothing():
+    """A constant and noise of 1e-10: as seen from the mean, its eigenvalues have either sign."""
+    rng, y = np.random.default_rng(0), np.repeat([1.0, -1.0], 5)
+    noise = 1e-10 * rng.normal(size=(2, 10, 10))[0]
+    X = rng.normal(size=(10, 2)) + y[:, None]
+    K = np.array([1.0 + noise + noise.T, X @ X.T])
+    with pytest.warns(ConvergenceWarning, match="gap reached is 1, "):
+        found = learn(K, y, C=1.0, learner="radius", tol=1e-5)
+    assert found.dual == 0.0 and not found.dual_alpha.any()
+    assert found.certificate().gap <= found.gap

@@ -7,19 +7,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from kernelweave._core.tolerances import EPS
+from kernelweave._core.tolerances import EPS, LAST
 from kernelweave._core.types import Array
 from kernelweave._solvers.enclosing_ball import Ball, ball_qp, smallest_ball
 from kernelweave._solvers.svm import curvature
+from kernelweave.machines.certified import proven_dual
+from kernelweave.machines.machine import Machine
 from kernelweave.papers.gai2010._centering import Centered
 from kernelweave.stacks.combined import Changed
+from kernelweave.stacks.precision import FINE, FINE_EPS
 from kernelweave.stacks.protocol import CombinedKernel, Stack
-from kernelweave.stacks.rounding import fine_values
+from kernelweave.stacks.rounding import fine_sums, quad_bounds
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,31 @@ class Balls:
         ratios = np.divide(most, least, out=np.full(most.size, np.inf), where=least > 0.0)
         return linear - 0.5 * float(ratios.max()) if v.any() else linear
 
+    def proven(self, machine: Machine, v: Array, beta: Array, fine: bool) -> tuple[float, Array]:
+        """The lower bound that a feasible v and β prove in exact arithmetic; v, or 0 if that is 0.
+
+        ``fine``: also by sums in extended precision over the kernels as they were given to the
+        ``machine``, not only by the passes over centered ones: constants take digits there.
+        """
+        on = machine.on(self.stack)
+        value = self.lower_bound(on.dual_floor(v, 0.0), on.quads(v), v, self.slopes(beta))
+        value = max(value, self._finely_proven(machine, v, beta)) if fine else value
+        return (value, v) if value > 0.0 else (0.0, np.zeros_like(v))
+
+    def _finely_proven(self, machine: Machine, v: Array, beta: Array) -> float:
+        stack, scale, seen = machine.stack, machine.scale, self.sizes > 0.0
+        q, spread = (
+            quad_bounds(stack, scale, [part], machine.quads(part), True, False)
+            for part in (v, beta)
+        )
+        norms = scale * (stack.diagonals().astype(FINE) @ beta).astype(float)
+        off = (beta.size * FINE_EPS + (4 + stack.units.operations) * EPS) * norms
+        least = (norms - spread - off)[seen]
+        if not (least > 0.0).all():
+            return -math.inf
+        largest = float((scale * stack.diagonals().max(axis=1))[seen].max() / least.min())
+        return proven_dual(machine, v, float((q[seen] / least).max()), largest)
+
     def hessian_factor(self, K: CombinedKernel, beta: Array) -> Array | None:
         """B with 2BᵀB the Hessian of R², from the points on the sphere; K as at ``beta``."""
         free = np.flatnonzero(beta)
@@ -94,15 +123,19 @@ def certified_radius(
 ) -> tuple[float, float]:
     """Upper and lower bound of R²(K(d) + ridge·I), from the ball around Σ β_i φ_i.
 
-    Not ``fine``: both are ``radius2``, up to rounding.
+    Not ``fine``: both are ``radius2``, up to rounding. Weights of another size change both bounds
+    by as much, and what follows from them not at all.
     """
-    norms = d @ stack.diagonals() + ridge
-    size = float(np.abs(norms).max())
+    diagonals = stack.diagonals()
+    size = float(np.abs(d @ diagonals).max()) + ridge
     if not fine:
         error = 4.0 * stack.units.of(2 * beta.size + 16) * size
         return radius2 + error, max(radius2 - error, 0.0)
-    values = fine_values(stack, d, beta)
-    spread = float(beta @ values.f + ridge * (beta @ beta))
-    far = norms - 2.0 * (values.f + ridge * beta)
-    error = 4.0 * float(values.error.max()) + (d.size + 16.0) * EPS * size
-    return float(far.max() + spread) + error, max(float(norms @ beta) - spread - error, 0.0)
+    values, weights = fine_sums(stack, d, beta), d.astype(FINE)
+    norms = weights @ diagonals + ridge
+    spread = beta @ values.f + ridge * (beta @ beta)
+    far, near = norms - 2.0 * (values.f + ridge * beta), norms @ beta - spread
+    terms = (beta.size + d.size + 16) * FINE_EPS + stack.units.operations * EPS
+    error = 4.0 * float(values.error.max()) + terms * size
+    far, near = (1.0 + LAST) * (far.max() + spread) + error, (1.0 - LAST) * near - error
+    return float(far), max(float(near), 0.0)

@@ -1,13 +1,16 @@
-"""Both bounds of a model by margin and radius, from the kernels alone [gai2010, eq. 9 and 10]."""
+"""Both bounds of a model by margin and radius, from the kernels alone [gai2010, eq. 9 and 10].
+
+Rounding is charged to both, with sums in extended precision, as ``kernelweave.certificate`` does.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from kernelweave._core.tolerances import EPS
 from kernelweave._core.types import Array
-from kernelweave.certificate import Certificate
-from kernelweave.papers.gai2010._balls import Balls
+from kernelweave.certificate import Certificate, certify_given, primal_of
+from kernelweave.machines.machine import Machine
+from kernelweave.papers.gai2010._balls import Balls, certified_radius
 from kernelweave.papers.gai2010._centering import centered
 from kernelweave.problems.problem import Problem
 
@@ -26,24 +29,18 @@ def radius_bounds(
     """Primal and dual value of the criterion that ``radius`` minimizes.
 
     primal = ½R²(θ)‖w‖² + loss of the model as given; dual = l(v) − ½ max_m q_m/c_m(β) for the v of
-    ``dual_alpha`` and β = ``center``, by default that of the ball at θ. ``coef`` and the points are
-    those of the labelled rows.
+    ``dual_alpha`` and β = ``center``, by default that of the ball at θ. ``coef`` is that of all
+    rows, the points are the labelled ones.
     """
-    qp, rows = problem.qp, problem.rows
-    kernels = centered(problem.stack)
-    theta, w = kernels.weights("weights", weights), coef[rows]
-    balls = Balls(kernels, np.ones(theta.size))
-    ball = balls.around(theta, tol)
-    f = kernels.values(theta, ball.K @ w, w)
-    rounding = 0.0
-    if qp.is_hard:  # f is known as exactly as its terms: |K_ij| is at most the largest K_ii
-        largest = float((theta @ problem.stack.diagonals()).max())
-        rounding = 8.0 * EPS * largest * float(np.abs(w).sum())
-    primal = qp.primal_value(f, bias, ball.radius2 * max(float(w @ f), 0.0), rounding)
-    v = qp.from_alpha(dual_alpha[rows])
+    machine, kernels = Machine.of(problem), centered(problem.stack)
+    theta = kernels.weights("weights", weights)
+    balls = Balls(kernels, machine.scale)
+    ball = Balls(kernels, np.ones(theta.size)).around(theta, tol)
+    larger, _ = certified_radius(problem.stack, theta, ball.beta, ball.radius2, True)
+    v = np.clip(machine.from_alpha(dual_alpha[None, problem.rows]), *machine.limits)
     beta = ball.beta if center is None else center / center.sum()
-    q = np.maximum(kernels.stack.quad_forms(v), 0.0)
-    return Certificate(primal, balls.lower_bound(qp.dual_linear(v), q, v, balls.slopes(beta)))
+    dual, _ = balls.proven(machine, v, beta, True)
+    return Certificate(primal_of(problem, problem.qp, theta, coef, bias, larger), dual)
 
 
 def radius_bound_bounds(
@@ -59,11 +56,9 @@ def radius_bound_bounds(
 
     ``ridge`` is on the diagonal of the kernel whose ball it is.
     """
-    qp, rows = problem.qp, problem.rows
-    kernels = centered(problem.stack)
-    ball = Balls(kernels, np.ones(weights.size)).around(weights, tol, ridge)
-    w, v = coef[rows], qp.from_alpha(dual_alpha[rows])
-    f = kernels.values(weights, ball.K @ w, w)
-    primal = qp.primal_value(f, bias, max(float(w @ f), 0.0))
-    quad = max(float(v @ (ball.K @ v)), 0.0)
-    return Certificate(ball.radius2 * primal, ball.lower * qp.dual_value(v, quad))
+    balls = Balls(centered(problem.stack), np.ones(weights.size))
+    ball = balls.around(weights, tol, ridge)
+    known = problem.stack, weights, ball.beta, ball.radius2
+    most, least = certified_radius(*known, True, ridge)
+    machine = certify_given(problem, weights, coef, bias, dual_alpha)
+    return Certificate(most * machine.primal, max(least * machine.dual, 0.0))

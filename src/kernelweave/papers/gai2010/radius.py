@@ -180,10 +180,12 @@ class _Objective:
         def certify(fine: bool) -> tuple[Point, Bound]:
             """The numbers as they are reported, for the kernels as they were given."""
             machine, final = self.given, self.weight_set.scale * plain.e
+            value, v = self.balls.proven(machine, bound.v, bundle.beta, fine)
             larger = certified_radius(machine.stack, final, state.beta, 1.0 / size, fine)[0]
+            proven = replace(bound, value=value, v=v)
             if fine:  # decision values are computed anew
-                return certified_point(machine, given(plain), fine, larger), bound
-            return given(certified_point(machine, plain, fine, larger)), bound
+                return certified_point(machine, given(plain), fine, larger), proven
+            return given(certified_point(machine, plain, fine, larger)), proven
 
         fall = max(point.value - bundle.value, 0.0) / abs(point.primal)
         return Step(
