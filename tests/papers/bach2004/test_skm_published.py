@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelweave import learn
 from kernelweave.learners import SkmPublished
+from kernelweave.papers.bach2004._few import Machines
 
 
 @pytest.mark.parametrize("make", [dense, rank_one, coarse], ids=lambda f: f.__name__)
@@ -56,6 +57,51 @@ def test_the_first_machine_is_the_svm_on_the_sum() -> None:
     assert np.abs(v).sum() - 0.5 * v @ total @ v == pytest.approx(best, rel=1e-6)
 
 
+@pytest.mark.parametrize("keeps_C", [True, False])
+@pytest.mark.parametrize("search", ["newton", "brent"])
+def test_brent_and_the_schedule_as_printed(search: str, keeps_C: bool) -> None:
+    """With d_j = 1 − κ the pair solves the machine of C/(1 − κ)²: optimality judged with these."""
+    problem = dense(3)
+    learner = SkmPublished(search=search, keeps_C=keeps_C)
+    found = learn(problem.K, problem.y, C=2.0, learner=learner)
+    alpha, eta, kappa = (found.extras[key] for key in ("alpha", "eta", "kappa"))
+    d = 1.0 if keeps_C else 1.0 - kappa
+    v, n = problem.y * alpha, problem.y.size
+    assert found.status == "rule_met" and kappa < 1.0
+    assert d * d * eta.sum() == pytest.approx(1.0, abs=1e-9)
+    levels = 0.5 * np.array([v @ K @ v for K in problem.K]) / d**2
+    assert levels.max() - levels[eta > 0.0].min() <= n * 5e-4 * (1 + 1e-9)
+    g = problem.y - np.tensordot(eta, problem.K, 1) @ v
+    up = np.where(problem.y > 0, alpha < 2.0, alpha > 0.0)
+    down = np.where(problem.y > 0, alpha > 0.0, alpha < 2.0)
+    assert g[up].max() <= g[down].min() + 2e-4 * (1 + 1e-6)
+    # v/d² solves the problem whose C is so much larger; (D) is in α, its value that of J
+    best = qcqp_optimum(problem.K, problem.y, 2.0 / d**2)
+    assert alpha.sum() / d**2 - levels.max() / d**2 == pytest.approx(best, rel=2e-3)
+    own = qcqp_optimum(problem.K, problem.y, 2.0)
+    assert found.dual <= own * (1 + 1e-6) and found.primal >= own * (1 - 1e-6)
+
+
+def test_a_machine_begins_with_the_kernels_that_had_a_weight(monkeypatch) -> None:
+    """Else v would leave for the machine of one kernel, and pair steps come back slowly."""
+    began, weighted = [], []
+    plain = Machines.solve
+
+    def spy(self, kernels, a, d, start, tol, kkt_tol):
+        inner, taken = plain(self, kernels, a, d, start, tol, kkt_tol)
+        began.append(set(kernels.tolist()))
+        weighted.append(set(taken[inner.parts.eta > 0.0].tolist()))
+        return inner, taken
+
+    monkeypatch.setattr(Machines, "solve", spy)
+    problem = dense(4, n=60, m=8)
+    found = learn(problem.K, problem.y, C=5.0, learner="skm_published")
+    assert len(began) > 4 and len(weighted[-1]) > 2
+    assert all(now >= last for now, last in zip(began[2:], weighted[1:], strict=False))
+    assert found.extras["pair_steps"] > 0 and found.extras["row_misses"] > 0
+    assert found.extras["rows_computed"] >= len(problem.K)
+
+
 def test_a_hard_margin_that_is_not_there() -> None:
     rng = np.random.default_rng(0)
     y, X = labels(rng, 40), rng.standard_normal((40, 2))
@@ -70,3 +116,7 @@ def test_wrong_arguments() -> None:
         learn(problem.K, problem.y, learner=SkmPublished(mu=1.0))
     with pytest.raises(ValueError, match="eps2"):
         learn(problem.K, problem.y, learner=SkmPublished(eps2=0.0))
+    with pytest.raises(ValueError, match="search must be"):
+        learn(problem.K, problem.y, learner=SkmPublished(search="golden"))
+    with pytest.raises(TypeError, match="keeps_C"):
+        learn(problem.K, problem.y, learner=SkmPublished(keeps_C=1))

@@ -266,8 +266,12 @@ def line(seed: int, m: int = 5) -> tuple[np.ndarray, ...]:
     return q, slopes, bends, 10.0 ** rng.uniform(-2, 0, m), rng.uniform(0.5, 2.0, m)
 
 
+both = pytest.mark.parametrize("search", [skm_pairs.search, skm_pairs.brent])
+
+
+@both
 @pytest.mark.parametrize("seed", range(10))
-def test_search_finds_the_minimum_along_a_line(seed: int) -> None:
+def test_search_finds_the_minimum_along_a_line(seed: int, search: Any) -> None:
     q, slopes, bends, a, d = line(seed)
     rise, ridge = 2.0 * np.abs(slopes).max() / a.min() ** 2, 0.3
 
@@ -278,29 +282,27 @@ def test_search_finds_the_minimum_along_a_line(seed: int) -> None:
     best = minimize_scalar(along, bounds=(0.0, 1e4), method="bounded", options={"xatol": 1e-9})
     for room in (np.inf, 0.5 * best.x):
         sizes = np.empty(q.size)
-        x, gamma = skm_pairs.search(
-            Line(q, slopes, bends, rise, ridge, room), target(a, d), 0.0, sizes
-        )
+        x, gamma = search(Line(q, slopes, bends, rise, ridge, room), target(a, d), 0.0, sizes)
         least = along(min(best.x, room))
         assert along(x) <= least + 0.01 * (along(0.0) - least)
         assert x <= room
         assert gamma == pytest.approx(regularise(sizes, a, d).gamma, rel=1e-12)
 
 
-def test_search_stays_where_no_descent_is() -> None:
+@both
+def test_search_stays_where_no_descent_is(search: Any) -> None:
     q, slopes, bends, a, d = line(0)
-    x, _ = skm_pairs.search(
-        Line(q, np.abs(slopes), bends, 0.0, 0.0, 1.0), target(a, d), 1.0, np.empty(5)
-    )
+    x, _ = search(Line(q, np.abs(slopes), bends, 0.0, 0.0, 1.0), target(a, d), 1.0, np.empty(5))
     assert x == 0.0
 
 
-def test_search_says_when_there_is_no_minimum() -> None:
+@both
+def test_search_says_when_there_is_no_minimum(search: Any) -> None:
     q, _, _, a, d = line(0)
     flat = np.zeros(5)
-    x, _ = skm_pairs.search(Line(q, flat, flat, 1.0, 0.0, np.inf), target(a, d), 1.0, np.empty(5))
+    x, _ = search(Line(q, flat, flat, 1.0, 0.0, np.inf), target(a, d), 1.0, np.empty(5))
     assert x == np.inf
-    x, _ = skm_pairs.search(Line(q, flat, flat, 1.0, 0.0, 0.25), target(a, d), 1.0, np.empty(5))
+    x, _ = search(Line(q, flat, flat, 1.0, 0.0, 0.25), target(a, d), 1.0, np.empty(5))
     assert x == 0.25
 
 

@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 
 
 class Machines:
-    """Machines on the kernels s_j K_j; ``v`` and all s_j vᵀK_j v, ``q``, are those of the last."""
+    """Machines on the kernels s_j K_j; ``v`` and all s_j vᵀK_j v, ``q``, are those of the last.
 
-    def __init__(self, evaluator: Evaluator, newton: bool = True) -> None:
-        self.evaluator, self.qp, self.newton = evaluator, evaluator.problem.qp, newton
+    ``newton`` and ``by_brent`` are as for ``_smo.solve``.
+    """
+
+    def __init__(self, evaluator: Evaluator, newton: bool = True, by_brent: bool = False) -> None:
+        self.evaluator, self.qp = evaluator, evaluator.problem.qp
+        self.newton, self.by_brent, self.steps = newton, by_brent, 0
         self.rows = smo.KernelRows(evaluator.stack, scale=evaluator.weight_set.scale)
         self.v: Array | None = None
         self.q = np.zeros(evaluator.stack.m)
@@ -32,6 +36,16 @@ class Machines:
     def sizes(self) -> Array:
         """All θ_j of the last machine."""
         return np.sqrt(self.q)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Pair steps so far, rows of kernels computed, and how often some were not held."""
+        rows = self.rows
+        return {
+            "pair_steps": self.steps,
+            "rows_computed": rows.computed,
+            "row_misses": rows.misses,
+        }
 
     def keep(self, v: Array, q: Array) -> None:
         """Hear of a machine that was solved."""
@@ -48,7 +62,9 @@ class Machines:
             inner = smo.solve(
                 self.rows, Target(kernels, a[kernels], d[kernels]), self.qp, start,
                 0.0 if kkt_tol else tol, kkt_tol, self.evaluator.tick, newton=self.newton,
+                by_brent=self.by_brent,
             )  # fmt: skip
+            self.steps += inner.steps
             left = np.setdiff1d(np.arange(a.size), kernels)
             if inner.bounded:
                 q = np.empty(a.size)

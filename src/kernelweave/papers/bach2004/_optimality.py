@@ -47,15 +47,21 @@ def attained(
 
 
 def report(
-    evaluator: Evaluator, v: Array, f: Array, q: Array, e: Array, kappa: float
+    evaluator: Evaluator,
+    v: Array,
+    f: Array,
+    q: Array,
+    eta: Array,
+    kappa: float,
+    d: float = 1.0,
 ) -> dict[str, Any]:
-    """The pair (v, η) of unit weights ``e``, and what it attains, in the user's units.
+    """The pair (v, η), Σ d²η_j = 1 in unit weights, and what it attains, in the user's units.
 
     ``f`` is K(η)v, ``q`` are all s_j vᵀK_j v; ε₁ is per row.
     """
     problem, qp = evaluator.problem, evaluator.problem.qp
-    eps1, eps2 = attained(qp, v, f, 0.5 * q, e > 0.0)
-    eta = problem.unit * evaluator.weight_set.scale * e
+    eps1, eps2 = attained(qp, v, f, 0.5 * q / d**2, eta > 0.0)
+    eta = problem.unit * evaluator.weight_set.scale * eta
     return {
         "alpha": problem.unit_of_v * qp.alpha(v), "eta": eta,
         "eps1": problem.size * problem.unit_of_v * eps1 / qp.n, "eps2": problem.size * eps2,

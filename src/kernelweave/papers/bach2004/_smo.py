@@ -36,12 +36,14 @@ class KernelRows:
 
     ``block[j, i]`` is row ``points[i]`` of kernel j at the columns ``points``, where ``filled[j]``;
     memory is taken for those kernels only. At most about ``limit`` numbers are held. Kernels count
-    ``scale`` times.
+    ``scale`` times. ``computed`` counts the rows of kernels that were filled in, ``misses`` how
+    often some were wanted that were not there.
     """
 
     def __init__(self, stack: Stack, limit: int = 1 << 26, scale: Array | None = None) -> None:
         self.stack, self.limit = stack, limit
         self.scale = np.ones(stack.m) if scale is None else scale
+        self.computed, self.misses = 0, 0
         self._clear(np.empty(0, np.intp))
 
     def products(self, coef: Array, kernels: Places) -> Array:
@@ -62,7 +64,10 @@ class KernelRows:
             wanted = int(1.25 * needed) + 32
             most = max(2, int(np.sqrt(self.limit / kernels.size)))
             self._clear(np.sort(ranked[: min(wanted, most)]))
-        for kernel in kernels[~self.filled[kernels]]:
+        lacking = kernels[~self.filled[kernels]]
+        self.computed += lacking.size * self.points.size
+        self.misses += lacking.size > 0
+        for kernel in lacking:
             for some in range(0, self.points.size, SETTINGS.rows):
                 rows = self.points[some : some + SETTINGS.rows]
                 block = self.stack.block(int(kernel), rows, self.points)
@@ -101,11 +106,13 @@ def solve(
     kkt_tol: float = 0.0,
     tick: Callable[[], None] | None = None,
     newton: bool = True,
+    by_brent: bool = False,
 ) -> SkmInner:
     """Minimize G over the feasible v, with some kernels of the stack behind ``rows``.
 
     It ends at relative duality gap ``gap_tol``, where (OPT_6) holds up to 2ε = ``kkt_tol``, or
     where rounding ends it. Without ``newton`` there are pair steps only, as many as it takes.
+    ``by_brent``: the minimum along a pair is found by Brent's method.
     """
     if qp.is_hard:
         kkt_tol = max(kkt_tol, 0.25 * gap_tol)
@@ -125,7 +132,7 @@ def solve(
         rows.hold(target.kernels, ranked, needed)
         part = _ActiveSet(rows, target, qp, whole)
         share = 0.5 * min(1.0, rows.points.size / max(needed, 1))
-        if not part.descend(share * gap_tol, 0.5 * kkt_tol, tick, newton):
+        if not part.descend(share * gap_tol, 0.5 * kkt_tol, tick, newton, by_brent):
             return replace(found, bounded=False)
         steps, crawls = steps + part.steps, part.crawls
         v = v.copy()
@@ -203,7 +210,12 @@ class _ActiveSet:
         self.rounding, self.hard, self.steps, self.crawls = whole.rounding, qp.is_hard, 0, True
 
     def descend(
-        self, gap_tol: float, kkt_tol: float, tick: Callable[[], None] | None, newton: bool
+        self,
+        gap_tol: float,
+        kkt_tol: float,
+        tick: Callable[[], None] | None,
+        newton: bool,
+        by_brent: bool,
     ) -> bool:
         """Bring v to the tolerance, unless it ``crawls``; whether G is bounded."""
         m, p = self.x.products.shape
@@ -211,7 +223,7 @@ class _ActiveSet:
         kkt_tol, value = max(kkt_tol, self.rounding), np.inf
         for _ in range(_ROUNDS) if newton else count():
             taken, why, self.gamma = skm_pairs.iterate(
-                self.block, self.target, self.x, self.gamma, budget, gap_tol, kkt_tol
+                self.block, self.target, self.x, self.gamma, budget, gap_tol, kkt_tol, by_brent
             )
             self.steps += taken
             if tick is not None:
