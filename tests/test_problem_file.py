@@ -10,6 +10,7 @@ import pytest
 from kernelweave import GroupNorm, KernelStack, learn
 from kernelweave.learners import Radius, Simple
 from kernelweave.problem_file import read_problem, write_problem
+from kernelweave.problems.interval import Interval
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(20, 3))
@@ -17,6 +18,8 @@ FAR = ((X[:, None] - X) ** 2).sum(axis=2)
 K = np.array([X @ X.T, np.exp(-FAR), np.exp(-FAR / 9)])
 Y = np.where(X[:, 0] + 0.3 * rng.normal(size=20) > 0, 1.0, -1.0)
 TARGETS = X[:, 0] ** 2
+ENDS = np.stack([TARGETS, np.where(np.arange(20) % 3, TARGETS, np.inf)], axis=1)
+ENDS[5:7, 0] = -np.inf  # row 6 is open on both sides
 SOME = np.where(np.arange(20) < 3, 0.0, Y)
 PROBLEMS = [
     (Y, {}),
@@ -31,6 +34,8 @@ PROBLEMS = [
     (TARGETS, {"loss": "quantile", "quantile": 0.3}),
     (TARGETS, {"loss": "epsilon_insensitive", "epsilon": 0.3, "solver": "smo"}),
     (None, {"loss": "one_class", "C": 0.1}),
+    (ENDS, {"loss": "interval", "epsilon": 0.0}),
+    (ENDS, {"loss": Interval(0.2), "C": 3.0}),
 ]
 
 

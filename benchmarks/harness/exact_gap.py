@@ -12,8 +12,8 @@ What misses its constraints is repaired exactly. Weights are divided by their no
 ``trace`` scaled to Σ d_m tr K_m = trace. v = y∘dual_alpha is clipped to the box; then the entries
 of the heavier sign shrink until Σv = 0, and with one class all that may grow or shrink do until
 Σv = 1. Squared losses have ρ = ridge + 1/C, a fraction, and y ± ε are fractions, too. C times the
-weight of a row and C times a quantile are those numbers in double precision. Rows of weight 0 are
-left out.
+weight of a row and C times a quantile are those numbers in double precision. An end that is open
+has the bounds 0 and 0. Rows of weight 0 are left out.
 Dividing the weights moves f by a share of 1e-16, which C times the diagonal of K may make large.
 ``same_f`` multiplies coef by the same norm instead, so that f stays what it was.
 
@@ -92,7 +92,8 @@ def exact_gap(
     rows = np.flatnonzero(every)
     K, n = K[:, rows][:, :, rows], rows.size
     costs = np.broadcast_to(math.inf if learns else C, every.size)[rows] * every[rows]
-    columns = np.zeros((1, n)) if y is None else np.atleast_2d(np.asarray(y, float)[rows].T)
+    given = np.zeros(n) if y is None else np.asarray(y)[rows]
+    columns = [given] if loss == "interval" else np.atleast_2d(given.astype(float).T)
     knobs = {"epsilon": epsilon, "quantile": quantile}
     machines = [lowered(side, costs, loss, ridge, **knobs) for side in columns]
     alphas, coefs = np.atleast_2d(dual_alpha)[:, rows], np.atleast_2d(coef)[:, rows]
@@ -158,11 +159,14 @@ def lowered(
         lower, upper = np.where(y < 0, -top, 0.0), np.where(y > 0, top, 0.0)
         return Machine(fractions(y), lower, upper, rho, sides=y.astype(int).astype(object))
     if loss == "epsilon_insensitive":
-        linear = np.concatenate(
-            [fractions(y) - Fraction(epsilon), fractions(y) + Fraction(epsilon)]
-        )
         lower, upper = np.concatenate([none, -costs]), np.concatenate([costs, none])
-        return Machine(linear, lower, upper, np.tile(rho, 2))
+        return Machine(tube(np.tile(y, 2), epsilon), lower, upper, np.tile(rho, 2))
+    if loss == "interval":
+        ends = np.concatenate(ends_of(y))
+        known = np.isfinite(ends)
+        lower, upper = np.concatenate([none, -costs]), np.concatenate([costs, none])
+        bounds = np.where(known, lower, 0.0), np.where(known, upper, 0.0)
+        return Machine(tube(np.where(known, ends, 0.0), epsilon), *bounds, np.tile(rho, 2))
     if loss == "squared":
         return Machine(fractions(y), -free, free, rho)
     if loss == "huber":  # δ = 1
@@ -170,6 +174,19 @@ def lowered(
     if loss == "quantile":
         return Machine(fractions(y), (quantile - 1.0) * costs, quantile * costs, rho)
     return Machine(fractions(none), none, costs, rho, total=1)
+
+
+def tube(ends: Any, epsilon: float) -> Any:
+    """Lower ends less ε, upper ones and ε."""
+    side = Fraction(epsilon) * np.repeat([-1, 1], len(ends) // 2)
+    return fractions(ends) + side
+
+
+def ends_of(y: Any) -> tuple[Any, Any]:
+    """Lower and upper ends: the fields of y, its columns, or y twice where it is exact."""
+    if y.dtype.names:
+        return y["lower"], y["upper"]
+    return tuple(y.T) if y.ndim == 2 else (y, y)
 
 
 def integers(values: Any) -> tuple[Any, Fraction]:

@@ -8,9 +8,10 @@
 Kernels of scales from 1e-30 to 1e30, C from 1e-3 to 1e14, near duplicates, kernels indefinite by
 1e-9, float32, added constants, zero kernels, rank one, 2 to 60 rows, C per row, hard margins; all
 learners, losses and norms, ridges, traces, C="learn", tol from 1e-2 to 1e-10; targets of sizes from
-1e-6 to 1e6, several machines, weights of the rows; kernels asymmetric by 1e-13 to 1e-9, stacks of
-one's own that sum in float32 or as tensor cores do, one class in units from 1e-150 to 1e150. Every
-other fit is compared with another that has to agree with it (``fuzz_relations.py``).
+1e-6 to 1e6, some of them censored, several machines, weights of the rows; kernels asymmetric by
+1e-13 to 1e-9, stacks of one's own that sum in float32 or as tensor cores do, one class in units
+from 1e-150 to 1e150. Every other fit is compared with another that has to agree with it
+(``fuzz_relations.py``).
 
 What counts as a finding:
 

@@ -85,6 +85,11 @@ class Case:
         return self.problem.get("loss", "hinge") not in ("hinge", "squared_hinge")
 
     @property
+    def counted(self) -> Any:
+        """The rows with a weight."""
+        return np.flatnonzero(self.problem.get("sample_weight", np.ones(self.K.shape[1])))
+
+    @property
     def norm(self) -> Any:
         return self.problem.get("weight_norm", 1)
 
@@ -265,7 +270,8 @@ MAKERS: dict[str, Any] = {
 def varied(case: Case) -> Case:
     """The case, or one made of it: in a stream of its own, so that ``make`` draws what it drew."""
     rng = np.random.default_rng([case.seed, case.number, 1])
-    for share, change in ((0.2, lopsided), (0.5, in_any_unit), (0.2, roughly_summed)):
+    changes = (0.2, lopsided), (0.5, in_any_unit), (0.2, roughly_summed), (0.7, censored)
+    for share, change in changes:
         if rng.random() < share:
             case = change(rng, case)
     return case
@@ -280,6 +286,22 @@ def lopsided(rng: Random, case: Case) -> Case:
     off = 10.0 ** rng.uniform(-13, -9)
     K = case.K + off * noise * sizes[:, :, None] * sizes[:, None, :]
     return replace(case, K=K, words=f"{case.words}, lopsided by {off:.1g}")
+
+
+def censored(rng: Random, case: Case) -> Case:
+    """Targets known but for an interval, which may be open on one side or on both."""
+    plain = case.problem.get("loss") == "epsilon_insensitive" and np.ndim(case.y) == 1
+    if not plain or type(case.made).__name__ == "Alignment":
+        return case
+    unknown, size = rng.random((2, case.y.size)), np.ptp(case.y) * 10.0 ** rng.uniform(-3, 1)
+    open_ends = unknown > rng.uniform(0.1, 1.1, (2, 1))  # of one side perhaps all, or none
+    wide = np.where(rng.random(case.y.size) < 0.5, size * unknown[0], 0.0)
+    low = np.where(open_ends[0], -np.inf, case.y - wide)
+    high = np.where(open_ends[1], np.inf, case.y + wide)
+    if not (np.isfinite(low) | np.isfinite(high))[case.counted].any():
+        return case
+    problem = {**case.problem, "loss": "interval"}
+    return replace(case, y=np.stack([low, high], axis=1), problem=problem)
 
 
 def in_any_unit(rng: Random, case: Case) -> Case:

@@ -95,7 +95,8 @@ def targets_flipped(rng: Random, case: Case) -> Pair:
     problem = dict(case.problem)
     if problem.get("loss") == "quantile":
         problem["quantile"] = 1.0 - problem.get("quantile", 0.5)
-    return Pair(case, replace(case, y=-case.y, problem=problem))
+    y = case.y[:, ::-1] if problem.get("loss") == "interval" else case.y  # ends change places
+    return Pair(case, replace(case, y=-y, problem=problem))
 
 
 def row_doubled(rng: Random, case: Case) -> Pair:

@@ -60,7 +60,8 @@ def learn(
         and semidefiniteness over all; ``coef`` is 0 for the others, and K @ coef + bias is the
         transduction [lanckriet2004, eq. 17]. Numbers with a loss for regression; not read with
         "one_class", where it may be None. With k columns, k machines share the weights; a row
-        with label 0 in a column takes no part in that machine.
+        with label 0 in a column takes no part in that machine. With "interval" the columns are two,
+        the ends of what is known of one target; -inf and inf leave an end open.
     C : float, array (n,) or "learn"
         Cost of a slack, one for all or one per row; ``inf`` is the hard margin of the hinges.
         "learn", with the squared hinge: 1/C is learned as the weight of the identity, under a
@@ -75,9 +76,10 @@ def learn(
     loss : str
         For labels "hinge", C Σξ, or "squared_hinge", (C/2) Σξ². For numbers, with h = y − f − b,
         "squared", (C/2) Σh²; "epsilon_insensitive", C Σ(|h| − ε)₊; "quantile",
-        C Σ max(qh, (q − 1)h). Without a target "one_class", C Σ(−f − b)₊ + b, where C = 1/(νn)
-        leaves at most a share ν of the rows outside [rakoto2007, §2.3]; with linear kernels alone
-        its optimum is often 0, of which no relative gap can be told.
+        C Σ max(qh, (q − 1)h). For targets between l and u, which may be infinite, "interval",
+        C Σ max(0, l − f − b − ε, f + b − u − ε). Without a target "one_class", C Σ(−f − b)₊ + b,
+        where C = 1/(νn) leaves at most a share ν of the rows outside [rakoto2007, §2.3]; with
+        linear kernels alone its optimum is often 0, of which no relative gap can be told.
     weight_norm : float, GroupNorm or None
         p ≥ 1 (``inf`` too): weights in the unit ℓp ball; 1 is the simplex, and sparse. A
         ``GroupNorm`` of labels, one per kernel, lets groups compete and their kernels share.
@@ -91,7 +93,7 @@ def learn(
         Multiplies C per row, and what the row counts for in traces. A row of weight 0 is as good
         as absent, one of weight 2 as good as two.
     epsilon : float
-        How far a prediction may be off at no cost, with "epsilon_insensitive".
+        How far a prediction may be off at no cost, with "epsilon_insensitive" and "interval".
     quantile : float
         The share of targets that shall lie below the prediction, with "quantile".
     trace : float, optional

@@ -34,7 +34,8 @@ def arguments_of(problem: Problem) -> dict[str, Any]:
     asked, task = problem.formulation, problem.formulation.task
     stack, learns = problem.whole, problem.learns_C
     require_memory(stack.m, stack.n, stack.precision)
-    targets = np.zeros((stack.n, *task.targets.shape[1:]))
+    shape, dtype = (stack.n, *task.targets.shape[1:]), task.targets.dtype
+    targets = np.full(shape, np.array(task.loss.blank, dtype))
     targets[problem.rows] = task.targets
     arguments = {
         "K": np.array([K.astype(stack.precision) for K in matrices(stack)][: stack.m - learns]),

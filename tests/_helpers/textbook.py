@@ -31,7 +31,8 @@ def loss_optimum(
 ) -> float:
     """The optimum, in whichever of some units the conic solver manages.
 
-    A label 0 says that the row takes no part; y is None for one class.
+    A label 0 says that the row takes no part; y is None for one class, and has two columns of ends
+    for intervals.
     """
     import cvxpy as cp
 
@@ -56,6 +57,8 @@ def _program(
     import cvxpy as cp
 
     y = np.zeros((K.shape[1], 1)) if y is None else y.reshape(len(y), -1)
+    ends = y.T[:, :, None]
+    y = y[:, :1] if loss == "interval" else y
     costs = np.broadcast_to(np.asarray(C, float), len(y))[:, None]
     factors = [factor(matrix) for matrix in K if matrix.any()]
     sizes = [np.sqrt((F * F).sum() / len(F)) for F in factors]
@@ -75,6 +78,10 @@ def _program(
         limits = [over >= cp.abs(y - f)]
     elif loss == "quantile":
         limits = [over >= quantile * (y - f), over >= (quantile - 1.0) * (y - f)]
+    elif loss == "interval":
+        at = [np.flatnonzero(np.isfinite(side)) for side in ends]
+        signs = zip(at, ends, (1.0, -1.0), strict=True)
+        limits = [over[k] >= s * (end[k] - f[k]) - epsilon for k, end, s in signs if k.size]
     else:
         limits = [over >= y - f - epsilon, over >= f - y - epsilon]
     if loss == "huber":

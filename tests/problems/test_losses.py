@@ -46,7 +46,14 @@ REST = np.where(CLASS[:, None] == np.arange(3), 1.0, -1.0)
 PAIRS = np.stack([1.0 * (CLASS == a) - (CLASS == b) for a, b in ((0, 1), (0, 2), (1, 2))], axis=1)
 SEVERAL = np.stack([VALUES, 3.0 * X[:, 1] ** 2], axis=1)
 COSTS = {"one_class": 1.0 / (0.3 * N)}
-TARGETS: dict[str, Any] = {"labels": REST[:, 0], "values": VALUES, "nothing": None}
+INTERVALS = np.stack([VALUES - 0.1 * (CLASS == 1), VALUES + 0.3 * (CLASS == 1)], axis=1)
+INTERVALS[2:N:5, 1], INTERVALS[3:N:7, 0] = np.inf, -np.inf  # some are open on both sides
+TARGETS: dict[str, Any] = {
+    "labels": REST[:, 0],
+    "values": VALUES,
+    "intervals": INTERVALS,
+    "nothing": None,
+}
 KINDS = {name: as_loss(name) for name in LOSSES}
 ONE = [(name, TARGETS[loss.target]) for name, loss in KINDS.items()]
 MANY = [
@@ -79,7 +86,7 @@ def test_the_optimum(loss: str, y: Any) -> None:
         **asked(loss),
     )  # fmt: skip
     assert judged.gap <= 1e-6
-    shape = () if y is None else np.shape(y)[1:]
+    shape = () if y is None or KINDS[loss].target == "intervals" else np.shape(y)[1:]
     assert solution.coef.shape == (*shape, N) and np.shape(solution.bias) == shape
 
 
@@ -139,7 +146,7 @@ def test_one_class_leaves_a_share_outside() -> None:
 # --- several machines --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("loss", "y"), [pair for pair in ONE if pair[1] is not None])
+@pytest.mark.parametrize(("loss", "y"), [pair for pair in ONE if np.ndim(pair[1]) == 1])
 def test_the_same_machine_twice(loss: str, y: np.ndarray) -> None:
     once = learn(K, y, tol=1e-10, **asked(loss))
     column = learn(K, y[:, None], tol=1e-10, **asked(loss))

@@ -311,6 +311,11 @@ class DualQP:
             return 0.0
         reached = self.lower.sum() + np.cumsum((self.upper - self.lower)[order])
         tie = TIE * float(np.abs(reached).max())
+        size = float(np.abs(slack[order]).max() + np.abs(self.linear).max() + abs(self.origin))
+        if abs(self.lower.sum() - self.total) <= tie:  # flat above the first jump: rounding
+            return float(slack[order[0]] + 16.0 * EPS * size)  # then has no loss either
+        if abs(reached[-1] - self.total) <= tie:
+            return float(slack[order[-1]] - 16.0 * EPS * size)
         first = min(int(np.searchsorted(reached, self.total - tie)), order.size - 1)
         last = first
         if reached[first] <= self.total + tie:  # flat from here to the next jump

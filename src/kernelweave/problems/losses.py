@@ -6,6 +6,9 @@
     squared               (C/2) Σ h_i²               c = y,      no bounds,  ρ = 1/C
     huber                 C Σ h_i²/2 or δ|h_i| − δ²/2   c = y,   −Cδ ≤ v ≤ Cδ,  ρ = 1/C
     quantile              C Σ max(qh_i, (q − 1)h_i)  c = y,      −C(1 − q) ≤ v ≤ Cq
+    interval              C Σ (l_i − f_i − b − ε)₊ + C Σ (f_i + b − u_i − ε)₊
+                                                     c = l − ε, u + ε,  bounds as ε-insensitive;
+                                                     v = 0 where an end l = −∞ or u = ∞ is open
     one_class             C Σ (−f_i − b)₊ + b        c = 0,      0 ≤ v ≤ C,  Σv = 1
 
 with ξ_i = (1 − y_i(f_i + b))₊ and h = y − f − b. C may be one number or one per row; C = ∞ is the
@@ -41,8 +44,10 @@ class Loss(Params):
     Attributes
     ----------
     target : str
-        What y holds: "labels", "values" (numbers), "nothing", or a word of your own. Estimators and
-        learners that need one kind of target refuse others.
+        What y holds: "labels", "values" (numbers), "intervals", "nothing", or a word of your own.
+        Estimators and learners that need one kind of target refuse others.
+    blank : float or tuple
+        The target of a row that takes no part.
     hard : bool
         Whether C = ∞ has a meaning.
     of_errors : bool
@@ -64,6 +69,7 @@ class Loss(Params):
     """
 
     target: ClassVar[str] = "values"
+    blank: ClassVar[Any] = 0.0
     hard: ClassVar[bool] = False
     of_errors: ClassVar[bool] = False
     learns_C: ClassVar[bool] = False
@@ -148,11 +154,15 @@ _BY_TARGET = {
         "huber": "problems.huber.Huber",
         "quantile": "problems.value_losses.Quantile",
     },
+    "intervals": {"interval": "problems.interval.Interval"},
     "nothing": {"one_class": "problems.one_class.OneClass"},
 }
 LOSSES = {word: path for words in _BY_TARGET.values() for word, path in words.items()}
 CLASSES = {path.rpartition(".")[2]: path for path in LOSSES.values()}  # by their own names
-READ_BY = {"epsilon": "epsilon_insensitive", "quantile": "quantile"}  # arguments beside the word
+READ_BY = {  # arguments beside the word
+    "epsilon": ("epsilon_insensitive", "interval"),
+    "quantile": ("quantile",),
+}
 
 
 def as_loss(loss: Any, **given: Any) -> Loss:
@@ -165,10 +175,10 @@ def as_loss(loss: Any, **given: Any) -> Loss:
         check_choice("loss", loss, LOSSES)
         read = {}
         for name, value in given.items():
-            if READ_BY[name] == loss:
+            if loss in READ_BY[name]:
                 read[name] = value
             else:  # wrong even where another loss is asked for
-                _class_of(READ_BY[name])(value).check()
+                _class_of(READ_BY[name][0])(value).check()
         found = _class_of(loss)(**read)
     found.check()
     return found

@@ -195,7 +195,8 @@ class Task:
         for y in self.targets[None] if self.targets.ndim == 1 else self.targets.T:
             origin = far_origin(y) if self.loss.of_errors else 0.0
             near = y - origin if origin else np.ascontiguousarray(y)
-            found.append(replace(self.loss.lower(near, costs, self.ridge), origin=origin))
+            qp = self.loss.lower(near, costs, self.ridge)
+            found.append(replace(qp, origin=origin) if origin else qp)
         return tuple(found)
 
 
