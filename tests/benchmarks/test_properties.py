@@ -25,6 +25,7 @@ from kernelweave import learn
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 with mock.patch.dict(os.environ):
+    from benchmarks.accuracy import loss_optima
     from benchmarks.harness import exact_gap, fuzz_cases, fuzz_judging
 
 LEARNERS = ("auto", "simple", "silp", "alternate", "skm", "qcqp")  # those of J
@@ -203,6 +204,20 @@ def test_the_gap_reported_is_at_least_the_exact_one():
 
     judged()
     assert len(optimal) >= 15
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_gap_of_censored_targets_is_at_least_the_exact_one(seed):
+    K, y, C, loss, weights = loss_optima.problem("interval", seed)
+    for far in (0.0, 1e4):
+        s = fit(K, y + far, C, loss=loss, sample_weight=weights, tol=1e-8)
+        exact = exact_gap.of_solution(K, y + far, s, C, loss=loss, sample_weight=weights)
+        assert_true(s, exact, seed)
+        assert s.status == "optimal" and 0 < exact.dual <= exact.primal
+        low = np.stack([y[:, 0], np.full(len(y), np.inf)], axis=1) + far  # the optimum is 0
+        s = fit(K, low, C, loss=loss, tol=1e-8)
+        exact = exact_gap.of_solution(K, low, s, C, loss=loss)
+        assert s.status == "optimal" and exact.primal == exact.dual == 0
 
 
 @pytest.mark.parametrize("problem", references.awkward(), ids=repr)

