@@ -233,17 +233,18 @@ def pair_of(case: Case) -> Pair:
 
 def apart(pair: Pair, one: Any, other: Any) -> str:
     """How two solutions contradict each other; empty where they do not."""
-    ends = one.dual, one.primal, other.dual, other.primal
-    if np.isnan(ends).any():
+    if np.isnan([one.dual, one.primal, other.dual, other.primal]).any():
         return ""  # which is a finding of its own
-    unit, size = Fraction(pair.unit), max(abs(one.dual), abs(one.primal))
+    # negative eigenvalues may put a dual above its primal: the gap then is their distance, too
+    low, high = sorted([one.dual, one.primal])
+    least, most = sorted([other.dual, other.primal])
+    unit, size = Fraction(pair.unit), max(abs(low), abs(high))
     slack = ROUNDING * Fraction(size if np.isfinite(size) else 0.0)
-    if is_above(one.dual, other.primal, unit, slack) or (
-        not pair.grows and is_above(-one.primal, -other.dual, unit, slack)
+    if is_above(low, most, unit, slack) or (
+        not pair.grows and is_above(-high, -least, unit, slack)
     ):
-        told = [f"[{float(pair.unit) * one.dual:.9g}, {float(pair.unit) * one.primal:.9g}]"]
-        told.append(f"[{other.dual:.9g}, {other.primal:.9g}]")
-        return " and ".join(told)
+        ends = float(pair.unit) * low, float(pair.unit) * high
+        return f"[{ends[0]:.9g}, {ends[1]:.9g}] and [{least:.9g}, {most:.9g}]"
     return ""
 
 
