@@ -15,6 +15,7 @@ from kernelweave import (
     Laplacian,
     Linear,
     MKLClassifier,
+    Polynomial,
     duality_gap,
     learn,
 )
@@ -99,6 +100,28 @@ def test_a_bank_on_demand_has_the_matrices_of_a_dense_one(rule: Any) -> None:
         np.testing.assert_allclose(arrays(low), arrays(dense), atol=1e-7)
         diagonals = np.einsum("kii->ki", arrays(dense))
         np.testing.assert_allclose(low.stack.diagonals(), diagonals, atol=1e-7)
+
+
+@pytest.mark.parametrize("rule", [None, "trace", "center+trace", "center+sphere"])
+def test_blocks_of_any_shape_are_as_near_as_is_told(rule: Any) -> None:
+    """Products are summed in another order: distances of wild rows lose hundreds of units."""
+    rows = X * np.where(np.arange(130) % 10 == 0, 1e3, 1.0)[:, None]
+    kernels = [Gaussian(0.3), Gaussian(3.0), Polynomial(3), Laplacian(1.0), Linear()]
+    stack = fitted("lazy", rows, kernels=kernels, normalize=rule, scale=None).stack
+    lazy_one = next(part for part in stack.stacks if isinstance(part, LazyStack))
+    every, unit = np.arange(130), np.finfo(float).eps
+    worst = 0.0
+    for k in range(lazy_one.m):
+        whole = lazy_one.block(k, every, every)
+        roots = np.sqrt(np.maximum(np.diagonal(whole), 0.0))
+        parts = [every[i : i + 3] for i in range(0, 130, 3)]
+        other = np.concatenate([lazy_one.block(k, part, every) for part in parts])
+        turned = np.concatenate([lazy_one.block(k, every, part) for part in parts], axis=1)
+        apart = np.maximum(abs(other - whole), abs(turned - whole))
+        assert (apart <= 2 * lazy_one.units.operations * unit * np.outer(roots, roots)).all()
+        worst = max(worst, float((apart / np.maximum(np.outer(roots, roots), 1e-300)).max()))
+    assert worst > 50 * unit  # more than float64 sums of entries lose
+    assert lazy_one.restrict(every[::2]).units == stack.units == lazy_one.units
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])

@@ -1,4 +1,7 @@
-"""Kernels of a bank that can be generated from rows of numbers anywhere, as arrays."""
+"""Kernels of a bank that can be generated from rows of numbers anywhere, as arrays.
+
+And how exactly their blocks are known, which is what those who ask for blocks alone need.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from kernelweave._core.tolerances import NEGATIVITY
 from kernelweave._core.types import Array, Places
 from kernelweave.banks.member import TrainingKernel
-from kernelweave.stacks.row_kernels import RowKernels
+from kernelweave.stacks.row_kernels import GAUSSIAN, POLYNOMIAL, RowKernels
+from kernelweave.views.distances import NEAR
+
+_FEATURES = 10_000  # of strings and texts, most of which have fewer in common
 
 
 def is_row_kernel(one: TrainingKernel) -> bool:
@@ -73,3 +80,38 @@ def _normalized(kernels: Sequence[TrainingKernel], numbers: Sequence[int]) -> Ro
         norms=spread([norm.inverse_norms for norm in normalizers], 1.0),
         numbers=np.array(numbers),
     )
+
+
+def roundings(one: TrainingKernel) -> int:
+    """How many units in the last place an entry of a block may be off, as a share of √(K_ii K_jj).
+
+    Blocks of another shape are summed in another order: the kernel is what all of them round.
+    Normalization takes c_i + c_j off numbers of the size of k(x, x), and leaves K_ii.
+    """
+    norm = one.normalizer
+    own = np.array(one.kernel.diagonal(one.group.rows), dtype=float)
+    lost = _roundings_before(one) * np.abs(own)
+    if norm.means is not None:
+        lost += 4.0 * (np.abs(own) + 2.0 * np.abs(norm.means))
+        own -= 2.0 * norm.means
+        own += NEGATIVITY[np.dtype(np.float64)] * np.abs(own).sum()  # as row norms have it
+    return math.ceil((lost[own > 0.0] / own[own > 0.0]).max(initial=0.0)) + 8
+
+
+def _roundings_before(one: TrainingKernel) -> float:
+    """The same before normalization, as a share of √(k(x, x) k(z, z)).
+
+    Products are sums over columns. So are distances, as shares of |x|² + |z|², of which they are
+    ``NEAR`` at least; a distance t enters exp(−t), and t·exp(−t) ≤ 1/e.
+    """
+    if not is_row_kernel(one):
+        return float(max(one.n, _FEATURES))
+    entry, x = one.kernel.entry(), one.values
+    assert entry is not None
+    columns = x.shape[1] + 8.0
+    if entry.kind == POLYNOMIAL:
+        return entry.b * columns
+    if entry.kind != GAUSSIAN:
+        return columns
+    far = float(np.square(x - x.mean(axis=0)).sum(axis=1).max())
+    return columns * min(1.0 / (math.e * NEAR), 8.0 * entry.a * far) + 8.0

@@ -63,6 +63,7 @@ from kernelweave._core.tolerances import DUPLICATE
 from kernelweave._core.types import Array, Places
 from kernelweave.banks.approximation import Approximation
 from kernelweave.banks.member import EQUALS, TrainingKernel
+from kernelweave.banks.row_kernels import roundings
 from kernelweave.stacks.completed import as_stack
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.lazy import LazyStack
@@ -237,7 +238,8 @@ class OnDemand:
                     "checks: use a kernel of kernelweave, or storage='dense'."
                 )
         diagonals = np.array([one.diagonal() for one in kernels])
-        return LazyStack(_Blocks(tuple(kernels)), diagonals, self.cache_size)
+        most = max(map(roundings, kernels))
+        return LazyStack(_Blocks(tuple(kernels)), diagonals, self.cache_size, most)
 
     def plan(self, kernels: list[TrainingKernel]) -> list[Place]:
         """Nothing is kept but rows in the cache."""

@@ -23,6 +23,7 @@ from kernelweave._core.types import Array, Index, Mask, Places
 from kernelweave.stacks._passes import add_rows
 from kernelweave.stacks.defaults import BlockStack
 from kernelweave.stacks.dense import KernelStack
+from kernelweave.stacks.precision import Units
 from kernelweave.stacks.protocol import Stack
 from kernelweave.stacks.validation import as_places, frozen
 
@@ -41,10 +42,19 @@ class LazyStack(BlockStack):
         All K_k[i, i].
     cache_size : float
         Megabytes of rows that are kept at the most.
+    operations : int
+        How many units in the last place an entry may differ from one block to another, as a share
+        of √(K_ii K_jj).
     """
 
-    def __init__(self, compute: Compute, diagonals: ArrayLike, cache_size: float = 200.0) -> None:
-        self._compute = compute
+    def __init__(
+        self,
+        compute: Compute,
+        diagonals: ArrayLike,
+        cache_size: float = 200.0,
+        operations: int = 0,
+    ) -> None:
+        self._compute, self.units = compute, Units(operations=operations)
         self._diagonals = frozen(np.array(diagonals, dtype=float))
         self.m, self.n = self._diagonals.shape
         check_number("cache_size", cache_size, zero=True)
@@ -115,7 +125,7 @@ class LazyStack(BlockStack):
         for k in range(self.m):
             block = self.block(k, places, places)
             np.multiply(0.5, block + block.T, out=K[k])
-        return KernelStack(K, check=False)
+        return KernelStack._trusted(K, None, self.precision, self.units)
 
     def __repr__(self) -> str:
         return f"LazyStack(m={self.m}, n={self.n})"

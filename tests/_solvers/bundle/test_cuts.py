@@ -17,7 +17,7 @@ from _helpers.references import (
     with_zero,
 )
 
-from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
+from kernelweave._solvers.bundle.cuts import Cuts, Descent, descend, inner_tol
 from kernelweave.machines.evaluator import Evaluator, Incumbent
 from kernelweave.problems.losses import hinge, squared_hinge
 from kernelweave.problems.weight_sets import WeightSet
@@ -195,3 +195,11 @@ def test_the_bundle_alone_reaches_1e_4(problem: Problem) -> None:
     assert incumbent.gap <= 1e-4
     proven = by_hand(problem, incumbent.bound.v)
     assert incumbent.best.primal - proven <= 1e-4 * incumbent.best.primal
+
+
+def test_null_steps_shorten_no_further_than_rounding():
+    """Some hundred of them once made the proximal term infinite."""
+    state = Descent(center=None, damping=0.1)
+    for _ in range(600):
+        state.reject(None, 1.0, 1.0)
+    assert 1e15 < state.damping < 1e16

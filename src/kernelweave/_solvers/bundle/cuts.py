@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from kernelweave._core.tolerances import NOTHING, TIGHTEST, TINY
+from kernelweave._core.tolerances import EPS, NOTHING, TIGHTEST, TINY
 from kernelweave._core.types import Array, Places
 from kernelweave._solvers.bundle.master import solve_master
 from kernelweave.problems.dual_qp import relative_gap
@@ -257,8 +257,8 @@ class Descent(Generic[Seen]):
         self.damping *= 0.25 if fit > GOOD else 1.0
 
     def reject(self, seen: Seen, promise: float, share: float) -> None:
-        """A null step: the center stays, and the proximal term grows."""
-        self.damping = max(4.0 * self.damping, 1e-3)
+        """A null step: the center stays, and the proximal term grows, until steps are rounding."""
+        self.damping = min(max(4.0 * self.damping, 1e-3), 1.0 / EPS)
 
 
 @dataclass(eq=False)
