@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from kernelweave.kernels.numeric import Linear as Linear
     from kernelweave.kernels.numeric import Polynomial as Polynomial
     from kernelweave.kernels.precomputed import Precomputed as Precomputed
+    from kernelweave.kernels.ranges import GaussianRange as GaussianRange
     from kernelweave.kernels.sequences import SmithWaterman as SmithWaterman
     from kernelweave.kernels.similarity_maps import EmpiricalKernelMap as EmpiricalKernelMap
     from kernelweave.kernels.spectrum import Spectrum as Spectrum
@@ -76,6 +77,7 @@ _HOME = {
     "FactorStack": "stacks.factors",
     "FittedBank": "banks.fitted",
     "Gaussian": "kernels.numeric",
+    "GaussianRange": "kernels.ranges",
     "GaussianWidths": "kernels.differentiable",
     "GeneratedStack": "stacks.generated",
     "Graph": "kernels.graphs",

@@ -173,8 +173,7 @@ def dual_under(
     """
     if solution.criterion not in ("margin", "given") or problem.formulation.signed:
         return None
-    machine = Machine.of(problem)
-    v = np.clip(machine.from_alpha(solution.dual_alpha[..., problem.rows]), *machine.limits)
+    machine, v = proof_of(solution, problem)
     coefficients = machine.coefficients(v)
     found = [quads(problem.to_all_rows(w)) for w in coefficients]
     known = [q for q in found if q is not None]
@@ -185,6 +184,18 @@ def dual_under(
         q = np.append(q, sum(float(w @ w) for w in coefficients))
     given = solution.criterion == "given"
     most = float(solution.weights @ q) if given else problem.weight_set.support(q)
+    return proven_at_best(problem, machine, v, most)
+
+
+def proof_of(solution: Any, problem: Problem) -> tuple[Machine, Array]:
+    """The machine, and the feasible point that proves the solution's bound."""
+    machine = Machine.of(problem)
+    v = machine.from_alpha(solution.dual_alpha[..., problem.rows])
+    return machine, np.clip(v, *machine.limits)
+
+
+def proven_at_best(problem: Problem, machine: Machine, v: Array, most: float) -> float:
+    """The dual value of the best multiple of v, where that may be taken."""
     if not any(qp.total for qp in problem.qps):
         v, most = _best_multiple(problem.qps, v, most)
     return proven_dual(machine, v, most)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import Any
 
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_verbose
+from kernelweave.families.family import Family, is_family, learn_over_hull
 from kernelweave.learners import check_options
 from kernelweave.learners.base import Learner
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.losses import Loss
-from kernelweave.problems.problem import make_problem
+from kernelweave.problems.problem import make_formulation, make_problem, target_of
 from kernelweave.progress import Progress
 from kernelweave.solution import Solution
 from kernelweave.solving import solve
@@ -22,7 +24,7 @@ from kernelweave.stacks.protocol import Stack
 
 @advised
 def learn(
-    K: ArrayLike | Stack,
+    K: ArrayLike | Stack | Family,
     y: ArrayLike | None,
     C: ArrayLike | str = 1.0,
     learner: str | Learner = "auto",
@@ -54,7 +56,9 @@ def learn(
     K : array (m, n, n), KernelStack or another stack
         Kernel matrices, symmetric and positive semidefinite. An array is validated on every
         call, a stack was validated when it was built. Any object that keeps the protocol of
-        ``kernelweave.stacks.protocol`` will do.
+        ``kernelweave.stacks.protocol`` will do. So will a family of kernels, such as
+        ``WidthRange(X, low, high)`` (``kernelweave.families``): the best kernel of its convex hull
+        is found, and the certificate holds for all of it.
     y : array (n,) or (n, k)
         Labels -1 and +1; 0 for rows without a label. The machine is over the labelled rows, trace
         and semidefiniteness over all; ``coef`` is 0 for the others, and K @ coef + bias is the
@@ -131,10 +135,15 @@ def learn(
         learner, C, weight_norm, tol, max_iter, max_time, loss=loss, sample_weight=sample_weight,
         solver=solver,
     )  # fmt: skip
-    problem = make_problem(
-        K, y, C, loss, n_jobs, weight_norm=weight_norm, trace=trace, recenter=recenter,
-        ridge=ridge, signed=made.signed, sample_weight=sample_weight, epsilon=epsilon,
-        quantile=quantile,
-    )  # fmt: skip
+    asked: dict[str, Any] = {
+        "weight_norm": weight_norm, "trace": trace, "recenter": recenter, "ridge": ridge,
+        "signed": made.signed, "sample_weight": sample_weight, "epsilon": epsilon,
+        "quantile": quantile,
+    }  # fmt: skip
+    if is_family(K):
+        formulation = make_formulation(target_of(y, loss, K), C, loss, **asked)
+        clock = verbose, began, max_time
+        return learn_over_hull(formulation, K, made, tol, max_iter, start, clock, solver)
+    problem = make_problem(K, y, C, loss, n_jobs, **asked)
     problem = replace(problem, solver=solver, asked={"learner": learner, "tol": tol})
     return solve(problem, made, tol, start, max_iter, Progress(problem, verbose, began, max_time))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -25,6 +26,7 @@ from kernelweave.banks.normalize import ASKED
 from kernelweave.banks.plan import Planned, as_list, by_position, has_name, make_plan, several_views
 from kernelweave.banks.storage import Recipe, Storage, check_storage, keep, make_storage
 from kernelweave.kernels.differentiable import DifferentiableKernel
+from kernelweave.kernels.ranges import GaussianRange
 from kernelweave.stacks.memory import advised
 from kernelweave.stacks.validation import float_type
 from kernelweave.views.columns import FILLINGS
@@ -270,8 +272,21 @@ class KernelBank(Params):
 
     def learnable(self) -> list[str]:
         """The kernels with parameters that estimators learn, as they are written."""
-        items = [item[1] if isinstance(item, tuple) else item for item in as_list(self.kernels)]
-        return [repr(item) for item in items if isinstance(item, DifferentiableKernel)]
+        items = [item[1] if has_name(item) else item for item in as_list(self.kernels)]
+        kinds = DifferentiableKernel, GaussianRange
+        return [repr(item) for item in items if isinstance(item, kinds)]
+
+    def at_widths(self, chosen: Mapping[tuple[int, ...], Sequence[float]]) -> KernelBank:
+        """The same bank with ranges of widths at these alone, given by the columns of a view."""
+
+        def placed(kernel: Any) -> Any:
+            return kernel.at(chosen) if isinstance(kernel, GaussianRange) else kernel
+
+        kernels = [
+            (item[0], placed(item[1]), *item[2:]) if has_name(item) else placed(item)
+            for item in as_list(self.kernels)
+        ]
+        return KernelBank(**{**self.get_params(deep=False), "kernels": kernels})
 
     def allows_gaps(self) -> bool:
         """Whether X may hold NaN: cells are filled in, or rows may lack a view of several."""

@@ -32,6 +32,7 @@ from kernelweave.banks.fitted import FittedBank
 from kernelweave.certificate import dual_under, primal_under
 from kernelweave.estimators._matrices import ROW_NUMBERS, read_matrices, without_matrices
 from kernelweave.estimators._targets import Targets, refuse_another_order
+from kernelweave.families.bank import grown, has_range
 from kernelweave.kernels.differentiable import DifferentiableKernel
 from kernelweave.learners import check_options
 from kernelweave.learners.base import Learner
@@ -277,14 +278,13 @@ def fit_kernels(posed: Posed, n_jobs: int | None = None, exact: bool = True) -> 
         bank = bank.on(bank.stack)
     if not learns:
         return bank
-    return learn_bank(
-        bank,
-        training.bank.normalize,
-        posed.problems,
-        options.learner,
-        options.tol,
-        np.inf if options.max_time is None else began + options.max_time,
-    )
+    asked = posed.problems, options.learner, options.tol
+    until = np.inf if options.max_time is None else began + options.max_time
+    bank = learn_bank(bank, training.bank.normalize, *asked, until)
+    if not has_range(bank):
+        return bank
+    clock = options.verbose, began, options.max_time
+    return grown(training.bank, bank, *asked, options.max_iter, clock, n_jobs)
 
 
 def solve_all(
@@ -301,6 +301,7 @@ def solve_all(
     options = posed.options
     stack = bank.stack if options.n_jobs is None else bank.stack.threaded(options.n_jobs)
     posed.targets.check_kernels(stack, posed.training.weights)
+    start = bank.hull.solutions if start is None and bank.hull is not None else start
     solutions: list[Solution] = []
     bounds: list[tuple[float | None, float | None]] = []
     for number, formulation in enumerate(posed.problems):
@@ -316,6 +317,10 @@ def solve_all(
             if dual is not None and not bank.from_below:
                 primal = primal_under(solution, problem, bank.exact_values)
             bounds.append((primal, dual))
+        elif bank.hull is not None:
+            bounds.append((solution.primal, bank.hull.dual(solution, problem)))
+            solves = solution.n_svm_solves + bank.hull.solutions[number].n_svm_solves
+            solution = replace(solution, n_svm_solves=solves)
         solutions.append(replace(solution, problem=None))  # which holds all kernel matrices
     coef = np.vstack([solution.coef for solution in solutions])
     bias = np.hstack([solution.bias for solution in solutions])

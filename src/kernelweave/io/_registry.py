@@ -33,6 +33,7 @@ _KERNELS = {
     "EmpiricalKernelMap.features": "similarity_maps._Similarities",
     "FeatureKernel": "features.FeatureKernel",
     "Gaussian": "numeric.Gaussian",
+    "GaussianRange": "ranges.GaussianRange",
     "GaussianWidths": "differentiable.GaussianWidths",
     "Hamming": "categorical.Hamming",
     "Hamming.codes": "categorical._Codes",

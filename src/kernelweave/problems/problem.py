@@ -338,11 +338,16 @@ def make_problem(
 
     Where the loss has no target, y may be None.
     """
-    if y is None and as_loss(loss).target == "nothing":
-        y = np.zeros(K.n if is_stack(K) else np.shape(K)[-1])
-    formulation = make_formulation(y, C, loss, **options)
+    formulation = make_formulation(target_of(y, loss, K), C, loss, **options)
     stack = as_stack(K)
     return formulation.on(stack if n_jobs is None else stack.threaded(n_jobs))
+
+
+def target_of(y: ArrayLike | None, loss: str | Loss, K: Any) -> ArrayLike | None:
+    """``y``; for None, where the loss has no target, a number for each row of the kernels."""
+    if y is not None or as_loss(loss).target != "nothing":
+        return y
+    return np.zeros(K.n if hasattr(K, "n") else np.shape(K)[-1])
 
 
 def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> Array | None:

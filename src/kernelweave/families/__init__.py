@@ -1,0 +1,1 @@
+"""Families of kernels, such as Gaussians of all widths, and learning over their convex hulls."""
