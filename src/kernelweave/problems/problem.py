@@ -34,7 +34,7 @@ from kernelweave.problems.losses import Loss, as_loss, check_C, check_costs, far
 from kernelweave.problems.weight_sets import WeightSet, check_norm, make_weight_set
 from kernelweave.stacks.completed import as_stack
 from kernelweave.stacks.identity import WithIdentity
-from kernelweave.stacks.protocol import Stack, is_stack
+from kernelweave.stacks.protocol import Stack
 
 _LEAST_TARGET = 1e-150  # whose square is a number; one over this for the largest
 
