@@ -51,7 +51,7 @@ class FittedBank:
     _columns: NDArray[np.intp] | None = None  # rows of ``table`` to return, if centered
     weights: Array | None = None  # how often each training row counts; None for once
     _exactness: Exactness | None = None  # what approximations leave of the exact kernels
-    _hull: Any = None  # the family that its kernels are some of, where there are more
+    hull: Any = None  # the family that its kernels are some of, where there are more
     _coef: Array | None = None  # coefficients of all rows that decisions are expected for
     _images: dict[int, Array] = field(default_factory=dict)  # what features make of these
 
@@ -117,11 +117,6 @@ class FittedBank:
         return self._exactness.quads(self.stack, self.kept, w)
 
     @property
-    def hull(self) -> Any:
-        """The family that the kernels are some of (``kernelweave.families``), None for no more."""
-        return self._hull
-
-    @property
     def from_below(self) -> bool:
         """Whether no approximate kernel exceeds the exact one, so that primal values stand."""
         return self._exactness is None or self._exactness.from_below
@@ -147,7 +142,7 @@ class FittedBank:
         Nothing is proved there for the exact kernels of approximate ones.
         """
         kept = self.kept if kept is None else kept
-        return replace(self, kept=kept, _stack=stack, _exactness=None, _hull=None)
+        return replace(self, kept=kept, _stack=stack, _exactness=None, hull=None)
 
     def spread(self, values: ArrayLike) -> Array:
         """Values per kernel of the bank from values per kernel of the stack; 0 if dropped.
@@ -290,7 +285,7 @@ class FittedBank:
         return f"FittedBank({self.m_all} kernels{left}, {self.n_rows} rows)"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_stack": None, "_exactness": None, "_hull": None}
+        return {**self.__dict__, "_stack": None, "_exactness": None, "hull": None}
 
     def read(self, X: Any) -> Table:
         """New rows, checked; see ``read_new``."""

@@ -119,7 +119,7 @@ def grown(
         else member
         for member in hull.bank.members
     ]
-    return replace(hull.bank, members=tuple(members), _hull=hull)
+    return replace(hull.bank, members=tuple(members), hull=hull)
 
 
 def _described(member: Member) -> Any:
