@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -286,9 +287,29 @@ def test_one_class_in_extreme_units_is_right(size: float) -> None:
     assert found.dual <= size * plain.primal and size * plain.dual <= found.primal
 
 
-@pytest.mark.parametrize("size", [1e-170, 1e155])
-def test_squares_of_extreme_targets_are_refused(size: float) -> None:
+@pytest.mark.parametrize(
+    ("size", "options"),
+    [
+        (1e-170, {"loss": "squared"}),
+        (1e155, {"loss": "squared"}),
+        (1e-170, {"loss": "huber"}),  # was "optimal", with bounds of 0
+        (1e-170, {"loss": "epsilon_insensitive", "epsilon": 1e-172, "ridge": 1.0}),
+        (1e-170, {"loss": "quantile"}),
+    ],
+)
+def test_squares_of_extreme_targets_are_refused(size: float, options: dict[str, Any]) -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(12, 3)), rng.normal(size=12)
     with pytest.raises(ValueError, match=r"y is too (small|large)"):
-        learn(np.stack([X @ X.T, (X @ X.T) ** 2]), size * y, loss="squared")
+        learn(np.stack([X @ X.T, (X @ X.T) ** 2]), size * y, **options)
+
+
+@pytest.mark.parametrize("loss", ["huber", "epsilon_insensitive", "quantile"])
+def test_losses_that_are_no_squares_take_larger_targets(loss: str) -> None:
+    """Slacks of 1e200 cost C each, and all else is nothing."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12, 3)), 1e200 * rng.normal(size=12)
+    found = learn(np.stack([X @ X.T, (X @ X.T) ** 2]), y, loss=loss)
+    assert found.status == "optimal" and 0.0 < found.dual <= found.primal < np.inf
+    far = np.abs(y - np.median(y)).sum()
+    assert found.primal == pytest.approx(0.5 * far if loss == "quantile" else far)

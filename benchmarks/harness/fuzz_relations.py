@@ -208,7 +208,8 @@ RELATIONS = {
         lambda case: minimizes(case) and is_plain(case) and len(case.K) > 1, fewer_kernels
     ),
     "widened": Relation(
-        lambda case: case.K.dtype == np.float32 and certifies(case),
+        # what signed weights may be depends on how precise the kernels are said to be
+        lambda case: case.K.dtype == np.float32 and certifies(case) and not case.made.signed,
         widened,
     ),
     **{name: storage(name) for name in ("blocks", "on demand", "float32 sums", "tf32 sums")},

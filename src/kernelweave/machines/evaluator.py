@@ -90,12 +90,14 @@ class Evaluator:
         self.last = Last()
         self.machine = machine = Machine.of(problem)
         self.stack, self.look, self.quads = machine.stack, machine.look, machine.quads
+        self._first: Bound | None = None
 
     def on(self, stack: Stack) -> Evaluator:
         """The same machine on another view of the kernels; both count their solves together."""
         other = copy(self)
         other.machine = machine = self.machine.on(stack)
         other.stack, other.look, other.quads = stack, machine.look, machine.quads
+        other._first = None
         return other
 
     def solve(
@@ -167,9 +169,11 @@ class Evaluator:
         return Bound(value, v, by, exact, q.copy() if exact else None)  # callers may go on with q
 
     def first_bound(self) -> Bound:
-        """The bound of the feasible point nearest to zero."""
-        v = self.machine.feasible()
-        return self.bound(v, None if v.any() else np.zeros(self.stack.m), "start")
+        """The bound of the feasible point nearest to zero: if that is not 0, a pass, made once."""
+        if self._first is None:
+            v = self.machine.feasible()
+            self._first = self.bound(v, None if v.any() else np.zeros(self.stack.m), "start")
+        return self._first
 
 
 @dataclass(eq=False)

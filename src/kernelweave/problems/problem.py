@@ -92,11 +92,13 @@ class Problem:
     def refuse_extremes(self) -> Array:
         """The mean diagonals of all kernels; ValueError where numbers of such a size end.
 
-        Under a squared loss the objective has the units of the targets, squared.
+        Under a squared loss the objective has the units of the targets, squared; under every other
+        it has where slacks cost more than ‖f‖², as those of small targets do.
         """
         for qp in self.qps:
             far = float(np.abs(qp.linear).max(initial=0.0))
-            if qp.is_unbounded and far > 0.0 and not _LEAST_TARGET <= far <= 1.0 / _LEAST_TARGET:
+            large = qp.is_unbounded and far > 1.0 / _LEAST_TARGET
+            if large or 0.0 < far < _LEAST_TARGET:
                 raise ValueError(
                     f"y is too {'small' if far < 1.0 else 'large'} to compute squares of (largest "
                     f"|y| {far:g}): divide it by a number of its size"

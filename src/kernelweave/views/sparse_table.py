@@ -27,20 +27,16 @@ class SparseTable(Table):
     @classmethod
     def of(cls, X: Any) -> SparseTable:
         """Read a sparse matrix or array of any format; X itself stays unchanged."""
-        from scipy.sparse import csr_array
-
         if X.dtype.kind == "c":
             raise ValueError("Complex data not supported; X is a complex sparse matrix.")
         check_shape(X)
-        if hasattr(X, "check_format"):  # compiled loops would read beyond their arrays
-            try:
-                X.check_format(full_check=True)
-            except ValueError as error:
-                raise ValueError(
-                    f"X is a sparse matrix with damaged indices: {error}; build it anew from its "
-                    "rows, columns and values."
-                ) from None
-        numbers = csr_array(X, dtype=np.float64)
+        try:
+            numbers = _as_rows(X)
+        except (IndexError, ValueError) as error:
+            raise ValueError(
+                f"X is a sparse matrix with damaged indices: {error}; build it anew from its "
+                "rows, columns and values."
+            ) from None
         if not numbers.has_canonical_format:
             numbers = numbers.copy()
             numbers.sum_duplicates()
@@ -114,3 +110,16 @@ class SparseTable(Table):
             held = values != 0.0
             columns = self.numbers.indices[part][held].astype(np.int64)
             yield columns.tobytes(), values[held].tobytes()
+
+
+def _as_rows(X: Any) -> Any:
+    """X as CSR, checked before compiled loops read beyond its arrays: SciPy's own, too."""
+    from scipy.sparse import coo_array, csr_array
+
+    if X.format == "coo":
+        X = coo_array((X.data, X.coords), shape=X.shape)
+    elif hasattr(X, "check_format"):
+        X.check_format(full_check=True)
+    numbers = csr_array(X, dtype=np.float64)
+    numbers.check_format(full_check=True)
+    return numbers

@@ -63,6 +63,18 @@ def test_it_gets_there_where_j_is_smooth(seed: int, mixed: bool) -> None:
     assert set(found.history["by"]) == made
 
 
+@pytest.mark.parametrize("seed", [0, 2, 5, 8])
+def test_machines_are_solved_better_where_their_values_tell_nothing(seed: int) -> None:
+    """J is smooth here: the squared hinge and Gaussian kernels. It stopped at gaps of 1e-6."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 4))
+    y = np.where(X[:, 0] + X[:, 1] ** 2 + 0.5 * rng.normal(size=60) > 0.8, 1.0, -1.0)
+    apart = ((X[:, None] - X[None]) ** 2).sum(axis=2)
+    K = np.stack([np.exp(-apart / (2 * width**2)) for width in (0.3, 0.6, 1, 2, 3, 10)])
+    found = learn(K, y, C=1.0, learner="hessian", loss="squared_hinge", tol=1e-6)
+    assert found.status == "optimal" and found.gap <= 1e-6
+
+
 def test_it_says_where_a_kink_stops_it() -> None:
     """Which of these problems do is for rounding to say; that some do is not."""
     stopped = []

@@ -570,6 +570,35 @@ def test_what_passes_lose_is_charged(learner, C):
         assert max(found.dual, told.dual) <= exact.primal and exact.dual <= found.primal
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_rough_sums_cannot_hide_a_constant(seed):
+    """To passes whose sums err by 1e-3 the points of a constant kernel seem to differ."""
+
+    class Rough:
+        sum_eps, entry_eps = float(np.finfo(np.float32).eps), 4e-3
+
+        def __init__(self, K):
+            self.K, (self.m, self.n) = K, K.shape[:2]
+
+        def block(self, kernel, rows, columns):
+            return self.K[kernel][np.ix_(rows, columns)]
+
+        def matvecs(self, v, rows=None, kernels=None):
+            found = self.K[slice(None) if kernels is None else kernels] @ v
+            found *= 1.0 + 1e-3 * np.random.default_rng(seed).uniform(-1.0, 1.0, found.shape)
+            return found if rows is None else found[:, rows]
+
+        def quad_forms(self, v, kernels=None):
+            return self.matvecs(v, kernels=kernels) @ v
+
+    problem = separable(1)
+    K = np.concatenate([100.0 * np.ones_like(problem.K[:1]), problem.K])
+    found = learn(Rough(K), problem.y, learner="radius", tol=1e-2)
+    exact = learn(problem.K, problem.y, learner="radius", tol=1e-8)
+    assert found.status == "optimal" and found.weights[0] == 0.0
+    assert found.dual <= exact.primal and exact.dual <= found.primal
+
+
 def test_a_kernel_of_noise_alone_proves_nothing():
     """A constant and noise of 1e-10: as seen from the mean, its eigenvalues have either sign."""
     rng, y = np.random.default_rng(0), np.repeat([1.0, -1.0], 5)

@@ -67,8 +67,10 @@ class Hessian(Learner):
                 step = _newton_step(point, look.q, look.curvature(self.ridge))
                 point = self._backtrack(evaluator, point, step, close)
             fall = (before.value - point.value) / max(abs(before.value), TINY)
-            if 0.0 < fall < close:  # as little as SVMs can tell: solve the next ones better
-                close = max(1e-2 * fall, TIGHTEST)
+            if fall < close and close > TIGHTEST:  # SVMs cannot tell: solve the next ones better
+                close = max(1e-2 * (fall or close), TIGHTEST)
+                if point is before:  # q, too, was only as good as that
+                    point = evaluator.solve(before.e, close)
 
     def _backtrack(self, evaluator: Evaluator, point: Point, step: Array, close: float) -> Point:
         """The point after the longest of s, s/2, s/4, … at which J is lower; else ``point``."""

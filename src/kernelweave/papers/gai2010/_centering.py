@@ -141,10 +141,14 @@ class Centered:
 
 
 def centered(stack: Stack) -> Centered:
-    """The kernels centered if one of them gains by it, as they are otherwise."""
+    """The kernels centered if one of them gains by it, as they are otherwise.
+
+    What rough sums cannot tell from nothing gains, too: centered kernels are read from blocks.
+    """
     traces = stack.traces()
     rest = traces - stack.quad_forms(np.ones(stack.n)) / stack.n
-    if ((rest > _SMALL * traces) | (traces == 0.0)).all():
+    small = max(_SMALL, stack.units.of(2.0 * stack.n + 16.0))
+    if ((rest > small * traces) | (traces == 0.0)).all():
         return Centered(stack, np.where(traces > 0.0, rest, 0.0))
     view = CenteredStack(stack)
     if view.is_lost.any():
