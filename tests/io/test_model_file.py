@@ -250,6 +250,8 @@ def test_every_class_of_a_fitted_model_is_registered():
             importlib.import_module(module.name)
     bases = {"_Radial", "Foreign", "GivenWeights", "RecalledClassifier", "RecalledRegressor"}
     code = {"FunctionKernel"}
+    until_fitted = {"WidthOfRange"}  # the fitted model has a Gaussian in its place
+    absent = bases | code | until_fitted
 
     def below(cls):
         for child in cls.__subclasses__():
@@ -258,7 +260,7 @@ def test_every_class_of_a_fitted_model_is_registered():
 
     for base in (Kernel, Learner, MKLEstimator, CrossValidated):
         for cls in below(base):
-            if cls.__module__.startswith("kernelweave.") and cls.__name__ not in bases | code:
+            if cls.__module__.startswith("kernelweave.") and cls.__name__ not in absent:
                 assert _registry.name_of(cls) is not None, cls
     for name in _registry.CLASSES:
         assert _registry.name_of(_registry.class_of(name)) == name

@@ -2,8 +2,8 @@
 
     python tests/io/zoo/make.py tests/io/zoo/format1
 
-Run once, by the release that writes the format; the files then stay as they are, and
-``tests/io/test_zoo.py`` loads them for ever. ``answers.json`` holds rows and what each model says
+Files that are there stay as they are, for ever; a new estimator or kernel gets one beside them, and
+``tests/io/test_zoo.py`` loads them all. ``answers.json`` holds rows and what each model says
 of them.
 """
 
@@ -21,6 +21,7 @@ from scipy.sparse import issparse
 
 from kernelweave import (
     Gaussian,
+    GaussianRange,
     KernelBank,
     Linear,
     MKLClassifier,
@@ -39,6 +40,7 @@ MORE = {
     "pairs": lambda: MKLClassifier(BOTH, multi_class="ovo").fit(X, three(X[:, 0])),
     "own weights": lambda: MKLClassifier(BOTH, shared_weights=False).fit(X, three(X[:, 0])),
     "widths": lambda: MKLClassifier([GaussianWidths(1.0)]).fit(X, Y),
+    "range": lambda: MKLClassifier([GaussianRange()]).fit(X, Y),
     "filled": lambda: MKLClassifier(KernelBank(BOTH, impute="median")).fit(HOLES, Y),
     "missing views": lambda: MKLClassifier(KernelBank(BOTH, {"a": [0], "b": [1, 2]})).fit(GONE, Y),
     "table": lambda: MKLClassifier().fit(FRAME, Y),
@@ -61,20 +63,22 @@ def plain(rows: Any) -> dict[str, Any]:
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    folder.mkdir(exist_ok=False)
+    folder.mkdir(exist_ok=True)
     models = {
         name: lambda bank=bank: MKLClassifier(bank[0]).fit(bank[1], Y)
         for name, bank in BANKS.items()
     }
-    answers = {}
-    for name, make in {**models, **ESTIMATORS, **MORE}.items():
+    told = folder / "answers.json"
+    answers = json.loads(told.read_text()) if told.exists() else {}
+    models |= ESTIMATORS | MORE
+    for name in models.keys() - answers.keys():
         rows = BANKS[name][1] if name in BANKS else SEEN.get(name, X)
-        model = make()
+        model = models[name]()
         model.save(folder / f"{name}.kweave")
         values = getattr(model, "decision_function", model.predict)(rows[:5])
         answers[name] = {**plain(rows), "values": values.tolist()}
         answers[name]["predicted"] = model.predict(rows[:5]).tolist()
-    (folder / "answers.json").write_text(json.dumps(answers, indent=0))
+    told.write_text(json.dumps(answers, indent=0))
 
 
 if __name__ == "__main__":
