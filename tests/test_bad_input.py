@@ -118,7 +118,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], Error, str]] = {
         ValueError,
         r"add up to at least 1, found 0\.8: C = 1/\(νn\)",
     ),
-    "C learnt with weights": (
+    "C learned with weights": (
         {"C": "learn", "loss": "squared_hinge", "sample_weight": np.ones(8)},
         ValueError,
         "C='learn' .* takes no sample_weight",
@@ -160,7 +160,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], Error, str]] = {
         ValueError,
         r"Sdp\(\) takes no sample_weight",
     ),
-    "C learnt, hinge": ({"C": "learn"}, ValueError, "C='learn' needs loss='squared_hinge'"),
+    "C learned, hinge": ({"C": "learn"}, ValueError, "C='learn' needs loss='squared_hinge'"),
     "loss": ({"loss": "hing"}, ValueError, r"loss must be one of \['hinge', .* found 'hing'"),
     "loss type": ({"loss": 3}, (ValueError, TypeError), "loss must be one of .* found 3"),
     "loss list": ({"loss": ["hinge"]}, (ValueError, TypeError), r"loss must .* found \['hinge'\]"),

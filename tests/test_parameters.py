@@ -175,7 +175,7 @@ def test_features_that_do_not_matter_get_wide(criterion):
     assert widths[0] < 0.3 * widths[1:].min()
 
 
-def test_the_ridge_is_learnt_with_the_width(data):
+def test_the_ridge_is_learned_with_the_width(data):
     """[chapelle2008, §5]: no C and no width nearby is better; the gradient is that of F."""
     task = make_task(*data, GaussianWidths(3.0), "learn", "margin", "squared_hinge", 1, 1e-9)
     t = np.log([3.0])
@@ -186,7 +186,7 @@ def test_the_ridge_is_learnt_with_the_width(data):
     assert 0.0 < found.solution.C < np.inf and found.history[-1] < found.history[0]
 
 
-def test_predictions_of_centred_kernels(data):
+def test_predictions_of_centered_kernels(data):
     """The machine predicts with the kernels that it was trained on."""
     X, y = data
     found = learn_parameters(X, y, GaussianWidths(2.0), C=300.0, criterion="trace")

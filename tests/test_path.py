@@ -1,4 +1,4 @@
-"""The regularisation path: certified at every point, in the order asked for, cheaper than cold."""
+"""The regularization path: certified at every point, in the order asked for, cheaper than cold."""
 
 from __future__ import annotations
 
@@ -127,6 +127,6 @@ def test_bad_values(Cs: Any, error: Any, message: str) -> None:
 
 
 def test_bad_values_are_found_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernelweave.path.learn", lambda *_, **__: pytest.fail("learnt something"))
+    monkeypatch.setattr("kernelweave.path.learn", lambda *_, **__: pytest.fail("learned something"))
     with pytest.raises(ValueError, match="must be positive"):
         regularization_path(dense(3).K, dense(3).y, [10.0, 1.0, -1.0])

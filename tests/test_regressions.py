@@ -56,8 +56,8 @@ def test_hard_margin_from_weights_that_do_not_separate():
     assert found.primal == pytest.approx(learn(pair, y, C=np.inf).primal, rel=2e-3)
 
 
-def test_scaled_copies_stay_without_normalisation():
-    """Scale is what kernels without normalisation differ in."""
+def test_scaled_copies_stay_without_normalization():
+    """Scale is what kernels without normalization differ in."""
 
     def big(A, B):
         return 100 * A @ B.T

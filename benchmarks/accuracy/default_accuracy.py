@@ -1,4 +1,4 @@
-"""Default MKLClassifier against SVC on standardised features and the majority class.
+"""Default MKLClassifier against SVC on standardized features and the majority class.
 
 Five stratified folds, the same for all three, on the eleven binary sets of gai2010, table 1. Raw
 features go to MKLClassifier, nothing is tuned.

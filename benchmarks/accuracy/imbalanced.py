@@ -3,7 +3,7 @@
 Six sets whose rarer class has 3 to 30 per cent of the rows, 10 stratified random splits: half of
 the rows to train, at most 1,000; the others test, at most 5,000. C is one of {0.01, 0.1, 1, 10,
 100} by 3-fold cross-validation on the training rows, scored by balanced accuracy, for all. SVC has
-the Gaussian at its default width on standardised columns, MKLClassifier the default bank on raw
+the Gaussian at its default width on standardized columns, MKLClassifier the default bank on raw
 ones. MKLClassifierCV also chooses kernels and norm on the same folds, from what it has by itself;
 it is what we advise. MKLClassifier without class weights stands beside them.
 

@@ -1,7 +1,7 @@
 """The default bank on mixed tables, beside a bank made by hand; and on pixels, beside raw columns.
 
 Five tables of numbers, categories and booleans; in the last one rows lack a view. Default: the
-table as it is, ``MKLClassifier()``, or its views. By hand: numbers standardised, gaps filled with
+table as it is, ``MKLClassifier()``, or its views. By hand: numbers standardized, gaps filled with
 column means, categories as indicators, and the default kernels on numbers, on indicators and on all
 of them together. Pixels: the default bank beside the same kernels on raw columns,
 ``KernelBank(scale=None)``.
@@ -104,7 +104,7 @@ def load(name, data):
 
 
 class ByHand:
-    """Numbers standardised and filled, categories as indicators, kernels on each and on both."""
+    """Numbers standardized and filled, categories as indicators, kernels on each and on both."""
 
     def fit(self, X, y):
         words = make_column_selector(dtype_exclude="number")

@@ -1,6 +1,6 @@
 """Ten digits in six views: one set of kernel weights for all classes, against machines apart.
 
-mfeat, 30 kernels (the default ones on each view, columns standardised), 10 stratified splits with
+mfeat, 30 kernels (the default ones on each view, columns standardized), 10 stratified splits with
 1,000 rows to train and 1,000 to test, C = 1, gap 1e-3. "summed" is MKLClassifier, one machine per
 class and one set of weights; "pairs" has one machine per pair of classes; "own weights" one set per
 machine; "OneVsRestClassifier" wraps a classifier for each class, kernels included. Also our

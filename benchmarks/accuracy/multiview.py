@@ -28,7 +28,7 @@ SPLITS, FOLDS = 20, 3
 COSTS = (0.1, 1.0, 10.0, 100.0)
 CLOSE, TOL = 1e-2, 1e-3  # relative gaps in cross-validation and at the end
 LEVEL = 0.05
-LEARNT = {
+LEARNED = {
     "MKL ℓ1": {"learner": "newton"},
     "MKL ℓ2": {"learner": "newton", "weight_norm": 2},
     "radius": {"learner": "radius"},
@@ -62,7 +62,7 @@ class Kernels:
         """Name, places of its kernels, options of ``learn``."""
         for place, name in enumerate(self.counts):
             yield name, [place], {"learner": "uniform"}
-        for name, options in LEARNT.items():
+        for name, options in LEARNED.items():
             yield name, np.arange(len(self.counts), len(self.K)), options
 
     def by_view(self, weights):
@@ -115,7 +115,7 @@ def measure_task(kernels, stack, folds, y, y_test):
         accuracy, auc = judge(solution, kernels.cross[which], y_test)
         gap = float(f"{solution.gap:.2g}")
         record[name] = {"C": C, "accuracy": round(accuracy, 4), "auc": round(auc, 4), "gap": gap}
-        if name in LEARNT:
+        if name in LEARNED:
             record[name]["views"] = kernels.by_view(solution.weights)
             record[name]["kernels"] = common.sparsity(solution.weights)["kernels_above_1e-3"]
         else:
@@ -155,7 +155,7 @@ class Found:
         self.tasks = list(self.splits[0])
         first = self.splits[0][self.tasks[0]]
         self.views = list(first["MKL ℓ1"]["views"])
-        self.methods = [*self.views, *RIVALS, *LEARNT]
+        self.methods = [*self.views, *RIVALS, *LEARNED]
         self.columns = {task: [task] for task in self.tasks}
         if len(self.tasks) > 1:
             self.columns["all tasks"] = self.tasks
@@ -194,7 +194,7 @@ def details(name, found):
         )
     for field, title in SCORES.items():
         rows = []
-        for method in LEARNT:
+        for method in LEARNED:
             for rival in RIVALS:
                 tests = [found.test(method, rival, field, t) for t in found.columns.values()]
                 told = [f"{difference:+.2f} ({chance(p)})" for difference, _, p in tests]
@@ -203,7 +203,7 @@ def details(name, found):
     chosen = [record["view"] for record in found.records("best view")]
     shares = [f"{100 * chosen.count(view) / len(chosen):.0f} %" for view in found.views]
     rows = [["taken for the best view", *shares, None]]
-    for method in LEARNT:
+    for method in LEARNED:
         records = found.records(method)
         weights = [f"{np.mean([r['views'][view] for r in records]):.2f}" for view in found.views]
         rows.append([f"weight, {method}", *weights, f"{common.mean(records, 'kernels'):.1f}"])
@@ -229,7 +229,7 @@ def summary(found):
         print(f"- **{name}**, points of accuracy. {'. '.join(told)}.")
     for rival in RIVALS:
         told = []
-        for method in LEARNT:
+        for method in LEARNED:
             ways = [verdict(of, method, rival, "accuracy") for of in found.values()]
             better, worse = (sum(w.startswith(way) for w in ways) for way in ("better", "worse"))
             told.append(f"{method} better on {better}, worse on {worse}")
@@ -237,15 +237,15 @@ def summary(found):
     print()
     for field, title in SCORES.items():
         rows = [
-            [name, *(plus_minus(of.values(m, field)) for m in (*RIVALS, *LEARNT))]
+            [name, *(plus_minus(of.values(m, field)) for m in (*RIVALS, *LEARNED))]
             for name, of in found.items()
         ]
-        common.table([f"{title}, %, all tasks", *RIVALS, *LEARNT], rows)
+        common.table([f"{title}, %, all tasks", *RIVALS, *LEARNED], rows)
     for field, title in SCORES.items():
         rows = [
             [f"{name}, {method}", *(verdict(of, method, rival, field) for rival in RIVALS)]
             for name, of in found.items()
-            for method in LEARNT
+            for method in LEARNED
         ]
         common.table([f"{title}, against", *RIVALS], rows)
 

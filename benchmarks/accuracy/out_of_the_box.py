@@ -4,7 +4,7 @@ Stratified splits, seven tenths of the rows to learn on, of 15 binary sets; the 
 before any run. Raw columns go to MKLClassifierCV, with no argument. The rivals: an SVC with a
 Gaussian (C and γ from a grid of 25), a random forest of 200 trees (4 settings), histogram gradient
 boosting (4 settings) and logistic regression (6 values of C), each tuned over five stratified
-folds; SVC and logistic regression on standardised columns. Of adult, 1,500 rows at random.
+folds; SVC and logistic regression on standardized columns. Of adult, 1,500 rows at random.
 
 The candidates of MKLClassifierCV (Laplacian kernels, kernels on each column) were chosen on other
 sets: covertype, ijcnn1, abalone, two views of the mfeat digits, scikit-learn's digits, diabetes,

@@ -1,6 +1,6 @@
 """Accuracy of learning with many kernels: ours, MKLpy, himalaya, one kernel and equal weights.
 
-Eleven binary sets of gai2010, five stratified folds, the same for all; features standardised, 10
+Eleven binary sets of gai2010, five stratified folds, the same for all; features standardized, 10
 Gaussians and polynomials of degree 1 to 10 brought to mean diagonal 1 on the training rows, copies
 left out. Hyperparameters by 3-fold cross-validation on the training rows, the same folds for all:
 C from {0.01, …, 100}; for one kernel also which; for EasyMKL also λ from {0.1, 0.5, 0.9}; R-MKL and
@@ -37,7 +37,7 @@ def prepare(data, name, fold, normalize):
     X, y = common.load(name, data)
     outer = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
     train, test = list(outer.split(X, y))[fold]
-    X_train, X_test = common.standardise(X[train], X[test])
+    X_train, X_test = common.standardize(X[train], X[test])
     bank = common.fit_bank(X_train, common.gai_kernels(), normalize=normalize)
     inner = StratifiedKFold(3, shuffle=True, random_state=0).split(X_train, y[train])
     K, cross = common.matrices(bank.stack), bank.cross_stack(X_test)

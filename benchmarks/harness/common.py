@@ -19,7 +19,7 @@ from benchmarks.harness.paper_data import (
     rakoto_kernels,
     random_stack,
     sample,
-    standardise,
+    standardize,
 )
 from benchmarks.harness.rival_cones import FORMS, LADDER, certified_cone, factors, solve_cone
 from benchmarks.harness.rival_svc import certified_loop, cutting_planes, svc, svc_coef

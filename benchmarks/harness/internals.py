@@ -67,7 +67,7 @@ class Hinge:
         self.problem = make_qp(y, len(y), C, "hinge")
 
     def best_bias(self, f: np.ndarray) -> float:
-        """The b that minimises P(f, b)."""
+        """The b that minimizes P(f, b)."""
         return self.problem.best_bias(f)
 
     def value(self, f: np.ndarray, bias: float, quad: float) -> float:

@@ -1,7 +1,7 @@
 """Five data sets of several sources: their rows, tasks of two classes, views, and kernels.
 
 Every view has a bank of its own, and so has all of them put together (``joint``). Kernels never see
-a label; widths, vocabularies, concepts and normalisations are learnt on the training rows. Tables
+a label; widths, vocabularies, concepts and normalizations are learned on the training rows. Tables
 get the default bank. Texts and networks get kernels at unit diagonal, since the lengths of a text
 and the degree of a gene say little about their classes.
 """
@@ -65,7 +65,7 @@ ABOUT = {
     "associations of STRING, each restricted to these genes. The five most frequent FunCat "
     "classes of the first level, each against the rest: metabolism (01), proteins that bind (16), "
     "protein fate (14), transcription (11), cell cycle (10). 770 rows to train, 770 to test. "
-    "Diffusion kernels with the normalised Laplacian and β of ½, 1, 2, 4 and 8 on each network, at "
+    "Diffusion kernels with the normalized Laplacian and β of ½, 1, 2, 4 and 8 on each network, at "
     "unit diagonal; concatenated: the same on the union of the edges. A network is known with all "
     "its genes, those of the test rows included; their classes are not.",
 }

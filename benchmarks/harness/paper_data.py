@@ -39,7 +39,7 @@ WIDTHS = (0.5, 1, 2, 5, 7, 10, 12, 15, 17, 20)
 
 @dataclass(frozen=True)
 class Split:
-    """Standardised training and test rows."""
+    """Standardized training and test rows."""
 
     X: np.ndarray
     y: np.ndarray
@@ -64,7 +64,7 @@ def load(name: str, data: str | None) -> tuple[np.ndarray, np.ndarray]:
     return found.X.astype(float), found.y.astype(float)
 
 
-def standardise(X: np.ndarray, *others: np.ndarray) -> list[np.ndarray]:
+def standardize(X: np.ndarray, *others: np.ndarray) -> list[np.ndarray]:
     """Mean 0 and variance 1 on the rows of X; features constant on them dropped."""
     keep = np.ptp(X, axis=0) > 0.0
     mean, std = X[:, keep].mean(axis=0), X[:, keep].std(axis=0)
@@ -76,17 +76,17 @@ def half(name: str, data: str | None, seed: int) -> Split:
     X, y = load(name, data)
     order = np.random.default_rng(seed).permutation(len(y))
     train, test = order[: len(y) // 2], order[len(y) // 2 :]
-    X_train, X_test = standardise(X[train], X[test])
+    X_train, X_test = standardize(X[train], X[test])
     return Split(X_train, y[train], X_test, y[test])
 
 
 def sample(name: str, data: str | None, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """``n`` random rows, standardised, and their labels."""
+    """``n`` random rows, standardized, and their labels."""
     X, y = load(name, data)
     rows = np.random.default_rng(seed).permutation(len(y))[:n]
     if len(rows) < n:
         raise ValueError(f"{name} has {len(rows)} rows, {n} are needed")
-    return standardise(X[rows])[0], y[rows]
+    return standardize(X[rows])[0], y[rows]
 
 
 # ---- kernels -----------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def matrices(stack: kw.KernelStack) -> np.ndarray:
 def breast_cancer(rows: int = 569) -> tuple[kw.KernelStack, np.ndarray]:
     """20 kernels of gai2010 on scikit-learn's breast cancer."""
     X, y = load_breast_cancer(return_X_y=True)
-    X, y = standardise(X[:rows])[0], np.where(y[:rows] > 0, 1.0, -1.0)
+    X, y = standardize(X[:rows])[0], np.where(y[:rows] > 0, 1.0, -1.0)
     return fit_bank(X, gai_kernels()).stack, y
 
 

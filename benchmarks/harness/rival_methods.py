@@ -32,7 +32,7 @@ TOL = 1e-3  # certified gap of ours
 RATE = (
     1.0  # MKLpy's learning rate, halved when things get worse; its own 0.01 gets less far in time
 )
-WARM = ("uniform", "newton", "simple", "radius")  # these start from their neighbour in C
+WARM = ("uniform", "newton", "simple", "radius")  # these start from their neighbor in C
 BROKEN = (ArithmeticError, AssertionError, RuntimeError, ValueError)
 
 Decision = Callable[[np.ndarray], np.ndarray]
@@ -43,7 +43,7 @@ class Method:
     """``fit(K, y, settings, inner, late)``, and the settings that there are for m kernels.
 
     ``inner`` are the folds, for a method that searches by itself; ``late`` collects fits that were
-    cut short. ``normalize`` names the only normalisation for which the method is right.
+    cut short. ``normalize`` names the only normalization for which the method is right.
     """
 
     fit: Callable[..., list[Decision]]

@@ -66,7 +66,7 @@ def problem(data, panel, m, n):
     name = {"ionosphere": "ionosphere", "breast cancer": "breast_wisconsin"}.get(panel)
     name = name or FILES.get(n, "adult_a1a" if n < 1605 else "adult_a6a")
     X, y = common.load(name, data)
-    (X,) = common.standardise(X[:n])
+    (X,) = common.standardize(X[:n])
     rng = np.random.default_rng(0)
     items = []
     for k in range(m):

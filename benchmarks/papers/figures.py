@@ -62,7 +62,8 @@ TOL, CLOSE = 1e-2, 1e-4
 MOST = {TOL: 3000, CLOSE: 300}  # iterations; SimpleMKL's tail is longer than a figure needs
 COUNTS = {None: "iteration", "solved": "SVM solves"}  # what gaps are drawn over
 CLOSING = ("journal", "hessian", "newton_unscreened")  # programs whose gaps are followed to CLOSE
-CENTRED, NEWTONS = "center+unit_trace", ("journal", "hessian", "hessian_mixed", "newton_unscreened")
+CENTERED = "center+unit_trace"
+NEWTONS = ("journal", "hessian", "hessian_mixed", "newton_unscreened")
 PROGRAMS = {
     "published": Simple(finish=False),
     "journal": Simple(drop=True, finish=False),
@@ -72,7 +73,7 @@ PROGRAMS = {
     "newton_unscreened": Newton(screen=False),
 }
 PATHS = {"published": PROGRAMS["published"], "silp": PROGRAMS["silp"], "simple": Simple()}
-FOLLOWED = [("pima", "unit_trace"), ("ionosphere", CENTRED)]  # weights by iteration
+FOLLOWED = [("pima", "unit_trace"), ("ionosphere", CENTERED)]  # weights by iteration
 TITLES = {
     "published": "SimpleMKL",
     "journal": "SimpleMKL, journal",
@@ -106,7 +107,7 @@ def measure(data, name, normalize, seed, learner, tol):
 
 
 def follow(data, learner, seed, count):
-    """A regularisation path on ionosphere."""
+    """A regularization path on ionosphere."""
     split, bank = prepare("ionosphere", "unit_trace", seed, data)
     Cs = values_of_C(count)[::-1]
     solution, weights, gaps, seconds = None, [], [], []
@@ -145,7 +146,7 @@ def unpack(cell):
 
 
 def together(cells):
-    """Rows of weights of each cell, names of all kernels, and seven to colour alike."""
+    """Rows of weights of each cell, names of all kernels, and seven to color alike."""
     rows, names = zip(*(unpack(cell) for cell in cells), strict=True)
     most = np.max([np.max(weights, axis=0) for weights in rows], axis=0)
     top = np.argsort(-most, kind="stable")[: len(plotting.COLORS)]
@@ -235,7 +236,7 @@ def chapelle2008_1(args, get):
     pairs = [(name, learner) for name in args.sets for learner in NEWTONS]
     found = whole(
         args.trials,
-        lambda seed: {pair: get("fit", pair[0], CENTRED, seed, pair[1], TOL) for pair in pairs},
+        lambda seed: {pair: get("fit", pair[0], CENTERED, seed, pair[1], TOL) for pair in pairs},
     )
     records = {pair: [cells[pair] for cells in found] for pair in pairs}
     figure, axes = plt.subplots(1, 3, figsize=(10.0, 6.0), layout="constrained", sharey=True)
@@ -271,7 +272,7 @@ def chapelle2008_2(args, get):
     """Ionosphere and liver: the gap by iteration and by SVM solves."""
     figure, axes = plt.subplots(2, 2, figsize=(9.0, 6.5), layout="constrained", sharey="row")
     for row, name in zip(axes, ("ionosphere", "liver"), strict=True):
-        cells = {k: get("fit", name, CENTRED, 0, k, CLOSE) for k in CLOSING}
+        cells = {k: get("fit", name, CENTERED, 0, k, CLOSE) for k in CLOSING}
         for ax, (field, label) in zip(row, COUNTS.items(), strict=True):
             for (k, cell), color in zip(cells.items(), plotting.COLORS, strict=False):
                 at = cell[field] if field else np.arange(1, len(cell["gaps"]) + 1)
@@ -290,7 +291,7 @@ def chapelle2008_2(args, get):
 def chapelle2008_3(args, get):
     """Ionosphere: weights by iteration."""
     learners = ("journal", "hessian")
-    cells = [get("fit", "ionosphere", CENTRED, 0, learner, TOL) for learner in learners]
+    cells = [get("fit", "ionosphere", CENTERED, 0, learner, TOL) for learner in learners]
     rows, names, top = together(cells)
     figure, axes = plt.subplots(2, 1, figsize=(8.0, 7.0), layout="constrained", sharey=True)
     for ax, learner, weights in zip(axes, learners, rows, strict=True):
@@ -310,17 +311,17 @@ def wanted(args):
         "rakoto2007_2": [("path", k, 0) for k in ("published", "silp")],
         "rakoto2007_3": [("path", k, s) for s in range(args.runs) for k in PATHS],
         "chapelle2008_1": [
-            ("fit", name, CENTRED, seed, learner, TOL)
+            ("fit", name, CENTERED, seed, learner, TOL)
             for seed in range(args.trials)
             for name in args.sets
             for learner in NEWTONS
         ],
         "chapelle2008_2": [
-            ("fit", name, CENTRED, 0, learner, CLOSE)
+            ("fit", name, CENTERED, 0, learner, CLOSE)
             for name in ("ionosphere", "liver")
             for learner in CLOSING
         ],
-        "chapelle2008_3": [("fit", "ionosphere", CENTRED, 0, k, TOL) for k in NEWTONS[:2]],
+        "chapelle2008_3": [("fit", "ionosphere", CENTERED, 0, k, TOL) for k in NEWTONS[:2]],
     }
     return [key for name, keys in drawn.items() if name in args.only for key in keys]
 

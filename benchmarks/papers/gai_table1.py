@@ -1,6 +1,6 @@
 """Table 1 of gai2010: margin, radius-margin bound and radius-based kernel learning on eleven sets.
 
-Five folds, ours stratified; features standardised and kernels brought to unit trace, ours on the
+Five folds, ours stratified; features standardized and kernels brought to unit trace, ours on the
 training rows alone; 10 Gaussians and polynomials of degree 1 to 10, all weights 1/20 at the start;
 C from {0.01, 0.1, 1, 10, 100} by 3-fold cross-validation on the training rows, the smallest of
 equals. Columns: equal weights; MKL, KL-C and RKL (``radius``) under the L1 and the L2 norm; RKL
@@ -177,7 +177,7 @@ def describe(solution, judge):
 
 def prepare(X, y, train, test, squared=False, bias=True):
     """The kernels on the training rows, and accuracy on the test rows as a function."""
-    X_train, X_test = common.standardise(X[train], X[test])
+    X_train, X_test = common.standardize(X[train], X[test])
     kernels = common.gai_kernels()
     if squared:
         kernels = [kw.Gaussian(width**0.5) for width in common.WIDTHS] + kernels[10:]
@@ -194,7 +194,7 @@ def prepare(X, y, train, test, squared=False, bias=True):
 
 
 def path(stack, y, options, judge):
-    """Accuracy at every C, from the largest down; convex problems start from their neighbour."""
+    """Accuracy at every C, from the largest down; convex problems start from their neighbor."""
     accuracy, start = np.zeros(len(COSTS)), None
     for place in reversed(range(len(COSTS))):
         solution = fit(stack, y, C=COSTS[place], tol=CLOSE, start=start, **options)
@@ -323,8 +323,8 @@ def bars(results, names, folds, repeats):
 
     cells = list(results.cells.values())
     complete = len(cells) == 2 * len(SETS) * FOLDS * repeats
-    learnt = [cell[c] for cell in cells for c in cell if c.startswith("rkl")]
-    needed = [c["evaluations"] for c in learnt]
+    learned = [cell[c] for cell in cells for c in cell if c.startswith("rkl")]
+    needed = [c["evaluations"] for c in learned]
     found = [n for n in needed if n is not None]
     average = float(np.mean(found)) if found else None
     results.bar(
@@ -332,7 +332,7 @@ def bars(results, names, folds, repeats):
         f"{common.short(average)} on average, {len(needed) - len(found)} of {len(needed)} never",
         len(found) == len(needed) and average <= 24 if complete else None,
     )
-    lowest = min((c["gradient_above_newton"] for c in learnt), default=None)
+    lowest = min((c["gradient_above_newton"] for c in learned), default=None)
     results.bar(
         "newton is never above the projected gradient by more than its certified gap",
         lowest,

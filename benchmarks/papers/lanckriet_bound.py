@@ -40,7 +40,7 @@ def prepare(data, name, rows):
     """Kernels on all rows, and their labels; an even number of rows."""
     X, y = common.load(name, data)
     chosen = np.random.default_rng(0).permutation(len(y))[: min(rows, len(y)) // 2 * 2]
-    X = common.standardise(X[chosen])[0]
+    X = common.standardize(X[chosen])[0]
     kernels = [kw.Polynomial(2), kw.Gaussian(1.0, relative=True), kw.Linear()]
     return common.fit_bank(X, kernels, normalize="sphere").stack, y[chosen]
 

@@ -6,7 +6,7 @@ brings along (``pip install --no-deps modlamp``; AMPvsUniProt): half of them ant
 from UniProt at random. Kernels at a diagonal of 1: words of 1, 2 and 3 letters, words of 3 with one
 mismatch, and the empirical kernel map of Smith-Waterman scores. The area under the ROC curve by
 five-fold cross-validation, three times, 1-norm soft margin at C = 1: each kernel alone, all with
-equal weights, all with learnt weights.
+equal weights, all with learned weights.
 """
 
 import importlib.util
@@ -31,7 +31,7 @@ KERNELS = {
     "Smith-Waterman": kw.EmpiricalKernelMap(kw.SmithWaterman()),
 }
 COLUMNS = {name: ([place], "uniform") for place, name in enumerate(KERNELS)}
-COLUMNS |= {"equal": (range(len(KERNELS)), "uniform"), "learnt": (range(len(KERNELS)), "newton")}
+COLUMNS |= {"equal": (range(len(KERNELS)), "uniform"), "learned": (range(len(KERNELS)), "newton")}
 
 
 @lru_cache(maxsize=1)
@@ -51,7 +51,7 @@ def peptides(count):
 
 
 def measure(count, repeat, fold):
-    """Area under the ROC curve of every column on one fold, and the weights learnt."""
+    """Area under the ROC curve of every column on one fold, and the weights learned."""
     X, y = peptides(count)
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=repeat)
     train, test = list(folds.split(X, y))[fold]
@@ -76,23 +76,23 @@ def main():
     if not cells:
         return
     auc = {name: np.array([cell[name]["auc"] for cell in cells]) for name in COLUMNS}
-    weights = np.mean([cell["learnt"]["weights"] for cell in cells], axis=0)
+    weights = np.mean([cell["learned"]["weights"] for cell in cells], axis=0)
     shown = dict(zip(KERNELS, weights, strict=True))
     rows = [
         [name, f"{v.mean():.3f} ± {common.standard_error(v):.3f}", shown.get(name)]
         for name, v in auc.items()
     ]
     print(
-        f"{count} peptides: area under the ROC curve, mean ± standard error, and weights learnt\n"
+        f"{count} peptides: area under the ROC curve, mean ± standard error, and weights learned\n"
     )
     common.table(["kernel", "area", "weight"], rows)
     mean = {name: float(v.mean()) for name, v in auc.items()}
     best = max(KERNELS, key=mean.get)
     complete = len(cells) == REPEATS * FOLDS and not args.quick
     results.bar(
-        "learnt weights are at least as good as the best kernel alone",
-        f"{mean['learnt']:.4f} and {mean[best]:.4f} ({best}); equal weights {mean['equal']:.4f}",
-        mean["learnt"] >= mean[best] if complete else None,
+        "learned weights are at least as good as the best kernel alone",
+        f"{mean['learned']:.4f} and {mean[best]:.4f} ({best}); equal weights {mean['equal']:.4f}",
+        mean["learned"] >= mean[best] if complete else None,
     )
 
 

@@ -4,7 +4,7 @@ ModApte split of Reuters-21578; 1,000 of the 9,603 training stories drawn at ran
 five topics with most stories, each against the rest; all 3,299 test stories. K1 is linear on word
 counts without stop words, K2 linear on concept memberships by probabilistic latent semantic
 analysis on the training stories, test stories folded in; the paper has 37,926 word types, ours are
-counted below. Both are centred and brought to a diagonal of 1, by means that the training stories
+counted below. Both are centered and brought to a diagonal of 1, by means that the training stories
 of the draw give. 1-norm soft margin, C = 1. The combination has μ ≥ 0 and μ1 + μ2 = 2, as c = tr
 K1 + tr K2 says (the caption makes that 4000, which is twice what 1,000 stories have), so that it is
 twice as large as a kernel alone: 2·K1, 2·K2 and K1 + K2 (equal weights) stand beside, which the
@@ -55,7 +55,7 @@ def stories(data, concepts):
     return words, shares, found.y[:, [found.labels.index(t) for t in TOPICS]], found.train, told
 
 
-def centred_and_normalised(phi, train, test):
+def centered_and_normalized(phi, train, test):
     """K on the training rows and of test against training rows, from features, dense or sparse."""
     K, cross = product(phi[train], phi[train]), product(phi[test], phi[train])
     lengths = product_diagonal(phi[test])
@@ -83,7 +83,7 @@ def measure(data, concepts, draw):
     rng = np.random.default_rng(draw)
     train = rng.choice(np.flatnonzero(known), TRAIN, replace=False)
     test = np.flatnonzero(~known)
-    both = [centred_and_normalised(phi, train, test) for phi in (words, shares)]
+    both = [centered_and_normalized(phi, train, test) for phi in (words, shares)]
     K, cross = (np.stack(part) for part in zip(*both, strict=True))
     stack = kw.KernelStack(K, check=False)
     record = dict(told)
@@ -106,9 +106,9 @@ def measure_topic(stack, cross, y, y_test):
         judge(column, kw.learn(one, y, C=C, learner="uniform", tol=TOL), scale * cross[k])
     total = kw.KernelStack(stack.combined(np.ones(2)).dense()[None], check=False)
     judge("K1 + K2", kw.learn(total, y, C=C, learner="uniform", tol=TOL), cross.sum(axis=0))
-    learnt = kw.learn(stack, y, C=C, trace=float(stack.traces().sum()), tol=TOL)
-    judge("combined", learnt, np.tensordot(learnt.weights, cross, 1))
-    return {"accuracy": accuracies, "weights": learnt.weights, "gap": max(gaps)}
+    learned = kw.learn(stack, y, C=C, trace=float(stack.traces().sum()), tol=TOL)
+    judge("combined", learned, np.tensordot(learned.weights, cross, 1))
+    return {"accuracy": accuracies, "weights": learned.weights, "gap": max(gaps)}
 
 
 def report(results, draws):

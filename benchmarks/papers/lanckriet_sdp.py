@@ -1,7 +1,7 @@
 """Signed weights by semidefinite programming: right on awkward problems, and how fast.
 
 Twenty random problems of each criterion of lanckriet2004: hard margin (31), 1-norm (36), 2-norm
-(41), 2-norm with C learnt (45). At most 60 rows, up to half of them without labels, up to five
+(41), 2-norm with C learned (45). At most 60 rows, up to half of them without labels, up to five
 kernels: the paper's three, Grams of random rank, kernels of rank 1 to 3, one that is a combination
 of others, copies, scales a million apart, one kernel alone. The reference is the program as
 printed, with its n² unknowns, by cvxpy and Clarabel. "Over" is by what share an optimum exceeds one
@@ -27,9 +27,9 @@ CRITERIA = {
     "hard margin": {"C": np.inf},
     "1-norm": {"loss": "hinge"},
     "2-norm": {"loss": "squared_hinge"},
-    "2-norm, C learnt": {"C": "learn", "loss": "squared_hinge"},
+    "2-norm, C learned": {"C": "learn", "loss": "squared_hinge"},
 }
-KINDS = ("mixed", "any rank", "low rank", "cancelling", "copies", "scales", "single")
+KINDS = ("mixed", "any rank", "low rank", "canceling", "copies", "scales", "single")
 SEEDS, TOL, NEAR, EIGENVALUE = 20, 1e-7, 1e-5, -1e-8
 TIMED, ROWS, ACCURACY, TIMES = "1-norm", 200, 1e-4, 50.0
 LADDER = {"SCS": (1e-3, 1e-4, 1e-5), "Clarabel": (1e-4, 1e-6, 1e-8)}
@@ -69,7 +69,7 @@ def kernels(kind, X, rng):
         parts = [rng.permutation(columns)[: 1 + k % 3] for k in range(4)]
         return [gram(X[:, part]) for part in parts] + [gram(X[:, [0]])]
     K = papers(X)
-    if kind == "cancelling":
+    if kind == "canceling":
         a, b = rng.random(2) + 0.1
         return [*K, a * K[0] + b * K[2], K[1] + 2.0 * K[2]]
     if kind == "copies":
@@ -99,7 +99,7 @@ def problem(criterion, seed):
 
 
 def usual_trace(K, options):
-    """The mean trace, that of the identity among them where C is learnt."""
+    """The mean trace, that of the identity among them where C is learned."""
     traces = np.trace(K, axis1=1, axis2=2)
     return float(np.append(traces, K.shape[1]).mean() if options["C"] == "learn" else traces.mean())
 
@@ -140,7 +140,7 @@ def printed(K, y, trace, C, loss="hinge"):
 
 
 def reference(K, y, trace, options):
-    """J by Clarabel and how exact it is by its own account, at the regularisation that suits it.
+    """J by Clarabel and how exact it is by its own account, at the regularization that suits it.
 
     Singular kernels leave the program without an interior, which costs digits or all of them.
     """
@@ -149,8 +149,8 @@ def reference(K, y, trace, options):
     program, _, unit = printed(K, y, trace, **options)
     data, chain, _ = program.get_problem_data(cp.CLARABEL)
     best, least = np.nan, np.inf
-    for regularisation in (1e-8, 1e-7, 1e-6):
-        settings = TIGHT | {"static_regularization_constant": regularisation}
+    for regularization in (1e-8, 1e-7, 1e-6):
+        settings = TIGHT | {"static_regularization_constant": regularization}
         found = chain.solve_via_data(program, data, verbose=False, solver_opts=settings)
         between = abs(found.obj_val - found.obj_val_dual) / abs(found.obj_val)
         inexact = max(between, found.r_prim, found.r_dual)
@@ -340,7 +340,7 @@ def report_right(results, seeds):
     if not every:
         return
     print(f"sdp at tol {TOL:g} beside the program as printed; the worst of each column\n")
-    header = ["criterion", "problems", "unlabelled rows", "apart", "gap", "eigenvalue / trace"]
+    header = ["criterion", "problems", "unlabeled rows", "apart", "gap", "eigenvalue / trace"]
     header += ["negative weights", "signed over nonnegative", "nonnegative over single"]
     common.table([*header, "iterations", "reference inexact by"], rows)
     whole = len(every) == len(CRITERIA) * SEEDS or None

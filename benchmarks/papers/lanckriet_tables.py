@@ -2,15 +2,15 @@
 
 Thirty random splits of five sets, 80 % to learn on; all kernels have a diagonal of 1. K1 is
 (1 + xᵀz)², K2 exp(-|x - z|²/(2σ)), K3 linear. Hard margin (HM), 1-norm (SM1) and 2-norm soft margin
-(SM2) with C = 1, and the 2-norm with C learnt (SM2,C), under tr K = Σ tr K_i, for SM2,C under
-tr(K + I/C) = Σ tr K_i + n; a kernel alone has the same trace. Signed weights are learnt over
+(SM2) with C = 1, and the 2-norm with C learned (SM2,C), under tr K = Σ tr K_i, for SM2,C under
+tr(K + I/C) = Σ tr K_i + n; a kernel alone has the same trace. Signed weights are learned over
 training and test rows by `sdp`, nonnegative ones by `newton`, whose optimum is that of `qcqp`.
 Table 4 has five Gaussians, σ from 0.01 to 100, and SM2,C; its caption has c = Σ tr K_i + n, so that
 weights and 1/C would add up to 6, but what it prints adds up to 5, and ours does, too. C is ∞ where
 no ridge helps; the paper's solver stops at large numbers there. "in 4" after a margin: so many
 splits have one.
 
-What the paper leaves open: heart is standardised, the other sets are as they come. 2-norm is drawn
+What the paper leaves open: heart is standardized, the other sets are as they come. 2-norm is drawn
 anew for every split, 183 and 147 rows: K2 is the identity there, and its ω* and accuracy in table 3
 fit such counts. The paper drew once: 96 % of 330 rows have a standard error of 1.1, whatever the
 splits. The Gaussian of "c/v RBF" is tuned over σ and, but for HM, over C, on 30 random parts of the
@@ -80,7 +80,7 @@ def draw(data, name, split):
         X = rng.standard_normal((y.size, 20)) + 2.0 / np.sqrt(20.0) * y[:, None]
     else:
         X, y = common.load(name, data)
-        X = common.standardise(X)[0] if name == "heart" else X
+        X = common.standardize(X)[0] if name == "heart" else X
     train = np.zeros(y.size, dtype=bool)
     train[rng.permutation(y.size)[: round(0.8 * y.size)]] = True
     return X, y, train
@@ -99,11 +99,11 @@ def measure(data, name, part, split, parts=PARTS):
     if part in (RBF, TUNED_AT_ONE):
         record = tuned(X, y, train, split, COSTS if part == RBF else (1.0,), parts)
     else:
-        record = learnt(X, y, train, name, part)
+        record = learned(X, y, train, name, part)
     return {**record, "seconds": time.process_time() - began}
 
 
-def learnt(X, y, train, name, part):
+def learned(X, y, train, name, part):
     """All that is printed of a set but the tuned Gaussian; table 4 where nothing was changed."""
     sigma = SIGMA[name] if part == PRINTED else READINGS[name][part]
     stack = on_sphere(X, [kw.Polynomial(2), kw.Gaussian(sigma**0.5), kw.Linear()])

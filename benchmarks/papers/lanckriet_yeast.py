@@ -3,13 +3,13 @@
 The paper has 13 classes of 3,588 genes and kernels from five sources (protein domains, three kinds
 of interactions, expression); its matrices are not at hand. Here are the 2,310 genes that BioGRID
 and STRING have in common, the top-level classes of FunCat with at least 100 of them, and diffusion
-kernels exp(−βL) on either network, L the normalised Laplacian, at a diagonal of 1. The area under
+kernels exp(−βL) on either network, L the normalized Laplacian, at a diagonal of 1. The area under
 the ROC curve by five-fold cross-validation, three times, as in the paper; 1-norm soft margin at
 C = 1.
 
-Columns: each network alone (β = 5); both with equal weights; both with learnt weights; six
-kernels, β of 1, 5 and 20 on both networks, with equal and with learnt weights. The paper's means
-over its classes are 0.715 for a Markov random field and 0.854 for learnt weights on five sources:
+Columns: each network alone (β = 5); both with equal weights; both with learned weights; six
+kernels, β of 1, 5 and 20 on both networks, with equal and with learned weights. The paper's means
+over its classes are 0.715 for a Markov random field and 0.854 for learned weights on five sources:
 other genes and other sources, so that they show the order of size and no more.
 
 More sources for the same genes were looked for in package registries, and not found: bionetdata of
@@ -54,9 +54,9 @@ COLUMNS = {  # places of the kernels, and the learner
     "biogrid": ([1], "uniform"),
     "string": ([4], "uniform"),
     "equal": (PAIR, "uniform"),
-    "learnt": (PAIR, "newton"),
+    "learned": (PAIR, "newton"),
     "equal, 6": (range(6), "uniform"),
-    "learnt, 6": (range(6), "newton"),
+    "learned, 6": (range(6), "newton"),
 }
 
 
@@ -108,11 +108,11 @@ def report(results, codes, repeats, folds):
         if not cells:
             continue
         auc = {c: np.array([cell[c]["auc"] for cell in cells]) for c in COLUMNS}
-        share = np.mean([cell["learnt"]["weights"][0] for cell in cells])
+        share = np.mean([cell["learned"]["weights"][0] for cell in cells])
         mean = {c: v.mean() for c, v in auc.items()}
         means.append(list(mean.values()))
         counted += len(cells) == REPEATS * FOLDS
-        wins += mean["learnt"] > max(mean["biogrid"], mean["string"])
+        wins += mean["learned"] > max(mean["biogrid"], mean["string"])
         told = [f"{v.mean():.3f} ± {common.standard_error(v):.3f}" for v in auc.values()]
         rows.append([f"{code} {NAMES[code]}", *told, share])
     if not rows:
@@ -120,7 +120,7 @@ def report(results, codes, repeats, folds):
     print("area under the ROC curve, mean ± standard error over folds and repeats\n")
     overall = [f"{value:.3f}" for value in np.mean(means, axis=0)]
     common.table(["class", *COLUMNS, "weight of biogrid"], [*rows, ["mean", *overall, None]])
-    shown = ("biogrid", "string", "equal", "learnt")
+    shown = ("biogrid", "string", "equal", "learned")
     series = {c: [row[list(COLUMNS).index(c)] for row in means] for c in shown}
     figure = bars_by_group(
         [row[0].partition(" ")[0] for row in rows], series, "area under ROC", 0.5
@@ -130,17 +130,17 @@ def report(results, codes, repeats, folds):
     print("![Area under the ROC curve by class](../figures/lanckriet2004_2.png)\n")
     complete = counted == len(NAMES)
     results.bar(
-        "learnt weights on both networks beat the better network in most classes",
+        "learned weights on both networks beat the better network in most classes",
         f"{wins} of {len(rows)}",
         wins > len(NAMES) / 2 if complete else None,
     )
     gain = np.mean(means, axis=0)
     places = {column: gain[k] for k, column in enumerate(COLUMNS)}
     results.bar(
-        "learnt weights are at least as good as equal ones on average",
-        f"{places['learnt']:.4f} and {places['equal']:.4f}; of six kernels "
-        f"{places['learnt, 6']:.4f} and {places['equal, 6']:.4f}",
-        places["learnt"] >= places["equal"] if complete else None,
+        "learned weights are at least as good as equal ones on average",
+        f"{places['learned']:.4f} and {places['equal']:.4f}; of six kernels "
+        f"{places['learned, 6']:.4f} and {places['equal, 6']:.4f}",
+        places["learned"] >= places["equal"] if complete else None,
     )
 
 

@@ -1,8 +1,8 @@
 """The five data sets of rakoto2007: gaps reached, solves, time, sparsity and accuracy.
 
 Random halves of liver, pima, credit, ionosphere and sonar; 10 Gaussians and 3 polynomials on all
-features and on each; unit trace, as they are and centred; C = 100. Learners simple, silp and newton
-to gap 1e-2 and 1e-4, newton to 1e-6 too, at most 10 minutes per fit.
+features and on each; unit trace, as they are and centered; C = 100. Learners simple, silp and
+newton to gap 1e-2 and 1e-4, newton to 1e-6 too, at most 10 minutes per fit.
 
 Who made the steps: ``simple`` is SimpleMKL whose last steps a bundle method makes, ``newton`` takes
 Newton steps with cuts; SimpleMKL alone is in rakoto_simplemkl, HessianMKL alone in figures.
@@ -59,7 +59,7 @@ def bars(results, names, splits):
         return f"{reached} of {total}", (reached == total if total == wanted else None)
 
     results.bar("gap 1e-2 on every split, unit trace", *share(TRIO, 1e-2, NORMALIZE[:1]))
-    results.bar("gap 1e-2 on every split, centred", *share(TRIO, 1e-2, NORMALIZE[1:]))
+    results.bar("gap 1e-2 on every split, centered", *share(TRIO, 1e-2, NORMALIZE[1:]))
     for learner in TRIO:
         text = f"{learner}: gap 1e-4 within 10 minutes on every split, unit trace"
         results.bar(text, *share([learner], 1e-4, NORMALIZE[:1]))

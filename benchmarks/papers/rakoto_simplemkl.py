@@ -1,6 +1,6 @@
 """SimpleMKL as published, with nothing to help it: does it reach gap 1e-2, in how many iterations?
 
-Random halves of the five sets of rakoto2007, its kernels of unit trace, as they are and centred,
+Random halves of the five sets of rakoto2007, its kernels of unit trace, as they are and centered,
 C = 100. The paper does not say its ten widths, ours are those of gai2010. ``published`` is
 ``Simple(finish=False)``, and all its steps are SimpleMKL's: reduced gradient, golden section,
 weights below 1e-8 dropped, no bundle. ``journal`` adds the maximal step and the dropping of the
@@ -8,7 +8,7 @@ later journal version (``drop=True``). ``reference`` and ``reference, journal`` 
 algorithms in another program, around scikit-learn's SVC (LIBSVM), whose SVMs start cold. "Reached"
 tells how many splits each ran on. M is the mean over these splits: columns that are constant in a
 half have no kernels, and of kernels equal up to scale one is kept. All kernels of a column of two
-values are, once centred.
+values are, once centered.
 
 Then the paper's own end, at unit trace: weights below 0.001 set to zero while SimpleMKL runs, and
 an end where no weight changes by 0.01, or at 500 iterations; no gap is asked for. The number of

@@ -1,6 +1,6 @@
 """Tables 1 and 2 of rakoto2007: SILP and SimpleMKL on five sets, and paths over 100 values of C.
 
-As in the paper: random halves, features standardised; 10 Gaussians and 3 polynomials on all
+As in the paper: random halves, features standardized; 10 Gaussians and 3 polynomials on all
 features and on each, of unit trace; C from {0.1, 1, 10, 100}, the one of best test accuracy; 50
 splits, or as many as the table says; weights below 0.001 do not count as kernels. Otherwise than
 there: fits end at a certified relative gap of 1e-2, not when weights move by less than 0.01, and

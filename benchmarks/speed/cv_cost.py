@@ -1,6 +1,6 @@
 """MKLClassifierCV against a cold grid search, and the path against cold fits.
 
-Ionosphere, standardised, with all kernels of rakoto2007 (M = 442), 20 values of C between 0.01 and
+Ionosphere, standardized, with all kernels of rakoto2007 (M = 442), 20 values of C between 0.01 and
 1000, one norm. Five folds: GridSearchCV computes the kernels and learns anew for each C and fold,
 MKLClassifierCV has one path per fold and kernels that folds share. On one stack of all rows: the
 path against as many calls of learn. All at the same tolerance, in processor seconds of one thread,
@@ -22,7 +22,7 @@ TOL, TIGHT = 1e-3, 1e-6
 
 def rows(data):
     X, y = common.load("ionosphere", data)
-    return common.standardise(X)[0], y
+    return common.standardize(X)[0], y
 
 
 def bank():

@@ -1,7 +1,7 @@
 """Kernels beyond n²: factors and rows on demand beside matrices and SVC.
 
     floor     newton on a bank kept as storage="auto" chooses, to gap 1e-2 at C = 100, against one
-              SVC(kernel="precomputed") on the learnt kernel and one NumPy pass over the matrices;
+              SVC(kernel="precomputed") on the learned kernel and one NumPy pass over the matrices;
               halves of the sets of rakoto2007, and of two more, with its kernels
     bank      bank and fit end to end, one Gaussian, polynomial and linear kernel per column,
               "dense" against "auto": bytes, processor time, and the gap of the factor solution

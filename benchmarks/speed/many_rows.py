@@ -24,7 +24,7 @@ WHOLE = 581_012 - HELD_OUT
 
 
 def rows(data, n):
-    """Training and held-out rows: standardised numbers, and the two codes as columns of 0 and 1."""
+    """Training and held-out rows: standardized numbers, and the two codes as columns of 0 and 1."""
     file = Path(data or "") / "covertype.npz"
     if data is None or not file.is_file():
         raise common.Skipped(f"{file} is not there: give its folder as --data FOLDER.")

@@ -1,11 +1,11 @@
 """How fast newton is: against the floor, a cutting-plane loop, conic solvers, and as m and n grow.
 
-    floor      one SVC(kernel="precomputed") on the learnt kernel + one pass over the kernels with
+    floor      one SVC(kernel="precomputed") on the learned kernel + one pass over the kernels with
                NumPy; the half sets of rakoto2007 at C = 100, gap 1e-2
     cutting    a loop of SVC and scipy's linprog, at certified gap 1e-4; breast cancer, 20 kernels
     conic      Clarabel on two cone programs at certified gap 1e-4, its solver's time and that of
                factoring the kernels, which a cone program needs; ionosphere, n = 351, 48 kernels:
-               of the bank of rakoto2007 under two normalisations (most on one feature, of low
+               of the bank of rakoto2007 under two normalizations (most on one feature, of low
                rank, and factored so), and Gaussians on random features
     growth     m from 10 to 2,000 at n = 351, n from 200 to 6,000 at 20 kernels, gap 1e-3; exponents
                fitted over times of at least 20 times the overhead of a fit

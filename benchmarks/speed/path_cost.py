@@ -1,4 +1,4 @@
-"""The regularisation path against cold fits, and refits from a solution's own end.
+"""The regularization path against cold fits, and refits from a solution's own end.
 
 100 values of C on a random half of ionosphere: 50 evenly in [0.1, 10], 50 in [10, 100]; unit
 trace, gap 1e-2. The path hands weights and alphas on from the largest C down [rakoto2007, §3.1];

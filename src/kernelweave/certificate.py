@@ -91,7 +91,7 @@ def duality_gap(
     signed : bool
         Whether weights may be negative, as under ``learner="sdp"``: any with the trace asked for
         and Σ_m weights_m K_m ⪰ 0 on all rows, within the limit that ``sdp`` has where kernels
-        differ by very little. The bound then takes a small semidefinite programme.
+        differ by very little. The bound then takes a small semidefinite program.
     """
     learned = ridge if isinstance(C, str) else 0.0
     given = 0.0 if isinstance(C, str) else ridge
@@ -113,15 +113,15 @@ def certify(
     coef: ArrayLike,
     bias: ArrayLike,
     dual_alpha: ArrayLike | None = None,
-    learnt_ridge: float = 0.0,
+    learned_ridge: float = 0.0,
 ) -> Certificate:
     """The same for a problem that was built already; several machines have a row of ``coef`` each.
 
-    ``learnt_ridge`` is 1/C where C is learnt.
+    ``learned_ridge`` is 1/C where C is learned.
     """
     whole, signed = problem.whole, problem.formulation.signed
     if problem.learns_C:
-        weights = np.append(check_vector("weights", weights, whole.m - 1), learnt_ridge)
+        weights = np.append(check_vector("weights", weights, whole.m - 1), learned_ridge)
     d = check_vector("weights", weights, whole.m)
     if signed:
         check_signed_weights(d, problem)

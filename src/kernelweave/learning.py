@@ -60,7 +60,7 @@ def learn(
         ``WidthRange(X, low, high)`` (``kernelweave.families``): the best kernel of its convex hull
         is found, and the certificate holds for all of it.
     y : array (n,) or (n, k)
-        Labels -1 and +1; 0 for rows without a label. The machine is over the labelled rows, trace
+        Labels -1 and +1; 0 for rows without a label. The machine is over the labeled rows, trace
         and semidefiniteness over all; ``coef`` is 0 for the others, and K @ coef + bias is the
         transduction [lanckriet2004, eq. 17]. Numbers with a loss for regression; not read with
         "one_class", where it may be None. With k columns, k machines share the weights; a row
@@ -105,7 +105,7 @@ def learn(
         mean trace is its default.
     recenter : bool
         Replaces Σd = 1 by Σ d_m T(K_m) = trace, T(K) = tr K − 1ᵀK1/n the trace that K has once
-        centred [chapelle2008, eq. 1]; without ``trace``, the mean of the T(K_m).
+        centered [chapelle2008, eq. 1]; without ``trace``, the mean of the T(K_m).
     ridge : float
         Added to the diagonal of the combined kernel; makes J(d) differentiable
         [rakoto2007, §1.2.1]. Predictions use the kernel without it.

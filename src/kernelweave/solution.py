@@ -41,7 +41,7 @@ class Solution:
         Upper and lower bound of the optimum, and |primal − dual|/max(|primal|, |dual|): rounding
         may put the dual above the primal.
     C : float or array (n,)
-        The cost of slacks: as given, or as learnt.
+        The cost of slacks: as given, or as learned.
     status : str
         "optimal" (gap ≤ tol), "rule_met" (the learner's own stopping rule, such as that of
         ``Skm(stop="optimality")``), "max_iter", "max_time", "callback" (a callback ended the

@@ -14,7 +14,7 @@ from kernelweave.stacks.completed import as_stack
 
 
 def problem_of(K, *qps: DualQP, weight_set: WeightSet | None = None) -> Problem:
-    """The problem of these dual QPs, all rows labelled, by default over the simplex.
+    """The problem of these dual QPs, all rows labeled, by default over the simplex.
 
     Its task has the labels that the signs of the linear terms are.
     """

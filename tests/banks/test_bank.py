@@ -233,8 +233,8 @@ def test_bank_is_its_parameters():
             "views": "all", "normalize": None, "scale": "auto", "dtype": "float64",
             "missing": "mean", "storage": "auto", "approximation": None,
             "cache_size": 200.0, "impute": None}  # fmt: skip
-    with pytest.raises(ValueError, match="Invalid parameter 'normalise'"):
-        bank.set_params(normalise="trace")
+    with pytest.raises(ValueError, match="Invalid parameter 'normalization'"):
+        bank.set_params(normalization="trace")
 
 
 def test_named_kernels_have_parameters_of_their_own():
@@ -318,7 +318,7 @@ def test_zero_trace():
     assert fitted.stack.m == 3
 
 
-def test_nothing_left_after_centring():
+def test_nothing_left_after_centering():
     bank = KernelBank([Linear(), ("wide", Gaussian(1e9), 0)], normalize="center+trace")
     with pytest.warns(UserWarning, match="wide: it is constant on the training rows, or"):
         assert bank.fit(X).stack.m == 1
@@ -345,7 +345,7 @@ def test_duplicates_up_to_scale(rule, dtype):
     with pytest.warns(UserWarning) as caught:
         fitted = bank.fit(data)
     assert len(caught) == 1
-    scale = " up to scale" if rule else ""  # without normalisation scale is what matters
+    scale = " up to scale" if rule else ""  # without normalization scale is what matters
     twins = {"scaled": "a", "same": "a", "permuted": "b"}
     if rule is None:
         del twins["scaled"]

@@ -1,4 +1,4 @@
-"""Normalisations: learnt on the training rows, exact on new ones, for every kind of kernel."""
+"""Normalizations: learned on the training rows, exact on new ones, for every kind of kernel."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def fit(kernel, X, rule, **options):
 
 
 def by_hand(rule, K, K_new, diagonal_new):
-    """Normalised training and cross matrices, from the formulas with explicit loops over rows."""
+    """Normalized training and cross matrices, from the formulas with explicit loops over rows."""
     n = len(K)
     if rule is not None and rule.startswith("center"):
         H = np.eye(n) - 1 / n
@@ -144,7 +144,7 @@ def test_blocks_change_nothing(rule, monkeypatch):
 
 @every_rule
 def test_raw_weights(rule):
-    """Weights times scales weight the kernels before normalisation (centred, where that is so)."""
+    """Weights times scales weight the kernels before normalization (centered, where that is so)."""
     kernels = [Gaussian(1.0), Polynomial(2)]
     plain, fitted = fit(kernels, X, None), fit(kernels, X, rule)
     weights = np.array([0.3, 0.7])

@@ -54,7 +54,7 @@ def gram(kernel, A, B):
 
 
 def normalized(rule, K, cross, new_diagonal):
-    """A kernel of new rows against training rows, normalised by the book."""
+    """A kernel of new rows against training rows, normalized by the book."""
     center, scaling = RULES[rule]
     if center:
         new_diagonal = new_diagonal - 2.0 * cross.mean(axis=1) + K.mean()
@@ -82,7 +82,7 @@ def test_decision_function_by_hand(rule):
 
 
 @pytest.mark.parametrize("rule", ["trace", "center+unit_trace", "sphere"])
-def test_learnt_weights_give_the_same_decision(rule):
+def test_learned_weights_give_the_same_decision(rule):
     model = fit(KernelBank(KERNELS, VIEWS, rule), C=10.0)
     fitted = KernelBank(KERNELS, VIEWS, rule).fit(X)
     coef = np.zeros(len(X))
@@ -124,7 +124,7 @@ def test_certificate_is_confirmed(learner, loss):
         assert solution.status == ("rule_met" if learner == "skm_published" else "optimal")
 
 
-def test_svc_on_the_learnt_kernel_is_the_same_machine():
+def test_svc_on_the_learned_kernel_is_the_same_machine():
     model = fit(C=3.0, tol=1e-6)
     K = model.combined_kernel(X)
     machine = SVC(kernel="precomputed", C=3.0, tol=1e-8).fit(K, Y)
@@ -155,7 +155,7 @@ def test_combined_kernel():
     )
 
 
-def test_raw_weights_are_for_kernels_before_normalisation():
+def test_raw_weights_are_for_kernels_before_normalization():
     model = fit(KernelBank([Gaussian(1.0), Linear()], "all", "unit_trace", None), C=100.0)
     by_hand = model.raw_weights_[0] * gram(Gaussian(1.0), NEW, X)
     by_hand += model.raw_weights_[1] * gram(Linear(), NEW, X)

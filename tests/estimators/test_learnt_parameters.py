@@ -79,15 +79,15 @@ def test_check_estimator(given):
 def test_noise_gets_wide_and_prediction_better():
     X, y = ring(500, 12)
     fixed = MKLClassifier([Gaussian(w, relative=True) for w in (0.25, 0.5, 1.0, 2.0)], C=10.0)
-    learnt = MKLClassifier([EACH], C=10.0).fit(X[:150], y[:150])
-    assert widths(learnt)[:2].max() < 0.3 * widths(learnt)[2:].min()
-    better = learnt.score(X[150:], y[150:]) - fixed.fit(X[:150], y[:150]).score(X[150:], y[150:])
-    assert better > 0.1 and learnt.score(X[150:], y[150:]) > 0.9
+    learned = MKLClassifier([EACH], C=10.0).fit(X[:150], y[:150])
+    assert widths(learned)[:2].max() < 0.3 * widths(learned)[2:].min()
+    better = learned.score(X[150:], y[150:]) - fixed.fit(X[:150], y[:150]).score(X[150:], y[150:])
+    assert better > 0.1 and learned.score(X[150:], y[150:]) > 0.9
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_the_fitted_kernels_are_ordinary(rule):
-    """The machine is optimal for the kernels that predict: learnt widths, as a bank has them."""
+    """The machine is optimal for the kernels that predict: learned widths, as a bank has them."""
     X, y = ring(60, 3)
     C = 100.0 * len(X) if rule in ("unit_trace", "center+unit_trace") else 10.0
     bank = KernelBank([EACH, Linear()], normalize=rule)
@@ -131,7 +131,7 @@ def test_regression(loss):
     assert np.argmin(widths(found)) == 0 and found.score(X[100:], y[100:]) > 0.9
 
 
-def test_C_is_learnt_too():
+def test_C_is_learned_too():
     X, y = ring(120, 4)
     found = MKLClassifier([EACH], C="learn", loss="squared_hinge").fit(X, y)
     start = MKLClassifier([Gaussian(relative=True)], C="learn", loss="squared_hinge").fit(X, y)

@@ -145,13 +145,13 @@ def test_a_dict_goes_by_names():
         MKLClassifier("precomputed").fit({1: TRAIN[0], "1": TRAIN[1]}, Y)
 
 
-def labelled(K, rows="p"):
+def labeled(K, rows="p"):
     columns = [f"p{i}" for i in range(K.shape[1])]
     return pd.DataFrame(K, index=[f"{rows}{i}" for i in range(len(K))], columns=columns)
 
 
 def test_labels_of_data_frames_are_those_of_the_training_rows():
-    frames, new = [labelled(K) for K in TRAIN], [labelled(K, "q") for K in CROSS]
+    frames, new = [labeled(K) for K in TRAIN], [labeled(K, "q") for K in CROSS]
     y = pd.Series(Y, index=frames[0].index)
     turn = np.random.default_rng(0).permutation(50)
     model = MKLClassifier("precomputed").fit(frames, y)

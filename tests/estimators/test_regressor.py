@@ -51,7 +51,7 @@ def test_predictions_by_hand(loss):
     assert np.array_equal(back.predict(NEW), model.predict(NEW))
 
 
-def test_svr_on_the_learnt_kernel_is_the_same_machine():
+def test_svr_on_the_learned_kernel_is_the_same_machine():
     model = fit(C=2.0, epsilon=0.2, tol=1e-7)
     z = (Y - Y.mean()) / Y.std()
     svr = SVR(kernel="precomputed", C=2.0, epsilon=0.2, tol=1e-9).fit(model.combined_kernel(X), z)

@@ -26,7 +26,7 @@ Y = np.where(X[:, 0] - X[:, 1] + 0.3 * rng.normal(size=60) > 0, "up", "down")
 INDUCTIVE = [name for name in NAMES if not make_learner(name).signed]
 
 
-def test_clone_keeps_parameters_and_nothing_learnt():
+def test_clone_keeps_parameters_and_nothing_learned():
     bank = KernelBank([Gaussian(2.0), ("a", Linear(), [0])], views={"v": [1, 2]})
     model = MKLClassifier(bank, C=3.0, learner=Simple(small=1e-4), n_jobs=2)
     copy = clone(model.fit(X, Y))
@@ -49,8 +49,8 @@ def test_parameters_reach_into_bank_and_learner():
         search = GridSearchCV(MKLClassifier(kernels), {"kernels__a__width": [1.0, 2.0]}, cv=2)
         assert search.fit(X, Y).best_estimator_.kernels.kernels[0][1].width in (1.0, 2.0)
         assert len(set(search.cv_results_["param_kernels__a__width"])) == 2
-    with pytest.raises(ValueError, match="Invalid parameter 'normalise' for KernelBank"):
-        model.set_params(kernels__normalise="trace")
+    with pytest.raises(ValueError, match="Invalid parameter 'normalization' for KernelBank"):
+        model.set_params(kernels__normalization="trace")
 
 
 def test_shows_itself():

@@ -67,8 +67,8 @@ def test_signed_weights_reach_the_reference(criterion):
     assert judged.gap <= 1e-6
 
 
-def test_unlabelled_rows_bind_the_weights():
-    """K ⪰ 0 on labelled rows alone allows more than K ⪰ 0 on all of them."""
+def test_unlabeled_rows_bind_the_weights():
+    """K ⪰ 0 on labeled rows alone allows more than K ⪰ 0 on all of them."""
     K, y, _ = partly(1)
     known = np.flatnonzero(y)
     c = float(np.trace(K, axis1=1, axis2=2).mean())
@@ -84,7 +84,7 @@ def test_unlabelled_rows_bind_the_weights():
     "learner", [name for name in NAMES if "align" not in name and not make_learner(name).signed]
 )
 @pytest.mark.parametrize("trace", [None, 30.0])
-def test_nonnegative_weights_see_unlabelled_rows_in_the_trace_alone(learner, trace):
+def test_nonnegative_weights_see_unlabeled_rows_in_the_trace_alone(learner, trace):
     K, y, _ = partly(2)
     known = np.flatnonzero(y)
     traces = np.trace(K, axis1=1, axis2=2)
@@ -114,7 +114,7 @@ def test_transduction_tells_the_classes_apart():
         assert np.mean(np.sign(values[y == 0]) == truth[y == 0]) > 0.65
 
 
-def test_costs_by_row_are_those_of_labelled_rows():
+def test_costs_by_row_are_those_of_labeled_rows():
     K, y, _ = partly(4)
     known = np.flatnonzero(y)
     C = np.linspace(0.5, 2.0, y.size)
@@ -182,7 +182,7 @@ def test_fit_completes_the_labels(cancer):
     assert model.score(others, their_truth) > 0.9
 
 
-def test_normalisation_is_over_all_rows(cancer):
+def test_normalization_is_over_all_rows(cancer):
     X, y, *_ = cancer
     bank = KernelBank([Linear(), Gaussian(3.0)], normalize="trace", scale="standard")
     model = TransductiveMKLClassifier(bank).fit(X, y)
@@ -209,7 +209,7 @@ def test_new_rows_get_what_they_would_get_beside_the_others(cancer):
         )
 
 
-def test_all_rows_labelled_is_induction(cancer):
+def test_all_rows_labeled_is_induction(cancer):
     X, _, truth, others, _ = cancer
     plain, other = MKLClassifier().fit(X, truth), TransductiveMKLClassifier().fit(X, truth)
     np.testing.assert_array_equal(other.transduction_, truth)
@@ -330,7 +330,7 @@ def test_what_is_wrong_with_new_rows_is_said_by_their_number(cancer):
             model.predict(broken)
 
 
-def test_scores_are_those_of_labelled_rows(cancer):
+def test_scores_are_those_of_labeled_rows(cancer):
     X, y, _, others, their_truth = cancer
     model = TransductiveMKLClassifier().fit(X, y)
     some = np.where(np.arange(len(their_truth)) % 3, their_truth, -1)
@@ -366,15 +366,15 @@ def test_labels_keep_their_type(cancer, dtype, values):
 
 def test_rows_of_any_type():
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"size": rng.standard_normal(30), "colour": rng.choice(list("rgb"), 30)})
+    frame = pd.DataFrame({"size": rng.standard_normal(30), "color": rng.choice(list("rgb"), 30)})
     y = np.where(np.arange(30) % 3 == 2, -1, (frame["size"] > 0).astype(int))
 
     def same(A, B):
         return (A == B.T).astype(float)
 
-    kernels = [("size", Gaussian(1.0), ["size"]), ("colour", same, ["colour"])]
+    kernels = [("size", Gaussian(1.0), ["size"]), ("color", same, ["color"])]
     model = TransductiveMKLClassifier(kernels, learner="sdp", induction="per_point").fit(frame, y)
-    new = pd.DataFrame({"size": [frame["size"][0], 0.3], "colour": [frame["colour"][0], "b"]})
+    new = pd.DataFrame({"size": [frame["size"][0], 0.3], "color": [frame["color"][0], "b"]})
     values = model.decision_function(new)
     assert values[0] == pytest.approx(model.decision_function(frame)[0])
     assert np.isfinite(values[1])

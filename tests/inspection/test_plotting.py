@@ -118,7 +118,7 @@ def test_convergence_of_one_and_of_several_unnamed(ax, fits, model):
     np.testing.assert_array_equal(ax.lines[2].get_ydata(), model.history_["gap"])
 
 
-def test_convergence_of_more_fits_than_colours(ax, fits):
+def test_convergence_of_more_fits_than_colors(ax, fits):
     plot_convergence([fits["newton"]] * 9, ax)
     looks = {(line.get_color(), line.get_linestyle()) for line in ax.lines}
     assert len(looks) == 9
@@ -216,8 +216,8 @@ def test_path_draws_weights_by_C(ax, problem):
 def test_others_are_one_grey_line_with_breaks(ax):
     weights = np.array([[0.1, 0.2, 0.7, 0.0, 0.0], [0.2, 0.3, 0.4, 0.1, 0.0]])
     plot_weight_history(weights, ax, top=1)
-    coloured, grey = ax.lines
-    assert (coloured.get_label(), grey.get_label()) == ("kernel 2", "3 others")
+    colored, grey = ax.lines
+    assert (colored.get_label(), grey.get_label()) == ("kernel 2", "3 others")
     assert grey.get_color() == GRAY
     np.testing.assert_array_equal(grey.get_xdata(), [1, 2, np.nan] * 3)
     expected = [0.1, 0.2, np.nan, 0.2, 0.3, np.nan, 0.0, 0.1, np.nan]
@@ -242,7 +242,7 @@ def test_history_draws_the_weights_of_a_fit(ax, fits, model):
     assert other.lines[0].get_label() == model.kernel_names_[heaviest]
 
 
-def test_chosen_kernels_have_the_same_colours_everywhere():
+def test_chosen_kernels_have_the_same_colors_everywhere():
     first, second = plt.subplots(1, 2)[1]
     plot_weight_history([[0.9, 0.1], [0.8, 0.2]], first, top=[1, 0])
     plot_weight_path([[0.3, 0.7], [0.2, 0.8]], [1.0, 10.0], second, top=[1, 0])

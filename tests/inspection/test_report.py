@@ -79,7 +79,7 @@ def test_certificate_states_both_bounds():
     assert lines[2].endswith(f"by more than {100 * solution.gap:.2g} %")
 
 
-def test_certificate_of_weights_that_were_not_optimised():
+def test_certificate_of_weights_that_were_not_optimized():
     X = np.linspace(-1.0, 1.0, 20)
     K = np.stack([np.outer(X, X), np.outer(X**2, X**2)])
     for learner in ("uniform", "alignment"):

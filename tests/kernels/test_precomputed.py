@@ -175,7 +175,7 @@ def test_precomputed_is_shared_and_read_only():
     assert not restored.K.flags.writeable
 
 
-def test_precomputed_is_symmetrised_and_set_with_a_check():
+def test_precomputed_is_symmetrized_and_set_with_a_check():
     kernel = Precomputed(K_ALL + 1e-14 * rng.normal(size=(20, 20)))
     assert np.array_equal(kernel.K, kernel.K.T)
     assert repr(kernel) == "Precomputed(20×20)"

@@ -63,7 +63,7 @@ def test_score_is_the_definition() -> None:
     assert isinstance(alignment(K[0], K[1]), float)
 
 
-def test_centred_score_is_that_of_centred_matrices() -> None:
+def test_centered_score_is_that_of_centered_matrices() -> None:
     problem = dense(1, n=15)
     for K in problem.K:
         expected = alignment(centered_by_hand(K), centered_by_hand(np.outer(problem.y, problem.y)))
@@ -122,7 +122,7 @@ def test_products(centered: bool, chunk: int, monkeypatch: pytest.MonkeyPatch) -
     assert frobenius_products(single, centered=centered) == pytest.approx(S, rel=1e-5)
 
 
-def test_centred_products_of_constant_kernels_are_zero() -> None:
+def test_centered_products_of_constant_kernels_are_zero() -> None:
     K = np.stack([np.full((9, 9), 0.1), gram(np.random.default_rng(0).standard_normal((9, 2)))])
     S = frobenius_products(KernelStack(K), centered=True)
     assert S[0, 0] == S[0, 1] == S[1, 0] == 0.0 < S[1, 1]
@@ -351,7 +351,7 @@ def test_signed_weights_of_orthonormal_kernels_are_nonnegative() -> None:
     assert found.weights / found.weights.sum() == pytest.approx(squares / squares.sum(), abs=1e-4)
 
 
-def test_centred_and_signed_beside_constant_kernels() -> None:
+def test_centered_and_signed_beside_constant_kernels() -> None:
     """A constant counts for nothing, and could grow without end: it gets no weight."""
     problem = dense(2, n=14, m=3)
     with_constant = np.concatenate([problem.K, np.ones((1, 14, 14))])

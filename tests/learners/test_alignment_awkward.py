@@ -1,4 +1,4 @@
-"""Signed and centred alignment on kernels that leave it little, or too much, to choose."""
+"""Signed and centered alignment on kernels that leave it little, or too much, to choose."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernelweave.learners import Alignment
 @pytest.mark.parametrize("kind", ["identity", "linear", "three"])
 @pytest.mark.parametrize("seed", range(4))
 def test_kernels_that_differ_by_a_constant(kind: str, seed: int) -> None:
-    """Centred they are one kernel, and constants could be added without end."""
+    """Centered they are one kernel, and constants could be added without end."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((10, 2))
     K = np.eye(10) if kind == "identity" else X @ X.T
@@ -45,7 +45,7 @@ def test_signed_kernels_are_kernels() -> None:
 
 
 def test_signed_weights_are_never_worse_than_others() -> None:
-    """Nearly constant kernels can be the best: constants do not count once centred."""
+    """Nearly constant kernels can be the best: constants do not count once centered."""
     y = np.repeat([1.0, -1.0], 3)
     z = np.array([1.0, -1.0, 0.0, 0.0, 1.0, -1.0]) + 0.1 * y
     K = np.stack([1.0 + 1e-7 * np.outer(y, y), np.outer(z, z) + np.eye(6)])

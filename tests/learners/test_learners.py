@@ -276,7 +276,7 @@ def test_uniform() -> None:
     assert full.gap > 0.01
 
 
-def test_learnt_C() -> None:
+def test_learned_C() -> None:
     """C = "learn" is the identity as one kernel more, under a trace constraint."""
     problem = dense(10, n=20)
     K = np.concatenate([problem.K, np.eye(20)[None]])
@@ -290,10 +290,10 @@ def test_learnt_C() -> None:
 def test_recentered_trace() -> None:
     problem = dense(11, n=20)
     H = np.eye(20) - 1.0 / 20
-    centred = np.array([np.trace(H @ K @ H) for K in problem.K])
+    centered = np.array([np.trace(H @ K @ H) for K in problem.K])
     found = learn(problem.K, problem.y, C=1.0, recenter=True, tol=1e-5)
-    assert found.weights @ centred == pytest.approx(centred.mean(), rel=1e-9)
-    scaled = problem.K * (centred.mean() / centred)[:, None, None]
+    assert found.weights @ centered == pytest.approx(centered.mean(), rel=1e-9)
+    scaled = problem.K * (centered.mean() / centered)[:, None, None]
     check(problem, found, qcqp_optimum(scaled, problem.y, 1.0), 1e-5)
 
 

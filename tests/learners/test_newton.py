@@ -209,7 +209,7 @@ def test_learning_C(learner):
         traces = np.append(np.einsum("kii->k", problem.K), n)
         tau = 1.0 / solution.C
         assert solution.weights @ traces[:-1] + tau * n == pytest.approx(traces.mean(), rel=1e-9)
-        # the same machine at the C that was learnt
+        # the same machine at the C that was learned
         fixed = make_problem(problem.K, problem.y, solution.C, loss="squared_hinge")
         evaluator, _ = opened(fixed)
         assert evaluator.solve(solution.weights, 1e-9).primal == pytest.approx(
@@ -229,15 +229,15 @@ def test_learning_C(learner):
         assert certificate.gap == pytest.approx(solution.gap, abs=1e-9)
 
 
-def test_learnt_C_is_better_than_others_under_the_same_trace():
+def test_learned_C_is_better_than_others_under_the_same_trace():
     problem = dense(0, n=30, m=4)
     n, total = problem.y.size, np.append(np.einsum("kii->k", problem.K), problem.y.size).mean()
-    learnt = learn(problem.K, problem.y, C="learn", loss="squared_hinge", tol=1e-6)
-    for C in (0.5 * learnt.C, 2.0 * learnt.C, 10.0 * learnt.C):
+    learned = learn(problem.K, problem.y, C="learn", loss="squared_hinge", tol=1e-6)
+    for C in (0.5 * learned.C, 2.0 * learned.C, 10.0 * learned.C):
         left = total - n / C
         if left > 0.0:
             other = learn(problem.K, problem.y, C=C, loss="squared_hinge", trace=left, tol=1e-6)
-            assert learnt.primal <= other.primal * (1 + 2e-6)
+            assert learned.primal <= other.primal * (1 + 2e-6)
 
 
 def test_learning_C_asks_for_the_squared_hinge():
@@ -250,18 +250,18 @@ def test_learning_C_asks_for_the_squared_hinge():
         learn(problem.K, problem.y, C="best")
 
 
-def test_recentred_trace_is_the_trace_of_centred_kernels():
-    """[chapelle2008, eq. 1]: the same weights as for kernels centred and scaled beforehand."""
+def test_recentered_trace_is_the_trace_of_centered_kernels():
+    """[chapelle2008, eq. 1]: the same weights as for kernels centered and scaled beforehand."""
     K, y, C = smooth(3)
     n = y.size
     solution = learn(K, y, C=C, recenter=True, trace=1.0, tol=1e-8)
     center = np.eye(n) - 1.0 / n
-    centred = np.array([center @ k @ center for k in K])
-    recentred = np.einsum("kii->k", centred)
-    assert solution.weights @ recentred == pytest.approx(1.0, rel=1e-9)
-    unit = centred / recentred[:, None, None]
+    centered = np.array([center @ k @ center for k in K])
+    recentered = np.einsum("kii->k", centered)
+    assert solution.weights @ recentered == pytest.approx(1.0, rel=1e-9)
+    unit = centered / recentered[:, None, None]
     beforehand = learn((unit + unit.transpose(0, 2, 1)) / 2, y, C=C, tol=1e-8)
-    # a centred kernel gives the same SVM: only the bias differs
+    # a centered kernel gives the same SVM: only the bias differs
     assert solution.primal == pytest.approx(beforehand.primal, rel=1e-7)
 
 

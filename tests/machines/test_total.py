@@ -75,7 +75,7 @@ def summed_optimum(loss: str = "hinge", C: float = 1.0, d: np.ndarray | None = N
     return solve(cp.Problem(cp.Maximize(value), limits))
 
 
-def learnt(name: Any, *qps: DualQP, tol: float = 1e-6, stack: Any = K, **options: Any) -> Any:
+def learned(name: Any, *qps: DualQP, tol: float = 1e-6, stack: Any = K, **options: Any) -> Any:
     learner = make_learner(name)
     return drive(problem_of(stack, *qps), learner, tol=tol, **options)
 
@@ -87,7 +87,7 @@ def learnt(name: Any, *qps: DualQP, tol: float = 1e-6, stack: Any = K, **options
 @pytest.mark.parametrize("loss", LOSSES)
 def test_one_versus_rest(name: str, loss: str) -> None:
     qps = machines(loss)
-    solution = learnt(name, *qps)
+    solution = learned(name, *qps)
     judged = solution.certificate()
     if name != "alternate":  # where J has kinks it gets there, but may not prove it
         assert solution.status == "optimal" and judged.gap <= 1e-6 + 1e-8
@@ -102,7 +102,7 @@ def test_one_versus_rest(name: str, loss: str) -> None:
 
 @pytest.mark.parametrize("name", SUMMING)
 def test_what_comes_back(name: str) -> None:
-    solution = learnt(name, *machines())
+    solution = learned(name, *machines())
     assert solution.coef.shape == (CLASSES, N) and solution.bias.shape == (CLASSES,)
     assert solution.alpha.shape == solution.dual_alpha.shape == (CLASSES, N)
     np.testing.assert_allclose(solution.alpha, solution.coef * np.array(SIDES), atol=1e-15)
@@ -124,7 +124,7 @@ def test_what_comes_back(name: str) -> None:
 def test_bounds_are_true_machine_by_machine(name: str) -> None:
     """Primal and dual from what a user has: coefficients, biases, dual variables."""
     for loss, C in (("hinge", 1.0), ("squared_hinge", 0.5)):
-        solution = learnt(name, *machines(loss, C), tol=1e-4)
+        solution = learned(name, *machines(loss, C), tol=1e-4)
         ridge = 0.0 if loss == "hinge" else 1.0 / C
         primal, linear, q = 0.0, 0.0, np.zeros(len(K))
         Kd = np.tensordot(solution.weights, K, 1)
@@ -150,7 +150,7 @@ def test_bounds_are_true_machine_by_machine(name: str) -> None:
 def test_the_same_machine_twice(name: str, loss: str) -> None:
     """2J, to the last digits that the tolerance leaves."""
     qp = machines(loss)[1]
-    once, twice = learnt(name, qp, tol=1e-10), learnt(name, qp, qp, tol=1e-10)
+    once, twice = learned(name, qp, tol=1e-10), learned(name, qp, qp, tol=1e-10)
     assert twice.objective == pytest.approx(2.0 * once.objective, rel=1e-8)
     assert twice.dual == pytest.approx(2.0 * once.dual, rel=1e-8)
     if name != "alternate":  # see above
@@ -176,7 +176,7 @@ def test_machines_may_differ_in_everything() -> None:
     one_class = DualQP(zero, zero, np.full(N, 1.0 / (0.3 * N)), N, total=1.0)
     costs = rng.uniform(0.5, 2.0, N)
     qps = [hinge(SIDES[0], costs), squared_hinge(SIDES[1], 3.0), regression, one_class]
-    found = {name: learnt(name, *qps, tol=1e-6) for name in ("newton", "simple", "silp")}
+    found = {name: learned(name, *qps, tol=1e-6) for name in ("newton", "simple", "silp")}
     for solution in found.values():
         assert solution.status == "optimal" and solution.certificate().gap <= 1e-6 + 1e-8
         assert solution.coef.shape == (4, N)
@@ -205,8 +205,8 @@ def _optimum_of(qps: list[DualQP]) -> float:
 @pytest.mark.parametrize("name", ["newton", "simple", "silp"])
 def test_weights_of_the_sum_are_not_those_of_its_parts(name: str) -> None:
     """Σ_c min_d J_c(d) is less than min_d Σ_c J_c(d): one set of weights has to do for all."""
-    apart = sum(learnt(name, qp).objective for qp in machines())
-    together = learnt(name, *machines()).objective
+    apart = sum(learned(name, qp).objective for qp in machines())
+    together = learned(name, *machines()).objective
     assert apart < together * (1 - 1e-3)
 
 
@@ -225,20 +225,20 @@ def test_other_norms() -> None:
 
 @pytest.mark.parametrize("name", SUMMING)
 def test_a_sum_starts_from_an_earlier_one(name: str) -> None:
-    first = learnt(name, *machines(), tol=1e-5)
-    again = learnt(name, *machines(), tol=1e-5, start=first)
+    first = learned(name, *machines(), tol=1e-5)
+    again = learned(name, *machines(), tol=1e-5, start=first)
     assert again.status == "optimal" and again.gap <= 1e-5
     if name != "uniform":
         assert again.n_iter == 1 and again.n_svm_solves == 0
-    other = learnt(name, *machines(C=2.0), tol=1e-5, start=first)
+    other = learned(name, *machines(C=2.0), tol=1e-5, start=first)
     assert other.certificate().gap <= 1e-5 + 1e-8
 
 
 def test_one_kernel() -> None:
     """Nothing to choose: the sum of the machines' own optima."""
     whole = unit_mean_diagonal(K[1][None])
-    solution = learnt("newton", *machines(), stack=whole, tol=1e-8)
-    alone = [learnt("newton", qp, stack=whole, tol=1e-8).objective for qp in machines()]
+    solution = learned("newton", *machines(), stack=whole, tol=1e-8)
+    alone = [learned("newton", qp, stack=whole, tol=1e-8).objective for qp in machines()]
     assert solution.objective == pytest.approx(sum(alone), rel=2e-8)
 
 
@@ -250,7 +250,7 @@ def test_on_every_stack(name: str) -> None:
     on_demand = OnDemand(X, [0.7, 1.5, 4.0, 1.5], [X[:, 0]])
     array = on_demand.matrices()
     found = [
-        learnt(name, *machines(), stack=stack, tol=1e-5)
+        learned(name, *machines(), stack=stack, tol=1e-5)
         for stack in (KernelStack(array), on_demand, Factors(factors_of(array)))
     ]
     for solution in found:
@@ -265,7 +265,7 @@ def test_on_every_stack(name: str) -> None:
 def test_a_learner_that_cannot_sum_says_so(name: str) -> None:
     told = rf"{type(make_learner(name)).__name__}\(.*\) learns the weights of one machine, found 3"
     with pytest.raises(ValueError, match=told + ".* 'newton'"):
-        learnt(name, *machines())
+        learned(name, *machines())
 
 
 def test_which_learners_sum() -> None:
@@ -277,10 +277,10 @@ def test_a_hard_margin_that_one_machine_does_not_have() -> None:
     """Bounded means that all machines are."""
     qps = [hinge(y, np.inf) for y in SIDES]
     with pytest.raises(ValueError, match="C=inf asks for a hard margin, but"):
-        learnt("newton", *qps, stack=K[4:])
+        learned("newton", *qps, stack=K[4:])
     # Gaussians separate every class from the rest
     for name in ("newton", "simple", "alternate"):
-        solution = learnt(name, *qps, stack=K[:3], tol=1e-4)
+        solution = learned(name, *qps, stack=K[:3], tol=1e-4)
         assert solution.status == "optimal" and solution.certificate().gap <= 1e-4 + 1e-8
 
 

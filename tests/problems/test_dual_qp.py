@@ -132,7 +132,7 @@ def test_weak_duality_of_a_separating_function(seed: int, n: int) -> None:
 
 
 def least_by_scan(qp: DualQP, f: np.ndarray) -> float:
-    """min_b P(f, b) with ‖f‖ = 0: all breakpoints, a dense scan, then a bounded minimiser."""
+    """min_b P(f, b) with ‖f‖ = 0: all breakpoints, a dense scan, then a bounded minimizer."""
     slack = qp.linear - np.tile(f, qp.linear.size // qp.n)
     ends = [slack]
     if qp.ridge > 0.0:
@@ -155,7 +155,7 @@ def least_by_scan(qp: DualQP, f: np.ndarray) -> float:
 
 @often
 @given(SEEDS, st.sampled_from(SOFT), st.integers(2, 12), st.booleans())
-def test_best_bias_minimises(seed: int, name: str, n: int, ties: bool) -> None:
+def test_best_bias_minimizes(seed: int, name: str, n: int, ties: bool) -> None:
     rng = np.random.default_rng(seed)
     qp = MACHINES[name](rng, n)
     f = rng.standard_normal(n) * 10.0 ** rng.uniform(-2, 2)

@@ -104,7 +104,7 @@ def test_awkward_kernels(make: Any, loss: str, y: Any) -> None:
 
 
 def test_squared_loss_is_a_linear_system() -> None:
-    """(K + I/C)v + b = y, Σv = 0 at the learnt weights."""
+    """(K + I/C)v + b = y, Σv = 0 at the learned weights."""
     for C in (1e-2, 1.0, 1e3, 1e6 / K.max()):
         solution = learn(K, VALUES, C, loss="squared")
         Kd = np.tensordot(solution.weights, K, 1)

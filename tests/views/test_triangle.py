@@ -65,7 +65,7 @@ def test_means_of_many_equal_numbers():
 
 
 @sizes
-def test_centring_and_rescaling(n):
+def test_centering_and_rescaling(n):
     A, shift, factor = symmetric(n), rng.normal(size=n), rng.normal(size=n)
     half = packed(A)
     triangle.center(half, shift)

@@ -103,7 +103,7 @@ def fit(
     data, task, options = _learning(said, C, *needed)
     scored = None if cv is None else models.held_out(data, task, options, cv)
     model = models.fitted(data, task, options)
-    rows = models.Labelled.of(data, task)
+    rows = models.Labeled.of(data, task)
     verdict = "" if asked is None else asked.write(model, rows, said["target"])
     if output is not None:
         model.save(output)
@@ -151,9 +151,9 @@ def evaluate(model: str, as_json: bool, **said: Any) -> None:
     """Score the predictions of MODEL for the rows of TABLE, whose targets are known."""
     from kernelweave._cli.models import scores
     from kernelweave._cli.output import show_json, show_table
-    from kernelweave._cli.predicting import labelled_rows
+    from kernelweave._cli.predicting import labeled_rows
 
-    found = scores(*labelled_rows(model, _source(said)))
+    found = scores(*labeled_rows(model, _source(said)))
     if as_json:
         show_json(found)
     else:
@@ -174,12 +174,12 @@ def report(model: str, output: str, **said: Any) -> None:
     Without TABLE, only what the model itself knows.
     """
     from kernelweave._cli.output import say
-    from kernelweave._cli.predicting import labelled_rows
+    from kernelweave._cli.predicting import labeled_rows
     from kernelweave.io.model_file import load
 
     asked = _report(said, "-o", output, model)
     known = said["table"] is None
-    found, rows = (load(model), None) if known else labelled_rows(model, _source(said))
+    found, rows = (load(model), None) if known else labeled_rows(model, _source(said))
     print(asked.write(found, rows, said["target"]))
     say(f"report written to {output}")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._cli.models import Labelled
+from kernelweave._cli.models import Labeled
 from kernelweave._cli.reporting import Report
 from kernelweave.banks.bank import KernelBank
 from kernelweave.estimators.classifier import MKLClassifier
@@ -43,7 +43,7 @@ def run(asked: Report) -> None:
 
     since = time.perf_counter()
     _say("\nWhat the weights and the views are worth, found on rows held out and shuffled")
-    verdict = asked.write(model, Labelled(data.X, data.y), "malignant tumors")
+    verdict = asked.write(model, Labeled(data.X, data.y), "malignant tumors")
     for sentence in verdict.splitlines():
         _say(textwrap.fill(sentence, 79, initial_indent="  ", subsequent_indent="    "))
     _say(f"  {_since(since)}")

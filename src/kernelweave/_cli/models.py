@@ -35,7 +35,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Labelled:
+class Labeled:
     """Rows as a model takes them, their targets, and their ids if there are some."""
 
     X: Any
@@ -43,7 +43,7 @@ class Labelled:
     ids: Any = None
 
     @classmethod
-    def of(cls, data: Data, task: str) -> Labelled:
+    def of(cls, data: Data, task: str) -> Labeled:
         """All rows of the data."""
         return cls(data.matrices or data.frame, labels(data.target, task), data.ids)
 
@@ -169,7 +169,7 @@ def fitted(data: Data, task: str, options: Options) -> Any:
     """A model of all rows; of matrices, one that predicts from matrices."""
     if data.matrices and options.C is None:
         raise ValueError("-C auto needs columns: it cannot split the rows of kernel matrices")
-    rows = Labelled.of(data, task)
+    rows = Labeled.of(data, task)
     kernels = "precomputed" if data.matrices else bank_of(data, options)
     return estimator(kernels, task, options).fit(rows.X, rows.y)
 
@@ -225,7 +225,7 @@ def compared(data: Data, task: str, options: Options, folds: int, repeats: int) 
     )
 
 
-def scores(model: Any, rows: Labelled) -> dict[str, float]:
+def scores(model: Any, rows: Labeled) -> dict[str, float]:
     """How good predictions are, by several measures."""
     from sklearn import metrics
 

@@ -22,7 +22,7 @@ from kernelweave._cli.data import (
     read_rows,
 )
 from kernelweave._cli.lacking import NewRows, numbers_of_model
-from kernelweave._cli.models import Labelled, labels
+from kernelweave._cli.models import Labeled, labels
 from kernelweave._cli.output import Texts, say
 from kernelweave._cli.tables import pieces, read_matrix
 from kernelweave._core.atomic import written
@@ -56,7 +56,7 @@ def predict_table(
     )
 
 
-def labelled_rows(path: str, source: Source) -> tuple[Any, Labelled]:
+def labeled_rows(path: str, source: Source) -> tuple[Any, Labeled]:
     """A model, and the rows of a table with their targets."""
     if source.target is None:
         raise ValueError("the targets of the rows are needed: name their column with --target")
@@ -75,7 +75,7 @@ def labelled_rows(path: str, source: Source) -> tuple[Any, Labelled]:
     rows.count(X)
     rows.tell("there they count as average rows")
     words = getattr(getattr(model, "classes_", y), "dtype", y.dtype).kind == "U"
-    return model, Labelled(X, y.astype(str) if words else y, ids)
+    return model, Labeled(X, y.astype(str) if words else y, ids)
 
 
 def _loaded(path: str, source: Source) -> tuple[Any, Source]:

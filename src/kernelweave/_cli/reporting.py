@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelweave._cli.data import Source
-from kernelweave._cli.models import Labelled, scoring_of
+from kernelweave._cli.models import Labeled, scoring_of
 from kernelweave._cli.output import check_output
 from kernelweave._core.checks import some
 
@@ -32,7 +32,7 @@ class Report:
             raise ValueError("--name-rows needs ids: name their column with --id")
         check_output(option, self.path, source, *inputs)
 
-    def write(self, model: Any, rows: Labelled | None, target: str | None) -> str:
+    def write(self, model: Any, rows: Labeled | None, target: str | None) -> str:
         """Write it, and return its verdict; without rows it tells what the model knows."""
         views = some(dict.fromkeys(model.bank_.views))
         title = f"A model of {views}" if target is None else f"Predicting {target} from {views}"

@@ -30,7 +30,7 @@ _one_at_a_time = RLock()  # compiling one function compiles those that it calls
 
 
 def jit(function: Callable[..., Any]) -> Any:
-    """Compile ``function`` on its first call; its sums may be reordered, so that they vectorise."""
+    """Compile ``function`` on its first call; its sums may be reordered, so that they vectorize."""
     return _compile(function, FLAGS)
 
 

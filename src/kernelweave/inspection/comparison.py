@@ -18,7 +18,7 @@ from kernelweave.estimators._candidates import Fold
 from kernelweave.inspection._refits import Refits
 from kernelweave.inspection.held_out import HeldOut, How, Splits, signed, told
 
-LEARNT, EQUAL, SINGLE, JOINT = (
+LEARNED, EQUAL, SINGLE, JOINT = (
     "learned weights",
     "equal weights",
     "best single view",
@@ -42,7 +42,7 @@ class Comparison(HeldOut):
         mean, low, high = self.difference(rival)
         word = "no better than" if mean <= 0.0 else "not shown to be better than"
         word = "better than" if low > 0.0 else "worse than" if high < 0.0 else word
-        ours, theirs = self.score(LEARNT)[0], self.score(rival)[0]
+        ours, theirs = self.score(LEARNED)[0], self.score(rival)[0]
         the = "" if rival in (EQUAL, JOINT) else "the "
         return (
             f"Learned weights are {word} {the}{rival}: {self.scoring} {signed(ours)} against "
@@ -107,7 +107,7 @@ def compare(
 
     def ask(part: Refits, fold: Fold) -> Mapping[str, Any]:
         scores = {
-            LEARNT: splits.score_refit(part, fold.test),
+            LEARNED: splits.score_refit(part, fold.test),
             EQUAL: splits.score_refit(part, fold.test, learner="uniform", weight_norm=1),
         }
         if SINGLE not in left_out:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def learnt_widths(model: Any) -> list[tuple[str, str, float]]:
+def learned_widths(model: Any) -> list[tuple[str, str, float]]:
     """(kernel, feature, width), the narrowest first; a width for all features names its view."""
     check_readable("model", model, ("learned_kernels_", "bank_"))
     names = getattr(model, "feature_names_in_", None)
@@ -47,7 +47,7 @@ def plot_widths(model: Any, ax: Axes | None = None, top: int = 20) -> Axes:
     -------
     matplotlib axes
     """
-    rows = learnt_widths(model)
+    rows = learned_widths(model)
     if not rows:
         raise ValueError(
             "model has no kernel whose widths were learned: give it "

@@ -154,10 +154,10 @@ def check_same_rows(requests: Iterable[tuple[str, str, Any]]) -> None:
 
 
 def check_same_labels(named: Iterable[tuple[str, tuple[str, ...] | None]], read: str) -> None:
-    """Raise ValueError if labelled matrices that ``read`` the same rows name them differently."""
-    labelled = [(name, labels) for name, labels in named if labels is not None]
-    for name, labels in labelled[1:]:
-        first, others = labelled[0]
+    """Raise ValueError if labeled matrices that ``read`` the same rows name them differently."""
+    labeled = [(name, labels) for name, labels in named if labels is not None]
+    for name, labels in labeled[1:]:
+        first, others = labeled[0]
         if labels != others:
             row = next(i for i, label in enumerate(labels) if label != others[i])
             raise ValueError(

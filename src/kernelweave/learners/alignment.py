@@ -2,17 +2,17 @@
 
     max_d  ⟨K_tr(d), YYᵀ⟩    s.t.  ‖K(d)‖ ≤ 1,  and  d ≥ 0  or  K(d) ⪰ 0,     K(d) = Σ_m d_m K_m
 
-with ⟨K, L⟩ = tr KᵀL; K_tr is the block of the labelled rows, and Y has a column per machine: the
-labels, those of each class, or the centred targets of a regression. Up to the size of d that is
+with ⟨K, L⟩ = tr KᵀL; K_tr is the block of the labeled rows, and Y has a column per machine: the
+labels, those of each class, or the centered targets of a regression. Up to the size of d that is
 
     min_d  ½ dᵀSd    s.t.  d·a = 1,      S_kl = ⟨K_k, K_l⟩,   a_k = tr YᵀK_k Y           (55), (56)
 
-a quadratic program in m variables for d ≥ 0, and for centred kernels and labels the alignf of
+a quadratic program in m variables for d ≥ 0, and for centered kernels and labels the alignf of
 [cortes2012]. Of kernels orthogonal to each other, such as those of single eigenvectors, it has the
 solution d_k = a_k/S_kk (54). With K(d) ⪰ 0 (53) it is left to the interior point method of signed
 weights. A row of weight w counts as w equal rows in both products.
 
-Of one class against the rest, and centred, YYᵀ is up to its scale the kernel of 1 for two rows of
+Of one class against the rest, and centered, YYᵀ is up to its scale the kernel of 1 for two rows of
 the same class and 0 for others.
 """
 
@@ -51,12 +51,12 @@ class Alignment(GivenWeights):
     Parameters
     ----------
     centered : bool
-        Whether kernels and labels are centred before they are compared: then neither the share of
+        Whether kernels and labels are centered before they are compared: then neither the share of
         a class nor a constant in a kernel counts. The SVM gets the kernels as they are. Constant
         kernels get no weight where others say something.
     signed : bool
         Whether weights may be negative where K(d) ⪰ 0 on all rows; for transduction. With the same
-        ⟨K_tr, yyᵀ⟩ as all kernels alike, they may go to −10⁷ times the weights of these. Centred,
+        ⟨K_tr, yyᵀ⟩ as all kernels alike, they may go to −10⁷ times the weights of these. Centered,
         the constant part of the kernel has a limit, too: some 10⁴ times what varies, or what the
         best weights ≥ 0 have.
     """
@@ -111,12 +111,12 @@ class Alignment(GivenWeights):
 
 
 def alignf() -> Alignment:
-    """Maximal centred alignment with the labels [cortes2012]."""
+    """Maximal centered alignment with the labels [cortes2012]."""
     return Alignment(centered=True)
 
 
 def _ideal(problem: Problem, counts: Array, centered: bool) -> Array:
-    """Y: the targets of the labelled rows, a column per machine, centred where that is asked for.
+    """Y: the targets of the labeled rows, a column per machine, centered where that is asked for.
 
     Those of a regression always are: a constant is the business of the bias.
     """

@@ -22,7 +22,7 @@ from kernelweave.problems.weight_sets import norm, towards
 
 
 class Alternate(Learner):
-    """Alternate minimisation over the machine and the weights.
+    """Alternate minimization over the machine and the weights.
 
     It needs many more iterations than the other learners to reach a small gap, and where J has a
     kink it may never certify one; it is here because the literature compares with it.

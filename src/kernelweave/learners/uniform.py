@@ -15,7 +15,7 @@ from kernelweave.machines.evaluator import Evaluator, Incumbent
 class Uniform(GivenWeights):
     """Solves one SVM at equal weights.
 
-    The weights are not optimised, so the certificate is that of the SVM; ``duality_gap`` tells how
+    The weights are not optimized, so the certificate is that of the SVM; ``duality_gap`` tells how
     far equal weights are from the best ones.
     """
 

@@ -4,7 +4,7 @@
                       F(t) = min_{d ∈ D}  J(K̃(d, t))          trace criterion [chapelle2008, eq. 1]
                       F(t) = min_{d ≥ 0}  J(K(d, t)/R²(d, t))  radius criterion [gai2010, eq. 15]
 
-with K(d, t) = Σ_m d_m K_m(t_m) and J(K) = max_v cᵀv − ½ρ‖v‖² − ½vᵀKv; K̃ is of centred kernels
+with K(d, t) = Σ_m d_m K_m(t_m) and J(K) = max_v cᵀv − ½ρ‖v‖² − ½vᵀKv; K̃ is of centered kernels
 over their traces T(K_m), and J(K̃) is T(K)Ω(K) where the margin is hard. The inner problem is convex
 and is left to ``learn``. F has at its solution the gradient of the inner objective at fixed d:
 
@@ -48,12 +48,12 @@ CRITERIA = {
 
 @dataclass(frozen=True, eq=False)
 class ParametricSolution:
-    """Learnt kernels, and the machine on them.
+    """Learned kernels, and the machine on them.
 
     Attributes
     ----------
     kernels : list of kernels
-        With the parameters learnt.
+        With the parameters learned.
     solution : Solution
         Weights and machine for these kernels, with a certificate (of the weights and the
         machine: no certificate exists for the parameters).
@@ -116,7 +116,7 @@ def learn_parameters(
     ----------
     X : array (n, n_features)
         Rows as the kernels take them, best with columns of about equal spread: where widths are
-        far from all distances, the criterion is flat and nothing can be learnt.
+        far from all distances, the criterion is flat and nothing can be learned.
     y : array (n,)
         Labels -1 and +1.
     kernels : kernel or list of kernels
@@ -128,7 +128,7 @@ def learn_parameters(
     criterion : "radius", "margin" or "trace"
         Radius and margin [gai2010, eq. 9]; the margin alone, which depends on the scale that
         parameters give a kernel and is meant for kernels that keep it, as Gaussians do; or the
-        margin of kernels that are centred and have trace 1, whatever their parameters: T(K)Ω(K)
+        margin of kernels that are centered and have trace 1, whatever their parameters: T(K)Ω(K)
         of [chapelle2008, §2].
     method : "newton" or "gradient"
         Newton steps, with the curvature made positive, or gradient steps of spectral length.
@@ -164,16 +164,16 @@ def learn_parameters(
     runs = [descend(task, t, method == "newton", tol, max_iter) for t in starts]
     best = min(runs, key=lambda run: run.state.value)
     best.warn()
-    learnt = task.at(best.state.t)
+    learned = task.at(best.state.t)
     return ParametricSolution(
-        kernels=[part.kernel.with_parameters(t) for part, t in learnt],
+        kernels=[part.kernel.with_parameters(t) for part, t in learned],
         solution=best.state.solutions[0],
         stationarity=best.stationarity,
         status=best.status,
         history=np.array(best.history),
         runs=[run.state.value for run in runs],
         X=task.parts[0].X,
-        normalizers=[part.normalizer(t) for part, t in learnt],
+        normalizers=[part.normalizer(t) for part, t in learned],
     )
 
 

@@ -49,7 +49,7 @@ def check_learnable(
     found = bank.learnable()
     if not found:
         return
-    if any(one.loss.target == "nothing" or not one.labelled.all() for one in formulations):
+    if any(one.loss.target == "nothing" or not one.labeled.all() for one in formulations):
         raise ValueError(
             f"Parameters of {some(found)} are learned from the targets of all rows; without them "
             "give kernels of fixed widths, such as Gaussian"
@@ -102,7 +102,7 @@ def learn_bank(
         best = min(starts, key=lambda state: state.value)
         found = descend(together, best.t, *options)
     found.warn()
-    return replace(bank, members=_learnt(bank, numbers, found), _stack=found.state.stack)
+    return replace(bank, members=_learned(bank, numbers, found), _stack=found.state.stack)
 
 
 def _part(bank: FittedBank, member: Member, normalize: str | None) -> Part:
@@ -117,7 +117,7 @@ def _part(bank: FittedBank, member: Member, normalize: str | None) -> Part:
     return Part(member.name, kernel, X, ASKED[normalize], bank.weights)
 
 
-def _learnt(bank: FittedBank, numbers: list[int], found: Descent) -> tuple[Member, ...]:
+def _learned(bank: FittedBank, numbers: list[int], found: Descent) -> tuple[Member, ...]:
     """The members of the bank, these with the parameters and the normalization found."""
     members = list(bank.members)
     for number, (part, t) in zip(numbers, found.state.task.at(found.state.t), strict=True):

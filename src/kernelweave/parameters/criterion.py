@@ -71,7 +71,7 @@ class Task:
         return [(part, t[block]) for part, block in zip(self.parts, self.blocks, strict=True)]
 
     def evaluate(self, t: Array, start: State | None) -> State:
-        """F(t), from the weights and machines of a neighbour."""
+        """F(t), from the weights and machines of a neighbor."""
         expansions = [part.expansion(s) for part, s in self.at(t)]
         if start is not None and not all(np.isfinite(np.sum(e.matrix)) for e in expansions):
             raise FloatingPointError("a kernel is not finite")
@@ -134,7 +134,7 @@ class Solved:
 
     @cached_property
     def K(self) -> Array:
-        """The combined kernel, centred: that changes no vᵀKv with Σv = 0, and no curvature."""
+        """The combined kernel, centered: that changes no vᵀKv with Σv = 0, and no curvature."""
         weights, every = self.solution.weights, np.arange(self.state.stack.n)
         return center(self.state.stack.combined(weights).rows(every))[0]
 
@@ -204,7 +204,7 @@ class Solved:
         if abs(change) > _CONSTANT * size:
             raise ValueError(
                 "trace=, recenter=True and C='learn' measure kernel weights by traces, and these "
-                "change with the parameters to be learnt. Normalize the kernels: "
+                "change with the parameters to be learned. Normalize the kernels: "
                 "KernelBank(…, normalize='center+unit_trace')."
             )
 

@@ -32,7 +32,7 @@ class Descent:
     status: str
 
     def warn(self) -> None:
-        """Say so if nothing could be learnt."""
+        """Say so if nothing could be learned."""
         if self.status == "flat":
             warn_unconverged(_FLAT)
 

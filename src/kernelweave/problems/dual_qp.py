@@ -213,7 +213,7 @@ class DualQP:
         return linear - (v.size * eps + 2.0 * EPS) * size - doubt - 2.0 * missing * steepest
 
     def best_bias(self, f: Array) -> float:
-        """The b that minimises P(f, b); the middle of them where there is an interval.
+        """The b that minimizes P(f, b); the middle of them where there is an interval.
 
         At the optimum Σ u_i(c_i − f_i − b) = r, where u_i = ℓ_i' falls from hi_i to lo_i as b
         grows: at a jump without a ridge, over a ramp of slope 1/ρ with one. Users get b + origin,
@@ -224,7 +224,7 @@ class DualQP:
         return (bias + self.origin) - self.origin
 
     def improve(self, f: Array, quad: float) -> tuple[float, float, float]:
-        """Scale and bias that minimise P(t·f, b), and the value there: ``(t, b, P)``.
+        """Scale and bias that minimize P(t·f, b), and the value there: ``(t, b, P)``.
 
         A hard margin is met by scaling alone; its value is infinite where f does not separate.
         """

@@ -7,7 +7,7 @@ over the feasible v of each dual QP: one, or one per column of y. D is the simpl
 [chapelle2008, eq. 1]. With C = "learn" the identity is one kernel more, and its weight is 1/C
 [lanckriet2004, eq. 47].
 
-The machine is over the labelled rows, D over all rows [lanckriet2004, eq. 17–18]. Signed weights
+The machine is over the labeled rows, D over all rows [lanckriet2004, eq. 17–18]. Signed weights
 have the trace constraint and Σ_m d_m K_m ⪰ 0. A row of weight w counts as w equal rows: w times in
 the loss and in traces.
 
@@ -43,7 +43,7 @@ _LEAST_TARGET = 1e-150  # whose square is a number; one over this for the larges
 class Problem:
     """Kernels, dual QPs and weight set.
 
-    ``whole`` are the kernels on all rows, ``stack`` on the ``labelled`` ones; ``learns_C`` says
+    ``whole`` are the kernels on all rows, ``stack`` on the ``labeled`` ones; ``learns_C`` says
     that the last kernel is the identity. ``formulation`` is what the user asked for, but for the
     ``unit`` in which kernels are measured and the ``size`` in which f is. ``solver`` is how
     machines are solved, ``asked`` what else ``learn`` was told, such as the learner, for those who
@@ -114,7 +114,7 @@ class Problem:
         return np.asarray(sizes)
 
     def on_sample(self, rows: Places, full_rank: bool = False) -> Problem:
-        """About the same problem on some of the labelled rows.
+        """About the same problem on some of the labeled rows.
 
         Slacks cost more by as much as rows are fewer, so that the optimal weights stay about the
         same: the same f then has as many times the loss. Kernels of full rank have another f for
@@ -127,7 +127,7 @@ class Problem:
         given = replace(
             self.formulation,
             qps=tuple(qp.on_rows(rows).costlier(more) for qp in self.qps),
-            labelled=np.ones(len(rows), dtype=bool),
+            labeled=np.ones(len(rows), dtype=bool),
             task=replace(task, targets=task.targets[rows]),
         )
         return replace(self, formulation=given, stack=part, whole=part)
@@ -154,13 +154,13 @@ class Problem:
 
     @property
     def targets(self) -> Array:
-        """What y holds for the labelled rows, a column per machine."""
+        """What y holds for the labeled rows, a column per machine."""
         return self.formulation.task.targets.reshape(self.stack.n, -1)
 
     @property
     def rows(self) -> Places:
-        """The labelled rows."""
-        return np.flatnonzero(self.formulation.labelled)
+        """The labeled rows."""
+        return np.flatnonzero(self.formulation.labeled)
 
     @property
     def learns_C(self) -> bool:
@@ -168,7 +168,7 @@ class Problem:
         return self.formulation.learns_C
 
     def to_all_rows(self, values: Array) -> Array:
-        """One value for every row from one for each labelled row, 0 for the others."""
+        """One value for every row from one for each labeled row, 0 for the others."""
         everywhere = np.zeros((*values.shape[:-1], self.whole.n))
         everywhere[..., self.rows] = values
         return everywhere
@@ -178,7 +178,7 @@ class Problem:
 class Task:
     """What the machines shall do, but for C: targets, loss, ridge, and the weights of the rows.
 
-    ``targets`` are those of the labelled rows, shape (n,), or (n, k) for k machines;
+    ``targets`` are those of the labeled rows, shape (n,), or (n, k) for k machines;
     ``row_weights`` multiply C per row. ``asked`` is the loss as it was given, a word or the object.
     """
 
@@ -206,13 +206,13 @@ class Task:
 class Formulation:
     """A problem but for its kernels, every argument checked.
 
-    ``labelled`` says which rows have a label and a weight; the QPs are over these alone. ``C`` is
+    ``labeled`` says which rows have a label and a weight; the QPs are over these alone. ``C`` is
     kept as given, ``task`` is what else the QPs were made of. ``row_weights`` are those of all
     rows, or None.
     """
 
     qps: tuple[DualQP, ...]
-    labelled: Mask
+    labeled: Mask
     C: Any
     task: Task
     learns_C: bool = False
@@ -234,8 +234,8 @@ class Formulation:
 
     def at_cost(self, C: float | Array) -> Formulation:
         """The same for another C, one number or one per row."""
-        costs = check_C(C, self.labelled.size, self.task.asked)
-        return replace(self, qps=self.task.qps(_on_labelled(costs, self.labelled)), C=C)
+        costs = check_C(C, self.labeled.size, self.task.asked)
+        return replace(self, qps=self.task.qps(_on_labeled(costs, self.labeled)), C=C)
 
     def on_bank(self, views: Sequence[str], kept: Places) -> Formulation:
         """The same for the kernels ``kept`` of a bank, given the view of each of its kernels."""
@@ -246,10 +246,10 @@ class Formulation:
 
     def on(self, kernels: Stack) -> Problem:
         """The problem with these kernels."""
-        if kernels.n != self.labelled.size:
-            given = f"{self.labelled.size} {self._called()}"
+        if kernels.n != self.labeled.size:
+            given = f"{self.labeled.size} {self._called()}"
             raise ValueError(f"y has {given}, but the kernels have {kernels.n} rows")
-        part = kernels if self.labelled.all() else kernels.restrict(np.flatnonzero(self.labelled))
+        part = kernels if self.labeled.all() else kernels.restrict(np.flatnonzero(self.labeled))
         whole = WithIdentity(kernels) if self.learns_C else kernels
         stack = WithIdentity(part) if self.learns_C else part
         traces = self._traces(whole)
@@ -300,32 +300,32 @@ def make_formulation(
     if trace is not None:
         trace = check_number("trace", trace)
     asked, loss = loss, as_loss(loss, **parameters)
-    targets, labelled = loss.read(y)
+    targets, labeled = loss.read(y)
     weights = check_sample_weight(sample_weight, len(targets))
     if weights is not None and not weights.all():
-        labelled = labelled & (weights > 0.0)
-        loss.check_left(targets[labelled])
+        labeled = labeled & (weights > 0.0)
+        loss.check_left(targets[labeled])
     task = Task(
-        targets[labelled],
+        targets[labeled],
         loss,
         asked,
         check_number("ridge", ridge, zero=True),
-        None if weights is None else weights[labelled],
+        None if weights is None else weights[labeled],
     )
     learns_C = isinstance(C, str) and C == "learn"
     if learns_C:
-        _check_learnt_C(task, weight_norm, ridge, weights)
+        _check_learned_C(task, weight_norm, ridge, weights)
         costs: float | Array = np.inf
     else:
-        costs = _on_labelled(check_C(C, len(targets), asked), labelled)
+        costs = _on_labeled(check_C(C, len(targets), asked), labeled)
     return Formulation(
-        task.qps(costs), labelled, C, task, learns_C, weight_norm, trace, recenter, signed, weights
+        task.qps(costs), labeled, C, task, learns_C, weight_norm, trace, recenter, signed, weights
     )
 
 
-def _on_labelled(costs: float | Array, labelled: Mask) -> float | Array:
-    """C of the labelled rows."""
-    return costs if isinstance(costs, float) else costs[labelled]
+def _on_labeled(costs: float | Array, labeled: Mask) -> float | Array:
+    """C of the labeled rows."""
+    return costs if isinstance(costs, float) else costs[labeled]
 
 
 def make_problem(
@@ -364,7 +364,7 @@ def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> Array | None
     return weights
 
 
-def refuse_learnt_C(C: ArrayLike | str) -> None:
+def refuse_learned_C(C: ArrayLike | str) -> None:
     """Complain about C = "learn" where the identity is no kernel."""
     if isinstance(C, str):
         raise ValueError(
@@ -373,7 +373,7 @@ def refuse_learnt_C(C: ArrayLike | str) -> None:
         )
 
 
-def _check_learnt_C(
+def _check_learned_C(
     task: Task, weight_norm: float | GroupNorm | None, ridge: float, row_weights: Array | None
 ) -> None:
     if not task.loss.learns_C:

@@ -93,7 +93,7 @@ class WeightSet:
 
 
 def project_simplex(x: Array, metric: Array) -> Array:
-    """The p ≥ 0 with Σp = 1 that minimises Σ (p_m − x_m)²/metric_m: max(x − λ·metric, 0)."""
+    """The p ≥ 0 with Σp = 1 that minimizes Σ (p_m − x_m)²/metric_m: max(x − λ·metric, 0)."""
     order = np.argsort(-x / metric)
     level = (np.cumsum(x[order]) - 1.0) / np.cumsum(metric[order])
     last = np.flatnonzero(x[order] > level * metric[order])[-1]

@@ -289,9 +289,9 @@ print(*map(len, results))
 
 
 def test_same_bits_wherever_the_arrays_lie() -> None:
-    """A compiler may add in another order when arrays are neighbours in memory: not here.
+    """A compiler may add in another order when arrays are neighbors in memory: not here.
 
-    In a fresh process, whose heap is what makes them neighbours.
+    In a fresh process, whose heap is what makes them neighbors.
     """
     done = subprocess.run(
         [sys.executable, "-c", SCATTERED], capture_output=True, text=True, timeout=100

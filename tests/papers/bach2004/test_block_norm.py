@@ -155,6 +155,6 @@ def test_a_gap_out_of_reach_is_said() -> None:
         block_norm_machine(dense(0).K, dense(0).y, tol=1e-17)
 
 
-def test_learnt_C_is_refused() -> None:
+def test_learned_C_is_refused() -> None:
     with pytest.raises(ValueError, match="C must be a number, or one per row, found 'learn'"):
         block_norm_machine(dense(0).K, dense(0).y, C="learn", loss="squared_hinge")

@@ -1,4 +1,4 @@
-"""The regularised dual: its parts against a conic solver, its gradient against differences."""
+"""The regularized dual: its parts against a conic solver, its gradient against differences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from _helpers.references import dense, factor, far_scaled, solve
 
-from kernelweave.papers.bach2004._moreau_yosida import Regularised, regularise
+from kernelweave.papers.bach2004._moreau_yosida import Regularized, regularize
 
 
 def draw(seed: int, m: int = 6) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -23,14 +23,14 @@ def by_conic_solver(sizes: np.ndarray, a: np.ndarray, d: np.ndarray) -> float:
     return solve(cp.Problem(cp.Minimize(value), [mu >= sizes]))
 
 
-def at(K: np.ndarray, v: np.ndarray, a: np.ndarray, d: np.ndarray) -> Regularised:
-    return regularise(np.sqrt(np.einsum("i,kij,j->k", v, K, v)), a, d)
+def at(K: np.ndarray, v: np.ndarray, a: np.ndarray, d: np.ndarray) -> Regularized:
+    return regularize(np.sqrt(np.einsum("i,kij,j->k", v, K, v)), a, d)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_minimum_is_that_of_the_conic_form(seed: int) -> None:
     sizes, a, d = draw(seed)
-    found = regularise(sizes, a, d)
+    found = regularize(sizes, a, d)
     assert found.value == pytest.approx(by_conic_solver(sizes, a, d), rel=1e-6)
 
 
@@ -38,7 +38,7 @@ def test_minimum_is_that_of_the_conic_form(seed: int) -> None:
 def test_gamma_and_mu_attain_it(seed: int) -> None:
     """μ_j = γd_j where θ_j is below it; with the 0 of figure 3 the value would not be reached."""
     sizes, a, d = draw(seed)
-    found = regularise(sizes, a, d)
+    found = regularize(sizes, a, d)
     assert (found.mu >= sizes).all() and found.gamma > 0.0
     value = 0.5 * found.gamma**2 + 0.5 * (((found.mu - found.gamma * d) / a) ** 2).sum()
     assert value == pytest.approx(found.value, rel=1e-14)
@@ -52,7 +52,7 @@ def test_gamma_and_mu_attain_it(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_both_kinds_of_weights(seed: int) -> None:
     sizes, a, d = draw(seed)
-    found = regularise(sizes, a, d)
+    found = regularize(sizes, a, d)
     assert d**2 @ found.eta_tilde == pytest.approx(1.0, rel=1e-12)
     assert found.eta_tilde == pytest.approx(found.eta / (1.0 - a**2 * found.eta), rel=1e-10)
     assert (found.eta <= found.eta_tilde).all()
@@ -82,28 +82,28 @@ def test_gradient_by_finite_differences(make, size: float) -> None:
 
 def test_limits() -> None:
     sizes, _, d = draw(3)
-    # little regularisation: the largest γ_j decides
-    small = regularise(sizes, np.full(6, 1e-7), d)
+    # little regularization: the largest γ_j decides
+    small = regularize(sizes, np.full(6, 1e-7), d)
     assert small.value == pytest.approx(0.5 * ((sizes / d) ** 2).max(), rel=1e-10)
     assert np.count_nonzero(small.eta) == 1
     # d = 0: the SVM on the sum of the kernels
     a = np.linspace(0.5, 2.0, 6)
-    plain = regularise(sizes, a, np.zeros(6))
+    plain = regularize(sizes, a, np.zeros(6))
     assert plain.gamma == 0.0 and plain.eta == pytest.approx(1 / a**2, rel=1e-15)
     assert plain.value == pytest.approx(0.5 * ((sizes / a) ** 2).sum(), rel=1e-15)
     # nothing at all
-    nothing = regularise(np.zeros(6), a, d)
+    nothing = regularize(np.zeros(6), a, d)
     assert nothing.value == nothing.gamma == 0.0 and not nothing.eta.any()
 
 
 def test_equal_kernels_share_their_weight() -> None:
-    found = regularise(np.array([2.0, 2.0, 1.0]), np.full(3, 0.1), np.ones(3))
+    found = regularize(np.array([2.0, 2.0, 1.0]), np.full(3, 0.1), np.ones(3))
     assert found.eta[0] == found.eta[1] > 0.0 == found.eta[2]
     assert found.eta_tilde == pytest.approx([0.5, 0.5, 0.0], rel=1e-12)
 
 
 @pytest.mark.parametrize("size", [0.5, 0.05])
-def test_whole_dual_is_that_of_the_regularised_primal(size: float) -> None:
+def test_whole_dual_is_that_of_the_regularized_primal(size: float) -> None:
     """min over α of G by a conic solver equals minus the optimum of problem (R)."""
     problem = dense(2, n=16, m=4)
     y, n, m = problem.y, 16, 4

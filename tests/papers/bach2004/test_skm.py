@@ -27,7 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelweave import KernelStack, duality_gap, learn
 from kernelweave.papers.bach2004 import _smo as skm_smo
 from kernelweave.papers.bach2004 import theory
-from kernelweave.papers.bach2004._moreau_yosida import regularise
+from kernelweave.papers.bach2004._moreau_yosida import regularize
 from kernelweave.papers.bach2004._pairs import Target
 from kernelweave.papers.bach2004.general import support_kernel_machine
 from kernelweave.papers.bach2004.skm import Skm
@@ -158,13 +158,13 @@ def test_a_kernel_left_out_comes_back() -> None:
 
 
 def test_the_bundle_takes_over_where_the_path_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Were regularisation never to fall, the cuts of the machines so far would have to do."""
+    """Were regularization never to fall, the cuts of the machines so far would have to do."""
     solve_at = skm_smo.solve
 
-    def regularised(rows, target, qp, *rest, **options):  # type: ignore[no-untyped-def]
+    def regularized(rows, target, qp, *rest, **options):  # type: ignore[no-untyped-def]
         return solve_at(rows, target._replace(a=target.d.copy()), qp, *rest, **options)
 
-    monkeypatch.setattr(skm_smo, "solve", regularised)
+    monkeypatch.setattr(skm_smo, "solve", regularized)
     problem = coarse(0)
     found = learn(problem.K, problem.y, learner="skm", tol=1e-4)
     assert found.status == "optimal" and found.n_iter > 5
@@ -226,7 +226,7 @@ def test_other_norms_are_refused_before_any_work() -> None:
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=repr)
-def test_any_regularisation_leads_to_the_same_machine(problem: Problem) -> None:
+def test_any_regularization_leads_to_the_same_machine(problem: Problem) -> None:
     a = np.random.default_rng(0).uniform(0.3, 3.0, len(problem.K))
     found = learn(problem.K, problem.y, C=problem.C, learner=Skm(a=a), tol=1e-5)
     assert found.status == "optimal"
@@ -234,14 +234,14 @@ def test_any_regularisation_leads_to_the_same_machine(problem: Problem) -> None:
     assert found.primal == pytest.approx(best, rel=2e-5)
 
 
-def test_regularisation_is_that_asked_for() -> None:
+def test_regularization_is_that_asked_for() -> None:
     """The last machine's (α, η̃) is the one that a = κ/(1 − κ)·shape gives."""
     problem, shape = dense(0), np.linspace(0.5, 2.0, 5)
     found = learn(problem.K, problem.y, learner=Skm(a=shape), tol=1e-3)
     kappa = found.extras["kappa"]
     v = problem.y * found.extras["alpha"]
     sizes = np.sqrt(np.einsum("i,kij,j->k", v, problem.K, v))
-    expected = regularise(sizes, kappa / (1.0 - kappa) * shape, np.ones(5)).eta_tilde
+    expected = regularize(sizes, kappa / (1.0 - kappa) * shape, np.ones(5)).eta_tilde
     assert found.extras["eta"] == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
@@ -264,7 +264,7 @@ def test_any_d(a: np.ndarray | None) -> None:
     assert primal == pytest.approx(-best, rel=1e-5)
 
 
-def test_regularized_machine_minimises_its_primal() -> None:
+def test_regularized_machine_minimizes_its_primal() -> None:
     """Problem (R), by a conic solver; and what comes with it is consistent."""
     problem, C = dense(2, n=16, m=4), 1.5
     y, F = problem.y, [factor(K) for K in problem.K]
@@ -319,7 +319,7 @@ def test_regularized_machine_never_takes_overlapping_classes_for_separable(seed:
 
 
 def test_regularized_machine_with_some_d_zero() -> None:
-    """Those kernels are regularised only: η_j = 1/a_j², and no η̃_j."""
+    """Those kernels are regularized only: η_j = 1/a_j², and no η̃_j."""
     problem, a, d = dense(2), np.linspace(0.5, 1.5, 5), np.array([0.0, 1.0, 0.0, 2.0, 1.0])
     found = theory.regularized_machine(make_problem(problem.K, problem.y), a, d)
     assert found.eta[[0, 2]] == pytest.approx(1.0 / a[[0, 2]] ** 2, rel=1e-12)
@@ -375,11 +375,11 @@ def test_two_norm_soft_margin(C: float) -> None:
 def test_learning_C_is_the_identity_as_one_more_kernel() -> None:
     problem = rank_one(10, n=20)
     K = np.concatenate([problem.K, np.eye(20)[None]])
-    learnt = learn(problem.K, problem.y, C="learn", loss="squared_hinge", learner="skm", tol=1e-6)
+    learned = learn(problem.K, problem.y, C="learn", loss="squared_hinge", learner="skm", tol=1e-6)
     whole = learn(K, problem.y, C=np.inf, trace=20.0, learner="skm", tol=1e-6)
-    assert learnt.primal == pytest.approx(whole.primal, rel=3e-6)
-    assert learnt.primal == pytest.approx(qcqp_optimum(K, problem.y, np.inf, trace=20.0), rel=5e-6)
-    assert 0.0 < 1.0 / learnt.C < 1.0
+    assert learned.primal == pytest.approx(whole.primal, rel=3e-6)
+    assert learned.primal == pytest.approx(qcqp_optimum(K, problem.y, np.inf, trace=20.0), rel=5e-6)
+    assert 0.0 < 1.0 / learned.C < 1.0
 
 
 @pytest.mark.parametrize("a", [None, np.linspace(0.5, 2.0, 7)])
@@ -398,7 +398,7 @@ def test_learning_C_reports_the_pair_with_the_identity(a: np.ndarray | None) -> 
     assert eps2 == pytest.approx(found.extras["eps2"], rel=1e-6, abs=1e-9)
 
 
-def test_learnt_C_is_refused_by_the_theory() -> None:
+def test_learned_C_is_refused_by_the_theory() -> None:
     K, y = dense(0).K, dense(0).y
     alpha, eta, ones = np.zeros(30), np.full(5, 0.2), np.ones(5)
     options = {"C": "learn", "loss": "squared_hinge"}
@@ -454,7 +454,7 @@ def test_what_has_no_paper_form_is_refused() -> None:
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=repr)
 def test_optimality_of_alpha_alone(problem: Problem) -> None:
-    """The linear programme finds weights at least as good as those that came with α."""
+    """The linear program finds weights at least as good as those that came with α."""
     K, y, C = problem.K, problem.y, problem.C
     found = learn(K, y, C=C, learner="skm", tol=1e-6)
     eps1, eps2 = theory.attained_optimality(
@@ -475,7 +475,7 @@ def test_optimality_is_not_found_where_it_is_not() -> None:
     assert eps2 > 0.1
 
 
-def test_linear_programme_against_a_conic_solver() -> None:
+def test_linear_program_against_a_conic_solver() -> None:
     """(OPT_3) as the paper writes it, with ν and b, for a v that is not optimal."""
     problem = dense(1, n=17, m=9, C=1.0)
     y = problem.y
@@ -596,8 +596,8 @@ def test_rows_without_a_label() -> None:
 # --- theorem 1 and corollary 2 -------------------------------------------------------------------
 
 
-def regularised(problem: Problem, a: np.ndarray, d: np.ndarray, eps: float) -> skm_smo.SkmInner:
-    """The ε-optimal solution of the regularised machine, reached by way of larger a."""
+def regularized(problem: Problem, a: np.ndarray, d: np.ndarray, eps: float) -> skm_smo.SkmInner:
+    """The ε-optimal solution of the regularized machine, reached by way of larger a."""
     rows, every = skm_smo.KernelRows(KernelStack(problem.K)), np.arange(len(problem.K))
     qp, v = hinge(problem.y, problem.C), None
     for times in (64.0, 16.0, 4.0, 1.0):
@@ -616,7 +616,7 @@ def test_theorem_1(problem: Problem, size: float) -> None:
     traces = np.trace(problem.K, axis1=1, axis2=2)
     d = np.sqrt(traces / n)  # trace = n, so that every d_j is its own
     a, eps = size * d * rng.uniform(0.5, 1.0, m), 1e-3
-    found = regularised(problem, a, d, eps)
+    found = regularized(problem, a, d, eps)
     assert found.parts.value <= np.abs(found.v).sum()  # G(α) ≤ 0, as the proof needs
     eps1, eps2 = theory.attained_optimality(
         make_problem(problem.K, problem.y, C=problem.C, trace=float(n)),
@@ -642,7 +642,7 @@ def test_corollary_2(problem: Problem) -> None:
     granted = theory.regularization_bounds(problem.K, a, d, C=problem.C, eps=0.5 * goal2)
     assert granted[0] <= goal1 * (1 + 1e-9) and granted[1] <= goal2 * (1 + 1e-9)
     assert max(granted[0] / goal1, granted[1] / goal2) == pytest.approx(1.0, rel=1e-9)
-    found = regularised(problem, a, d, 0.5 * goal2)
+    found = regularized(problem, a, d, 0.5 * goal2)
     eps1, eps2 = theory.attained_optimality(
         make_problem(problem.K, problem.y, C=problem.C), np.abs(found.v), found.parts.eta_tilde
     )

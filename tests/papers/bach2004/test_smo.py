@@ -1,4 +1,4 @@
-"""SMO on the regularised dual: the optimum, the search along a line, the points held in play."""
+"""SMO on the regularized dual: the optimum, the search along a line, the points held in play."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from kernelweave import KernelStack
 from kernelweave._solvers.svm import smo
 from kernelweave.papers.bach2004 import _pairs as skm_pairs
 from kernelweave.papers.bach2004 import _smo as skm_smo
-from kernelweave.papers.bach2004._moreau_yosida import regularise
+from kernelweave.papers.bach2004._moreau_yosida import regularize
 from kernelweave.papers.bach2004._pairs import Line, Target
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.losses import hinge
@@ -182,7 +182,7 @@ def test_start_near_the_optimum_costs_little() -> None:
 
 
 def test_it_ends_where_steps_crawl() -> None:
-    """Little regularisation at a huge C: neither pairs nor Newton steps get anywhere."""
+    """Little regularization at a huge C: neither pairs nor Newton steps get anywhere."""
     problem = rank_one(200, C=1e6)
     found = run(problem.K, hinge(problem.y, 1e6), np.full(6, 4.56e-3), np.ones(6), gap_tol=5e-6)
     assert found.gap > 5e-6 and found.steps < 30_000
@@ -277,7 +277,7 @@ def test_search_finds_the_minimum_along_a_line(seed: int, search: Any) -> None:
 
     def along(x: float) -> float:
         sizes = np.sqrt(np.maximum(q + x * (2.0 * slopes + x * bends), 0.0))
-        return regularise(sizes, a, d).value - rise * x + 0.5 * ridge * x * x
+        return regularize(sizes, a, d).value - rise * x + 0.5 * ridge * x * x
 
     best = minimize_scalar(along, bounds=(0.0, 1e4), method="bounded", options={"xatol": 1e-9})
     for room in (np.inf, 0.5 * best.x):
@@ -286,7 +286,7 @@ def test_search_finds_the_minimum_along_a_line(seed: int, search: Any) -> None:
         least = along(min(best.x, room))
         assert along(x) <= least + 0.01 * (along(0.0) - least)
         assert x <= room
-        assert gamma == pytest.approx(regularise(sizes, a, d).gamma, rel=1e-12)
+        assert gamma == pytest.approx(regularize(sizes, a, d).gamma, rel=1e-12)
 
 
 @both
@@ -313,5 +313,5 @@ def test_level_from_any_guess(guess: float) -> None:
         sizes, a = 10.0 ** rng.uniform(-2, 2, 9), 10.0 ** rng.uniform(-3, 1, 9)
         sizes[:3] = sizes[0]
         d = rng.uniform(0.2, 3.0, 9)
-        expected = regularise(sizes, a, d).gamma
+        expected = regularize(sizes, a, d).gamma
         assert skm_pairs.level(sizes, target(a, d), guess) == pytest.approx(expected, rel=1e-12)

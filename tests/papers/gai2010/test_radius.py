@@ -132,7 +132,7 @@ def learn_twice(K, y, method, **options):
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("method", METHODS)
-def test_learnt_kernel_does_not_depend_on_scales(cancer, method, norm):
+def test_learned_kernel_does_not_depend_on_scales(cancer, method, norm):
     learn_twice(*cancer, method, C=1.0, weight_norm=norm)
 
 
@@ -372,7 +372,7 @@ def test_margin_and_radius_against_a_conic_solver():
 
 
 def test_proposition_4(cancer):
-    """The learnt weights minimise the convex problem (23) at their own C₁ and C₂."""
+    """The learned weights minimize the convex problem (23) at their own C₁ and C₂."""
     K, y = cancer
     K = K[[1, 3, 5, 10]] * len(y)
     solution = learn(K, y, C=1.0, learner="radius", tol=1e-9)

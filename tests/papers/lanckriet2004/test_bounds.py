@@ -226,7 +226,7 @@ def test_a_large_sample_of_easy_rows_is_not_vacuous() -> None:
     assert found.margin_cost < 0.01
 
 
-def test_nothing_learnt_costs_one() -> None:
+def test_nothing_learned_costs_one() -> None:
     K, y, _ = fitted(5)
     found = error_bound(K, y, np.ones(3), np.zeros(40))
     assert found.margin_cost == 1.0 and found.vacuous

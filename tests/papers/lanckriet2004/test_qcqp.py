@@ -40,7 +40,7 @@ CRITERIA: dict[str, dict[str, Any]] = {
     "hard margin": {"C": np.inf},
     "1-norm": {"C": 2.0},
     "2-norm": {"C": 2.0, "loss": "squared_hinge"},
-    "2-norm, C learnt": {"C": "learn", "loss": "squared_hinge"},
+    "2-norm, C learned": {"C": "learn", "loss": "squared_hinge"},
 }
 
 
@@ -50,7 +50,7 @@ def printed(
     """max 2αᵀe − τ αᵀα − ct with t ≥ each of ``quadratics``; ω and the constraints' multipliers."""
     tau = 0.5 if criterion == "2-norm" else 0.0
     limits = [quadratic <= t for quadratic in quadratics]
-    if criterion == "2-norm, C learnt":
+    if criterion == "2-norm, C learned":
         limits.append(cp.sum_squares(alpha) / y.size <= t)
     feasible = [alpha @ y == 0, alpha >= 0]
     feasible += [alpha <= 2.0] if criterion == "1-norm" else []
@@ -83,13 +83,13 @@ def test_positive_combinations(criterion: str, form: str) -> None:
     solution = found(K, y, c, criterion, form=form)
     assert solution.gap <= 1e-7
     assert 2.0 * solution.objective == pytest.approx(omega, rel=2e-6)
-    sizes = [*traces, 20.0] if "learnt" in criterion else traces
+    sizes = [*traces, 20.0] if "learned" in criterion else traces
     mu = np.array(duals) / sizes
     assert mu @ sizes == pytest.approx(c, rel=1e-6)
-    learnt = [*solution.weights, 1.0 / solution.C] if "learnt" in criterion else solution.weights
-    assert np.dot(learnt, sizes) == pytest.approx(c, rel=1e-9)
+    learned = [*solution.weights, 1.0 / solution.C] if "learned" in criterion else solution.weights
+    assert np.dot(learned, sizes) == pytest.approx(c, rel=1e-9)
     # ω at the weights that the paper's multipliers are, by a machine that knows nothing of cones
-    ridge = {"2-norm": 0.5, "2-norm, C learnt": mu[-1]}.get(criterion, 0.0)
+    ridge = {"2-norm": 0.5, "2-norm, C learned": mu[-1]}.get(criterion, 0.0)
     combined = np.tensordot(mu[:3], K, 1) + ridge * np.eye(20)
     bound = 2.0 if criterion == "1-norm" else np.inf
     alone = qp_optimum(combined, hinge(y, bound))
@@ -118,7 +118,7 @@ def test_eigenvectors_of_a_kernel(
     monkeypatch.setattr(conic, "solve_cone_program", watched)
     solution = found(kernels, y, c, criterion, form=form, batch=17)
     assert 2.0 * solution.objective == pytest.approx(omega, rel=2e-6)
-    assert kinds.count("second order") == ("learnt" in criterion)
+    assert kinds.count("second order") == ("learned" in criterion)
 
 
 def test_rows_without_labels() -> None:

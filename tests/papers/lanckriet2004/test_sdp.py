@@ -376,7 +376,7 @@ def test_few_columns_bind():
     part = _FewRows(region)
     rng = np.random.default_rng(0)
     for q in rng.random((5, 3)):
-        e, bound = part.maximise(q, 1e-4)
+        e, bound = part.maximize(q, 1e-4)
         assert np.linalg.eigvalsh(region.matrix(region.coordinates(e)))[0] >= -1e-9
         assert q @ e <= bound <= (q @ e) * (1 + 2e-4)
     assert part._larger is not region and part._larger.size < 30

@@ -88,7 +88,7 @@ class System(Protocol):
 def solve_master(
     a: Array, g: Array, center: Array, delta: float | Array, factor: Array | None = None
 ) -> tuple[Array, Array]:
-    """The minimiser e, and the multipliers λ of the cuts (a convex combination).
+    """The minimizer e, and the multipliers λ of the cuts (a convex combination).
 
     ``delta`` is one number, or one for each kernel.
     """

@@ -1,4 +1,4 @@
-"""A convex function of signed weights, minimised where the combined kernel is semidefinite.
+"""A convex function of signed weights, minimized where the combined kernel is semidefinite.
 
     min_e  f(e)    s.t.   K(e) ⪰ 0,  a·e = 1
 
@@ -61,7 +61,7 @@ def follow(
     tol: float,
     patience: int = 12,
 ) -> Iterator[Center[AnyConvex]]:
-    """Minimise f over the set; yields each point, of the interior, that it comes to.
+    """Minimize f over the set; yields each point, of the interior, that it comes to.
 
     It begins at the first of ``starts``, coordinates of points of the interior, where f is finite.
 

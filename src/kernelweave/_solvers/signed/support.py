@@ -27,7 +27,7 @@ def support(joint: Joint, q: Array, e: Array) -> float:
         return 0.0
     most, contained = np.inf, False
     for region in nested_sets(joint):
-        reached, bound = maximise(region, q, CONE_ACCURACY[0])
+        reached, bound = maximize(region, q, CONE_ACCURACY[0])
         if region.lenient:
             most = min(most, bound) if contained else bound
             break
@@ -37,7 +37,7 @@ def support(joint: Joint, q: Array, e: Array) -> float:
     return max(most, float(q.max()), float(q @ e))
 
 
-def maximise(region: SemidefiniteSet, q: Array, tol: float) -> tuple[Array, float]:
+def maximize(region: SemidefiniteSet, q: Array, tol: float) -> tuple[Array, float]:
     """Weights of the interior with a large q·e, and an upper bound of it.
 
     A set that was enlarged may be unbounded. It is left where q·e is more than in the set itself.

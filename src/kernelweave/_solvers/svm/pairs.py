@@ -1,4 +1,4 @@
-"""Pair steps of sequential minimal optimisation, compiled.
+"""Pair steps of sequential minimal optimization, compiled.
 
     max_v  cᵀv − ½ vᵀKv − ½ Σ ρ_i v_i²    s.t.  Σv = r,  lo ≤ v ≤ hi
 
@@ -60,7 +60,7 @@ def _largest(x):  # type: ignore[no-untyped-def]
     """Place of the largest number in ``x``.
 
     Bits of floating point numbers, those below the sign turned round where it is set, sort as
-    integers: a maximum that vectorises without a promise that nothing is NaN.
+    integers: a maximum that vectorizes without a promise that nothing is NaN.
     """
     bits = x.view(np.int64)
     best = np.int64(-(2**63))

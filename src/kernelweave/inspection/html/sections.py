@@ -21,7 +21,7 @@ from kernelweave.inspection.html.charts import Chart
 from kernelweave.inspection.html.code import as_code
 from kernelweave.inspection.html.facts import Facts
 from kernelweave.inspection.importance import SHUFFLED
-from kernelweave.inspection.widths import learnt_widths
+from kernelweave.inspection.widths import learned_widths
 from kernelweave.solution import Solution
 
 _HARDEST = 20
@@ -147,7 +147,7 @@ class Reader:
         return Section("Weights", text, [*pictures, charts.weights(draws, "kernel")], tables)
 
     def _widths(self) -> list[Table]:
-        rows = learnt_widths(self.model)
+        rows = learned_widths(self.model)
         return [Table("Learned widths", ("kernel", "feature", "width"), rows)] if rows else []
 
     def _dropped(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Moreau-Yosida regularisation of the support kernel machine's dual [bach2004, §4.1, app. B, C].
+"""Moreau-Yosida regularization of the support kernel machine's dual [bach2004, §4.1, app. B, C].
 
     G(v) = min_{γ ≥ 0, μ}  ½γ² + ½ Σ_j (μ_j − γd_j)²/a_j² − cᵀv + ½ρ‖v‖²    s.t.  θ_j ≤ μ_j
 
@@ -7,7 +7,7 @@ with θ_j = √(vᵀK_j v) and signed variables v = y∘α. As a → 0 this beco
 
     ∇G = Σ_j η_j K_j v − c + ρv,     η_j = (1 − γd_j/θ_j)₊/a_j²,     η̃_j = η_j/(1 − a_j²η_j)
 
-and Σ_j d_j² η̃_j = 1, so that η̃ are weights of the machine that is not regularised. With all
+and Σ_j d_j² η̃_j = 1, so that η̃ are weights of the machine that is not regularized. With all
 d_j = 0 the minimum is at γ = 0, η_j = 1/a_j²: the SVM on Σ_j K_j/a_j², for which there is no η̃.
 Where only some d_j are zero, these have η_j = 1/a_j², no part in γ, and η̃_j = 0.
 """
@@ -23,7 +23,7 @@ from kernelweave._core.types import Array
 
 
 @dataclass(frozen=True)
-class Regularised:
+class Regularized:
     """What G(v) is made of at one v.
 
     ``value`` is ½γ² + ½ Σ_j (μ_j − γd_j)²/a_j²; ``eta`` are the weights in ∇G, ``eta_tilde`` those
@@ -37,7 +37,7 @@ class Regularised:
     eta_tilde: Array
 
 
-def regularise(sizes: Array, a: Array, d: Array) -> Regularised:
+def regularize(sizes: Array, a: Array, d: Array) -> Regularized:
     """All quantities of [bach2004, app. C] from ``sizes`` θ_j = √(vᵀK_j v), in O(m log m).
 
     Where γd_j exceeds θ_j the best μ_j is γd_j, not the 0 of the paper's figure 3.
@@ -49,7 +49,7 @@ def regularise(sizes: Array, a: Array, d: Array) -> Regularised:
     floor = gamma * d
     some = (excess > 0.0) & (floor > 0.0)
     eta_tilde = np.divide(excess, floor * a * a, out=np.zeros(a.size), where=some)
-    return Regularised(value, gamma, floor + excess, eta, eta_tilde)
+    return Regularized(value, gamma, floor + excess, eta, eta_tilde)
 
 
 def _ratios(sizes: Array, d: Array) -> Array:
@@ -59,7 +59,7 @@ def _ratios(sizes: Array, d: Array) -> Array:
 
 @jit
 def _level(sizes, a, d, order):  # type: ignore[no-untyped-def]
-    """The minimising γ: a mean of 0 and of the γ_j above it, taken in from the largest down.
+    """The minimizing γ: a mean of 0 and of the γ_j above it, taken in from the largest down.
 
     Each new one raises the mean but not beyond itself, so that none has to leave again.
     """

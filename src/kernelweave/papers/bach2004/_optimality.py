@@ -5,7 +5,7 @@ J_j = ½vᵀK_j v/d_j² ≥ max_k J_k − ε₁, and v solves the SVM of K(η) =
 
     max_{v_i < hi_i} g_i ≤ min_{v_i > lo_i} g_i + 2ε₂,      g = c − K(η)v − ρv          (OPT_4)
 
-For v alone, whether such an η exists is a linear programme (OPT_3). (Of the conditions in the
+For v alone, whether such an η exists is a linear program (OPT_3). (Of the conditions in the
 paper, the second in (OPT_1)–(OPT_3) and (OPT_5) is over the other index set, as in (OPT_4), and
 the sum in (OPT_3) is of η_j d_j² ∂J_j.)
 """
@@ -108,7 +108,7 @@ def best_weights(qp: DualQP, v: Array, products: Array, d: Array) -> tuple[Array
     cost = np.append(np.zeros(m + 1), 1.0)
     answer = linprog(cost, np.vstack(rows), limits, total, [1.0], bounds, method="highs")
     if not answer.success:
-        raise ArithmeticError(f"HiGHS could not solve the linear programme: {answer.message}")
+        raise ArithmeticError(f"HiGHS could not solve the linear program: {answer.message}")
     e = np.maximum(answer.x[:m], 0.0)
     return e / e.sum() / d**2, float(answer.fun)
 
@@ -116,7 +116,7 @@ def best_weights(qp: DualQP, v: Array, products: Array, d: Array) -> tuple[Array
 def sparser(qp: DualQP, v: Array, products: Array, d: Array, eta: Array, eps2: float) -> Array:
     """Weights, from ``eta`` > 0, with which v stays ε₂-optimal; none can be done without.
 
-    Each kernel, the lightest first, is left out where a linear programme finds weights for the
+    Each kernel, the lightest first, is left out where a linear program finds weights for the
     others.
     """
     for j in np.argsort(d * d * eta, kind="stable"):

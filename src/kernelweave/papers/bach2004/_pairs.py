@@ -1,4 +1,4 @@
-"""Pair steps on the regularised dual of the support kernel machine, compiled [bach2004, §4.2].
+"""Pair steps on the regularized dual of the support kernel machine, compiled [bach2004, §4.2].
 
 Two variables at a time move against each other: those that violate (OPT_6) most. Along the pair
 vᵀK_j v is a parabola for every kernel, so that G and its derivatives cost O(m) there. Several
@@ -84,7 +84,7 @@ def _mean_above(sizes, target, gamma):  # type: ignore[no-untyped-def]
 
 @jit
 def level(sizes, target, guess):  # type: ignore[no-untyped-def]
-    """The minimising γ, by Newton's method on a concave, piecewise linear function.
+    """The minimizing γ, by Newton's method on a concave, piecewise linear function.
 
     Whatever the guess, one step leads below the root, and further ones up to it.
     """

@@ -1,4 +1,4 @@
-"""SMO on the regularised dual of the support kernel machine [bach2004, §4.2].
+"""SMO on the regularized dual of the support kernel machine [bach2004, §4.2].
 
     min_v  G(v)    s.t.  Σv = r,  lo ≤ v ≤ hi          (G: see ``moreau_yosida``)
 
@@ -21,7 +21,7 @@ from kernelweave._core.settings import SETTINGS
 from kernelweave._core.tolerances import COINCIDE, ROUNDING, SOFT, TIGHTEST, TINY
 from kernelweave._core.types import Array, Places
 from kernelweave.papers.bach2004 import _pairs as skm_pairs
-from kernelweave.papers.bach2004._moreau_yosida import Regularised, regularise
+from kernelweave.papers.bach2004._moreau_yosida import Regularized, regularize
 from kernelweave.papers.bach2004._optimality import extremes
 from kernelweave.papers.bach2004._pairs import Target
 from kernelweave.problems.dual_qp import DualQP
@@ -81,7 +81,7 @@ class KernelRows:
 
 @dataclass(frozen=True)
 class SkmInner:
-    """A solution of the regularised machine: v, all K_j v and vᵀK_j v, and what G is made of.
+    """A solution of the regularized machine: v, all K_j v and vᵀK_j v, and what G is made of.
 
     ``gap`` is relative, ``violation`` that of (OPT_6), 2ε; ``bounded`` is false where G falls
     without limit: a hard margin that these kernels do not allow.
@@ -90,7 +90,7 @@ class SkmInner:
     v: Array
     products: Array
     q: Array
-    parts: Regularised
+    parts: Regularized
     gap: float
     violation: float
     steps: int
@@ -162,7 +162,7 @@ class _Whole:
         a, d, coef = target.a, target.d, qp.fold(v)
         self.products = rows.products(coef, target.kernels)
         self.q = np.maximum(self.products @ coef, 0.0)
-        self.parts = regularise(np.sqrt(self.q), a, d)
+        self.parts = regularize(np.sqrt(self.q), a, d)
         f = self.parts.eta @ self.products
         self.gradient = qp.linear - qp.tile(f) - qp.ridge * v
         self.value = self.parts.value - qp.dual_linear(v)

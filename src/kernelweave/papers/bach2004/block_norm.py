@@ -24,7 +24,7 @@ from kernelweave._solvers.svm import choice
 from kernelweave.machines.evaluator import NOT_SEPARABLE, HardMarginInfeasible
 from kernelweave.papers.lanckriet2004._programs import block_norm_form, in_units
 from kernelweave.problems.dual_qp import DualQP, relative_gap
-from kernelweave.problems.problem import make_problem, refuse_learnt_C
+from kernelweave.problems.problem import make_problem, refuse_learned_C
 from kernelweave.stacks.cholesky import factor
 from kernelweave.stacks.protocol import Stack
 
@@ -74,7 +74,7 @@ def block_norm_machine(
     tol : float
         Relative duality gap; a ``ConvergenceWarning`` says if it is not reached.
     """
-    refuse_learnt_C(C)
+    refuse_learned_C(C)
     problem = make_problem(K, y, C, loss=loss)
     stack, qp, tol = problem.stack, problem.qp, check_number("tol", tol)
     units = np.ones(stack.m) if d is None else check_positive("d", d, stack.m)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from kernelweave._core.checks import check_number, check_positive
 from kernelweave.papers.bach2004.skm import Skm
 from kernelweave.papers.bach2004.theory import SupportKernelMachine, paper_form
-from kernelweave.problems.problem import make_problem, refuse_learnt_C
+from kernelweave.problems.problem import make_problem, refuse_learned_C
 from kernelweave.problems.weight_sets import WeightSet
 from kernelweave.solution import Solution
 from kernelweave.solving import solve
@@ -37,7 +37,7 @@ def support_kernel_machine(
     The weights η satisfy Σ_j d_j²η_j = 1; so do those of the ``Solution``, whose certificate is
     for this constraint. ``a`` is d by default, the schedule of §4.4.
     """
-    refuse_learnt_C(C)
+    refuse_learned_C(C)
     check_number("tol", tol)
     stack = as_stack(K)
     units = check_positive("d", d, stack.m)

@@ -1,8 +1,8 @@
-"""The support kernel machine: SMO under Moreau-Yosida regularisation [bach2004, §4.4].
+"""The support kernel machine: SMO under Moreau-Yosida regularization [bach2004, §4.4].
 
     min_v  ½ max_j vᵀK_j v/d_j² − cᵀv + ½ρ‖v‖²    over the feasible v         [bach2004, (S), §2.4]
 
-is approached by machines without kinks, regularised by a_j = κd_j/(1 − κ) with κ falling: κ = 1 is
+is approached by machines without kinks, regularized by a_j = κd_j/(1 − κ) with κ falling: κ = 1 is
 the SVM on the sum of the kernels, κ = 0 the problem itself. The paper's a_j = κ, d_j = 1 − κ are
 these in other units: dividing both by 1 − κ is the same as multiplying C by (1 − κ)², and leaves
 the problem that is approached in its place. Each machine is solved by SMO from the one before; its
@@ -26,12 +26,12 @@ from kernelweave._solvers.bundle.cuts import Cuts, descend, inner_tol
 from kernelweave.learners.base import Learner, Step, first_point
 from kernelweave.machines.evaluator import Evaluator, Incumbent
 from kernelweave.papers.bach2004._few import Machines
-from kernelweave.papers.bach2004._moreau_yosida import regularise
+from kernelweave.papers.bach2004._moreau_yosida import regularize
 from kernelweave.papers.bach2004._optimality import check_tolerances, excess, report
 
 
 class Skm(Learner):
-    """SMO on a smooth dual, with less and less regularisation.
+    """SMO on a smooth dual, with less and less regularization.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Skm(Learner):
         whatever the gap, each machine being solved to ε₂/2 then. Where rounding keeps the machines
         from getting there, the gap is brought to ``tol`` and the status is "stopped".
     a : array (m,), optional
-        How much each kernel is regularised: a_j = κ/(1 − κ) times this; d_j by default. Under
+        How much each kernel is regularized: a_j = κ/(1 − κ) times this; d_j by default. Under
         C="learn" there are m + 1: the identity is the last kernel.
 
     ``Solution.extras`` has the pair (α, η) of the last machine, "alpha" (of the rows with a label)
@@ -144,7 +144,7 @@ class _KappaPath(Machines):
         Kernels that had no weight at the last two κ are left out, and looked at afterwards.
         """
         a = kappa / (1.0 - kappa) * self.shape
-        likely = np.flatnonzero(regularise(self.sizes, a, self.ones).eta)
+        likely = np.flatnonzero(regularize(self.sizes, a, self.ones).eta)
         kernels = np.unique(np.concatenate([likely, *self.used]))
         start = self._extrapolate(kappa)
         inner, kernels = self.solve(kernels, a, self.ones, start, close, kkt_tol)

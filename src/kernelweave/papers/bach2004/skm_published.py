@@ -32,7 +32,7 @@ from kernelweave.machines.evaluator import (
     Incumbent,
 )
 from kernelweave.papers.bach2004._few import Machines
-from kernelweave.papers.bach2004._moreau_yosida import regularise
+from kernelweave.papers.bach2004._moreau_yosida import regularize
 from kernelweave.papers.bach2004._optimality import check_tolerances, excess, report
 from kernelweave.papers.bach2004._smo import SkmInner
 
@@ -129,7 +129,7 @@ def _solved(
     m = machines.q.size
     kernels, each_a, each_d = np.arange(m), np.full(m, a), np.full(m, d)
     if d > 0.0:
-        likely = np.flatnonzero(regularise(machines.sizes, each_a, each_d).eta)
+        likely = np.flatnonzero(regularize(machines.sizes, each_a, each_d).eta)
         begin = weighted if weighted.size else likely
         kernels = begin if begin.size else kernels  # none where v = 0 is a solution
     return machines.solve(kernels, each_a, each_d, machines.v, 0.0, eps2)

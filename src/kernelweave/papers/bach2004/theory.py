@@ -32,7 +32,7 @@ from kernelweave.papers.bach2004 import _optimality as skm_optimality
 from kernelweave.papers.bach2004 import _smo as skm_smo
 from kernelweave.papers.bach2004._pairs import Target
 from kernelweave.problems.dual_qp import relative_gap
-from kernelweave.problems.problem import Problem, refuse_learnt_C
+from kernelweave.problems.problem import Problem, refuse_learned_C
 from kernelweave.solution import Solution
 from kernelweave.stacks.completed import as_stack
 from kernelweave.stacks.defaults import matrices
@@ -217,7 +217,7 @@ class _Form:
     """A problem in the paper's terms: d_j² = 1/s_j, and signed variables v = y∘α."""
 
     def __init__(self, problem: Problem) -> None:
-        refuse_learnt_C(problem.formulation.C)
+        refuse_learned_C(problem.formulation.C)
         self.problem, self.stack = problem, problem.stack
         self.d = problem.weight_set.scale**-0.5
 

@@ -30,7 +30,7 @@ def radius_bounds(
 
     primal = ½R²(θ)‖w‖² + loss of the model as given; dual = l(v) − ½ max_m q_m/c_m(β) for the v of
     ``dual_alpha`` and β = ``center``, by default that of the ball at θ. ``coef`` is that of all
-    rows, the points are the labelled ones.
+    rows, the points are the labeled ones.
     """
     machine, kernels = Machine.of(problem), centered(problem.stack)
     theta = kernels.weights("weights", weights)

@@ -4,8 +4,8 @@
     group form     min_w  ½u² + Σ ℓ_i(c_i − Σ_m (F_m w_m)_i − b) + r·b    s.t.  Σ_m ‖w_m‖ ≤ u
 
 K_m = F_m F_mᵀ, weights e on the simplex. The first is, times ½ and with t = u², the QCQP of
-[lanckriet2004, th. 17]: eq. (33) for the hard margin, (38) 1-norm, (43) 2-norm, (47) with C learnt.
-The weights are the multipliers of its cones; in the group form e_m ∝ ‖w_m‖, and v are
+[lanckriet2004, th. 17]: eq. (33) for the hard margin, (38) 1-norm, (43) 2-norm, (47) with C
+learned. The weights are the multipliers of its cones; in the group form e_m ∝ ‖w_m‖, and v are
 multipliers. A kernel of rank one needs no cone but two bounds, |f_mᵀv| ≤ u: eq. (32), (37) and
 (42) become quadratic programs, and (46) has one cone left, that of the identity.
 

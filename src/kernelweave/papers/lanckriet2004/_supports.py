@@ -15,7 +15,7 @@ from scipy.linalg import eigh
 
 from kernelweave._core.types import Array
 from kernelweave._solvers.signed.semidefinite_set import Joint, SemidefiniteSet, nested_sets
-from kernelweave._solvers.signed.support import maximise
+from kernelweave._solvers.signed.support import maximize
 
 _ENDS = 2  # eigenvectors of each N_k to begin with, at either end
 _TAKEN = 4  # eigenvectors to take at a time
@@ -30,7 +30,7 @@ def supports(joint: Joint, Q: Array, tol: float) -> Array:
         if not rest.size:
             break
         part = _FewRows(region)
-        found = [(*part.maximise(Q[k], tol), k) for k in rest]
+        found = [(*part.maximize(Q[k], tol), k) for k in rest]
         for _, bound, k in found:
             most[k] = min(most[k], bound)
         rest = np.array([k for e, _, k in found if not region.holds(e)], dtype=int)
@@ -54,10 +54,10 @@ class _FewRows:
         small = 2 * self._V.shape[1] < self.region.size
         self._larger = self.region.within(self._V) if small else self.region
 
-    def maximise(self, q: Array, tol: float) -> tuple[Array, float]:
+    def maximize(self, q: Array, tol: float) -> tuple[Array, float]:
         """Weights of the set, and the bound that their q·e is close to."""
         while True:
-            e, bound = maximise(self._larger, q, 0.3 * tol)
+            e, bound = maximize(self._larger, q, 0.3 * tol)
             x = self.region.coordinates(e)
             few = min(_TAKEN, self.region.size)
             values, vectors = eigh(self.region.matrix(x), subset_by_index=(0, few - 1))

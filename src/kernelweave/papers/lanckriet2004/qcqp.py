@@ -2,7 +2,7 @@
 
     max_{v, t}  cᵀv − ½ρ‖v‖² − ½t     s.t.  t ≥ s_m vᵀK_m v  for every m,  Σv = r,  lo ≤ v ≤ hi
 
-Eq. (33) with a hard margin, (38) with the hinge, (43) with the squared hinge, (47) with C learnt.
+Eq. (33) with a hard margin, (38) with the hinge, (43) with the squared hinge, (47) with C learned.
 The paper's ω is 2J, and its r_m = tr K_m is in the scale s. The weights are the multipliers of the
 constraints. A conic solver takes all of it at once, on low-rank factors of the kernels
 (``_programs.py``); constraints that v does not come near are left out until it does.

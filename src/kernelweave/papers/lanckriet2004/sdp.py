@@ -2,12 +2,12 @@
 
     min_d  J(d)    s.t.   K(d) = Σ_m d_m K_m ⪰ 0,   tr K(d) = c
 
-K(d) is over all rows, labelled or not; J, half of the paper's ω_{C,τ}, is over the labelled ones.
+K(d) is over all rows, labeled or not; J, half of the paper's ω_{C,τ}, is over the labeled ones.
 The criteria are losses: hard margin (31), 1-norm (36: hinge), 2-norm (41: squared hinge). With C
 learned (45) the identity is one kernel more; K(d) does not contain it, its weight τ = 1/C ≥ 0 is
 a constraint of its own, and the trace is that of K(d) + τI.
 
-The paper's programme has n² variables; here it is solved in the m weights. J is smooth inside the
+The paper's program has n² variables; here it is solved in the m weights. J is smooth inside the
 set: on the joint range of the kernels K(d) is then definite, so that vᵀK_m v is the same for all
 solutions v of the machine, and −½vᵀK_m v is the gradient of J. For any feasible v the minimum is at
 least l(v) − ½σ(q), q_m = vᵀK_m v, with σ the support function of the set; the interior point method
@@ -53,10 +53,11 @@ class Sdp(Learner):
     Where kernels differ by little, large weights of opposite sign tell them apart, but rounding
     would soon decide whether K ⪰ 0. With equal traces no weight goes below −10⁷ times the mean
     one (−10³ for float32): a warning says where that limit is reached, the certificate is for all
-    weights within it. K ⪰ 0 holds to 1e-8 (1e-5 for float32), as for any kernel, of the trace asked
-    for, which is that of K + τI where C is learnt. Where K ⪰ 0 cannot be decided otherwise, as with
-    wide Gaussians, a tenth of this is used up in directions in which all kernels nearly vanish; the
-    optimum and its certificate are then those of this larger set, lower by up to a percent or so.
+    weights within it. K ⪰ 0 holds to 1e-8 (1e-5 for float32), as for any kernel, of the trace
+    asked for, which is that of K + τI where C is learned. Where K ⪰ 0 cannot be decided
+    otherwise, as with wide Gaussians, a tenth of this is used up in directions in which all
+    kernels nearly vanish; the optimum and its certificate are then those of this
+    larger set, lower by up to a percent or so.
     """
 
     targets = ("labels",)
