@@ -160,7 +160,10 @@ def test_the_contract_measures_the_claims():
 @pytest.mark.filterwarnings("ignore:the duality gap")
 @pytest.mark.parametrize("bits", [24, 11])
 def test_charged_as_float64_gaps_were_false(bits):
-    """The same problems as above, charged as all stacks once were."""
+    """The same problems as above, charged as all stacks once were.
+
+    How many are false depends on the order in which a processor sums float32: one is enough.
+    """
     false = 0
     for seed in range(4):
         K, y = problem(seed)
@@ -168,7 +171,7 @@ def test_charged_as_float64_gaps_were_false(bits):
         model = found.weights, found.coef, found.bias
         true = duality_gap(KernelStack(K), y, *model, C=1e4, dual_alpha=found.dual_alpha)
         false += true.gap > 2.0 * found.gap and true.gap > 1e-5
-    assert false >= 3
+    assert false
 
 
 def test_kernels_symmetric_up_to_rounding_are_made_symmetric():
