@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import reduce
 from importlib import import_module
@@ -17,7 +18,8 @@ import pytest
 import kernelweave.papers
 from kernelweave.learners import NAMES, make_learner
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 TEXT = (DOCS / "papers.md").read_text(encoding="utf-8")
 
 
@@ -91,7 +93,7 @@ MEASURED = {  # tables and figures with numbers or curves; the others are drawin
     "chapelle2008": "Figure 1, Figure 2, Figure 3",
     "gai2010": "Table 1",
 }
-COLUMNS = ["In the paper", "What it is", "In the package", "Example", "Results"]
+COLUMNS = ["In the paper", "What it is", "In the package", "How", "Shown by", "Example", "Results"]
 ITEM = re.compile(
     r"(?P<section>§[\d.]+)"
     r"|\((?P<first>\d+)\)(?:–\((?P<last>\d+)\))?"
@@ -99,6 +101,7 @@ ITEM = re.compile(
     r"|(?P<appendix>Appendix [A-Z])"
     r"|(?P<kind>[A-Z][a-z]+?)s? (?P<from>\d+)(?:–(?P<to>\d+))?"
 )
+COMMANDS = re.compile(r"`(pytest|python -m) ([^`]+)`")
 CALL = re.compile(r"(kernelweave(?:\.\w+)*)(?:\((\w+=.*)\))?")
 
 
@@ -166,10 +169,15 @@ def test_papers_are_those_of_the_page():
 def test_every_row_says_where(key):
     for row in rows(key):
         assert len(row) == len(COLUMNS) and all(row), f"{key}: {row}"
-        item, what, where, example, results = row
+        item, what, where, how, shown, example, results = row
         assert len(what) < 120, f"{key}, {item}: a few words will do"
         said = "`kernelweave" in where or re.match(r"background\b|not implemented\b", where)
         assert said, f"{key}, {item}: neither a path nor a word why there is none"
+        assert re.fullmatch(r"background|as published|(differs|open|not here): .+", how), (
+            f"{key}, {item}: {how!r} does not say how close it is"
+        )
+        none = how == "background" or how.startswith(("open", "not here"))
+        assert COMMANDS.findall(shown) or (shown == "–" and none), f"{key}, {item}: no command"
         for cell, folder in ((example, r"\.\./examples/"), (results, r"(?:results|figures)/")):
             link = rf"\[\w+\]\({folder}\w+\.\w+\)"
             told = cell == "–" or re.fullmatch(rf"{link}(?:, {link})*", cell)
@@ -189,6 +197,29 @@ def test_names_exist(name):
         known = inspect.signature(found).parameters
         unknown = set(re.findall(r"(\w+)=", arguments)) - set(known)
         assert not unknown, f"{path} has no parameter {sorted(unknown)}"
+
+
+def test_commands_exist():
+    """Tests and programs that rows name; ``benchmarks.papers.commands`` runs them."""
+    named = {match for key in PAPERS for row in rows(key) for match in COMMANDS.findall(row[4])}
+    assert len(named) > 50
+    for kind, what in sorted(named):
+        if kind == "pytest":
+            path, _, name = what.partition("::")
+            assert name == "" or f"def {name}(" in (ROOT / path).read_text(encoding="utf-8"), what
+            assert (ROOT / path).is_file(), what
+        else:
+            module, _, options = what.partition(" ")
+            assert (ROOT / module.replace(".", "/")).with_suffix(".py").is_file(), what
+            assert options == "--report", f"{what}: only what takes seconds"
+
+
+def test_the_count_on_top_is_that_of_the_rows():
+    told = Counter(row[3].partition(":")[0] for key in PAPERS for row in rows(key))
+    listed = ", ".join(
+        f"{told[how]} {how}" for how in ("as published", "differs", "open", "not here")
+    )
+    assert f"Of {told.total() - told['background']} rows that are not background: {listed}." in TEXT
 
 
 def test_learners_exist():
