@@ -232,7 +232,7 @@ def test_bank_is_its_parameters():
         == {"kernels": Gaussian(5.0), "kernels__width": 5.0, "kernels__relative": False,
             "views": "all", "normalize": None, "scale": "auto", "dtype": "float64",
             "missing": "mean", "storage": "auto", "approximation": None,
-            "cache_size": 200.0, "impute": None}  # fmt: skip
+            "cache_size": 200.0, "impute": None, "device": None}  # fmt: skip
     with pytest.raises(ValueError, match="Invalid parameter 'normalization'"):
         bank.set_params(normalization="trace")
 

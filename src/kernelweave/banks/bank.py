@@ -25,6 +25,7 @@ from kernelweave.banks.member import EQUALS, Group, Member, TrainingKernel
 from kernelweave.banks.normalize import ASKED
 from kernelweave.banks.plan import Planned, as_list, by_position, has_name, make_plan, several_views
 from kernelweave.banks.storage import Recipe, Storage, check_storage, keep, make_storage
+from kernelweave.banks.torch_storage import on_device
 from kernelweave.kernels.differentiable import DifferentiableKernel
 from kernelweave.kernels.ranges import GaussianRange
 from kernelweave.stacks.memory import advised
@@ -106,6 +107,12 @@ class KernelBank(Params):
         categories, an empty cell is a level of its own; a row that has no category at all lacks
         that part of the view. Functions see filled cells where all columns of their view hold
         numbers. NaN in a sparse X is always refused.
+    device : None, "cpu", "auto", "cuda", "cuda:1" or "mps"
+        Where kernels are computed and machines are solved. None follows X: a tensor of PyTorch on a
+        GPU stays there, everything else is for the processor. "cpu": the processor. "cuda": that
+        GPU, or an error that says what PyTorch sees. "auto": the GPU where there is one and rows
+        are many enough for it to be faster. "mps" was never tested. A GPU keeps kernels as
+        ``TorchStorage`` does, and needs the extra ``torch``; give it no ``storage`` then.
     """
 
     def __init__(
@@ -120,6 +127,7 @@ class KernelBank(Params):
         approximation: Approximation | None = None,
         cache_size: float = 200.0,
         impute: str | None = None,
+        device: str | None = None,
     ) -> None:
         self.kernels = kernels
         self.views = views
@@ -131,6 +139,7 @@ class KernelBank(Params):
         self.approximation = approximation
         self.cache_size = cache_size
         self.impute = impute
+        self.device = device
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; ``deep`` adds named kernels and their parameters, ``name__beta``."""
@@ -208,7 +217,7 @@ class KernelBank(Params):
         Warns once if kernels are dropped: those on views that are constant on these rows, those
         of trace zero, and those equal to an earlier kernel up to scale.
         """
-        recipe = self._recipe(n_jobs)
+        recipe = self._recipe(X, n_jobs)
         table, weights, groups = self._fitted_views(X, sample_weight)
         groups += tell_missing(
             groups, table, weights, self.missing, centered=ASKED[self.normalize][0]
@@ -243,7 +252,7 @@ class KernelBank(Params):
         """
         table, _, groups = self._fitted_views(X, sample_weight)
         _, kernels = _training_kernels(groups, len(table))
-        return forecast(make_storage(self._recipe()), kernels, len(table))
+        return forecast(make_storage(self._recipe(X)), kernels, len(table))
 
     def by_position(self, X: Any) -> KernelBank:
         """The same bank with its columns as positions in X, which need no names.
@@ -253,6 +262,15 @@ class KernelBank(Params):
         """
         kernels, views = by_position(self.kernels, self.views, Table.read(X))
         return KernelBank(**{**self.get_params(deep=False), "kernels": kernels, "views": views})
+
+    def on_device(self, device: str) -> KernelBank:
+        """The same bank on the ``device`` of an estimator."""
+        if self.device not in (None, device):
+            raise ValueError(
+                f"device={device!r} of the estimator and device={self.device!r} of its bank "
+                "differ: set one of them alone."
+            )
+        return KernelBank(**{**self.get_params(deep=False), "device": device})
 
     def check(self, X: Any) -> int:
         """Raise the errors of ``fit`` about X, without computing kernels; returns their number.
@@ -306,13 +324,17 @@ class KernelBank(Params):
         table = replace(table.take(slice(None)), source=None)  # a copy
         return table, weights, [fit_view(planned, table, weights) for planned in plan]
 
-    def _recipe(self, n_jobs: int | None = None) -> Recipe:
+    def _recipe(self, X: Any, n_jobs: int | None = None) -> Recipe:
         """How kernels are kept, checked."""
         if self.approximation is not None:
             check_approximation(self.approximation)
+        storage = check_storage(self.storage)
+        given = getattr(X, "source", X)
+        if self.device is not None or hasattr(given, "is_cuda"):
+            storage = on_device(self.device, given, storage, self.approximation, self.dtype)
         return Recipe(
             float_type(self.dtype),
-            check_storage(self.storage),
+            storage,
             self.approximation,
             check_number("cache_size", self.cache_size, zero=True),
             n_jobs,

@@ -8,11 +8,13 @@ and moved. PyTorch is the extra ``torch``, loaded on use.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kernelweave._core.checks import shown
 from kernelweave._core.extras import missing
+from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array
 from kernelweave.banks.member import TrainingKernel
 from kernelweave.banks.row_kernels import row_kernels
@@ -56,6 +58,49 @@ class TorchStorage:
         from kernelweave.stacks.torch_stack import row_sums
 
         return row_sums(x, entry, counts, self.device) / counts.sum()
+
+
+def on_device(device: Any, X: Any, storage: Any, approximation: Any, dtype: Any) -> Any:
+    """What keeps the kernels of a bank under its ``device``; ``storage`` on the processor.
+
+    "auto" takes a GPU from ``SETTINGS.device_rows`` rows on: below, fits on the processor are as
+    fast, and need no copies.
+    """
+    if not (device is None or isinstance(device, str)):
+        raise TypeError(
+            f"device must be None, 'auto' or the name of a device such as 'cuda:1', found "
+            f"{shown(device)}."
+        )
+    if device == "auto":
+        device = "cuda" if _sees_gpu() and len(X) >= SETTINGS.device_rows else "cpu"
+    elif device is None:
+        device = str(X.device)
+    if device == "cpu":
+        return storage
+    if storage != "auto":
+        raise ValueError(
+            f"device={device!r} says where kernels are kept, and storage={shown(storage)}, too: "
+            "leave one of them out."
+        )
+    if approximation is not None:
+        raise ValueError(
+            f"device={device!r}: {shown(approximation)} is computed on the processor alone; leave "
+            "one of them out. Exact kernels on a device need no approximation."
+        )
+    require_torch()
+    from kernelweave.stacks.torch_device import device_of
+
+    device_of(device)  # which says what PyTorch sees, where it is not there
+    return TorchStorage(device, "float32" if np.dtype(dtype) == np.float32 else None)
+
+
+def _sees_gpu() -> bool:
+    """Whether PyTorch is there, and a GPU that it can use."""
+    try:
+        import torch
+    except ImportError:
+        return False
+    return bool(torch.cuda.is_available())
 
 
 def require_torch() -> None:

@@ -201,6 +201,10 @@ def read(
             "None."
         )
     bank, names, advice = model._as_bank(model.kernels), None, ""
+    if model.device is not None:
+        bank = bank.on_device(model.device)
+    if hasattr(y, "is_cuda"):  # a tensor of PyTorch, wherever it is
+        y = y.detach().cpu().numpy()
     matrices = model._given_matrices
     if matrices:
         bank, table, names = read_matrices(bank, X, y)

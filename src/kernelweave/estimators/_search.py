@@ -225,6 +225,8 @@ def plan(
     choices, skipped = read_choices(
         model.banks, model.views, model.impute, norms, model._lone, table
     )
+    if model.device is not None:
+        choices = [replace(one, bank=one.bank.on_device(model.device)) for one in choices]
     folds = model._folds(training, groups)
     options = {}
     for norm in norms:

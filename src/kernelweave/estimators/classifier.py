@@ -182,6 +182,9 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         How machines are solved. "auto" takes what is quickest for the kernels as the bank keeps
         them: SMO on matrices, an interior point method on factors, SMO on chunks of rows where
         kernels are computed on demand.
+    device : None, "cpu", "auto", "cuda", "cuda:1" or "mps", default=None
+        Where kernels are computed and machines are solved, as ``KernelBank(device=…)`` says. None
+        follows X. The fitted model predicts on any machine.
 
     Attributes
     ----------
@@ -300,6 +303,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         trace: float | None = None,
         recenter: bool = False,
         solver: str = "auto",
+        device: str | None = None,
     ) -> None:
         store(self, locals())
 

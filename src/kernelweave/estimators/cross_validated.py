@@ -72,6 +72,8 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
     impute : {"median", "mean"} or None, default=None
         What fills in single empty cells, as in ``KernelBank``, for ``banks=None``; learned on the
         training rows of each fold.
+    device : None, "cpu", "auto", "cuda", "cuda:1" or "mps", default=None
+        Where all fits take place, as in ``MKLClassifier``.
 
     Attributes
     ----------
@@ -140,6 +142,7 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         multi_class: str = "ovr",
         class_weight: Any = None,
         impute: str | None = None,
+        device: str | None = None,
     ) -> None:
         store(self, locals())
 
@@ -208,7 +211,8 @@ class MKLRegressorCV(RegressorMixin, MultiOutputMixin, CrossValidated):
 
     Parameters
     ----------
-    banks, Cs, weight_norms, selection, refit, views, tol, cv_tol, max_iter, n_jobs, verbose, impute
+    banks, Cs, weight_norms, selection, refit, views, tol, cv_tol, max_iter, n_jobs, verbose,
+    impute, device
         As in ``MKLClassifierCV``. ``banks=None`` also tries Gaussians of four widths alone.
     cv : int, splitter or iterable, default=None
         As in ``GridSearchCV``. An integer: so many folds, of whole groups if ``groups`` are given
@@ -266,6 +270,7 @@ class MKLRegressorCV(RegressorMixin, MultiOutputMixin, CrossValidated):
         epsilon: float = 0.1,
         quantile: float = 0.5,
         impute: str | None = None,
+        device: str | None = None,
     ) -> None:
         store(self, locals())
 

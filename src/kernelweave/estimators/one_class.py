@@ -112,7 +112,7 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         bound on the share of support rows.
     learner : str or learner object, default="uniform"
         "uniform": equal weights. Others learn them, see above; some are for labels alone.
-    weight_norm, tol, max_iter, n_jobs, random_state, verbose, max_time, solver
+    weight_norm, tol, max_iter, n_jobs, random_state, verbose, max_time, solver, device
         As for ``MKLClassifier``.
 
     Attributes
@@ -152,6 +152,7 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         verbose: int = 0,
         max_time: float | None = None,
         solver: str = "auto",
+        device: str | None = None,
     ) -> None:
         store(self, locals())
 

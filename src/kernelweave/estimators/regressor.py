@@ -157,7 +157,7 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         median.
     weight_norm : float, GroupNorm or None, default=1
         p ≥ 1, ``inf`` included: weights with Σ_m d_m^p ≤ 1. 1 makes most of them zero.
-    tol, max_iter, n_jobs, random_state, verbose, max_time, solver
+    tol, max_iter, n_jobs, random_state, verbose, max_time, solver, device
         As for ``MKLClassifier``.
     shared_weights : bool, default=True
         With several targets: whether they share one set of kernel weights, or each learns its own.
@@ -225,6 +225,7 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         trace: float | None = None,
         recenter: bool = False,
         solver: str = "auto",
+        device: str | None = None,
     ) -> None:
         store(self, locals())
 

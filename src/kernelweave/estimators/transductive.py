@@ -108,7 +108,7 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
     ----------
     kernels, C, learner, loss, weight_norm, tol, max_iter
         As for ``MKLClassifier``; ``learner`` may also be "sdp".
-    n_jobs, random_state, verbose, max_time, solver
+    n_jobs, random_state, verbose, max_time, solver, device
         As for ``MKLClassifier``.
     unlabeled : default=-1 (in ``learn`` and ``error_bound`` it is 0)
         The value in y for rows without a label: a number, a string, or None or NaN, each of which
@@ -194,6 +194,7 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
         max_time: float | None = None,
         trace: float | None = None,
         solver: str = "auto",
+        device: str | None = None,
     ) -> None:
         store(self, locals())
 

@@ -347,6 +347,8 @@ def _as_array(X: Any) -> NDArray[Any]:
             raise ValueError("Complex data not supported")
         plain = kinds <= set(NUMBERS)
         return X.to_numpy(dtype=np.float64 if plain else object, na_value=np.nan)
+    if hasattr(X, "is_cuda"):  # a tensor of PyTorch, wherever it is
+        X = X.detach().cpu().numpy()
     try:
         data = np.asarray(X)
     except ValueError as error:

@@ -1,0 +1,137 @@
+"""``device=`` of banks and estimators: where a fit takes place, and what is said if it cannot."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+torch = pytest.importorskip("torch", reason="torch is an extra: make torch")
+
+from kernelweave import (  # noqa: E402
+    Gaussian,
+    KernelBank,
+    MKLClassifier,
+    MKLClassifierCV,
+    MKLOneClass,
+    MKLRegressor,
+    MKLRegressorCV,
+    Nystroem,
+    TorchStorage,
+    TransductiveMKLClassifier,
+)
+from kernelweave.banks import torch_storage  # noqa: E402
+
+CPU = torch.device("cpu")
+ALL = (
+    MKLClassifier,
+    MKLClassifierCV,
+    MKLOneClass,
+    MKLRegressor,
+    MKLRegressorCV,
+    TransductiveMKLClassifier,
+)
+
+
+def rows(n=60):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 4))
+    return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0.0, 1, 0)
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """A device that is not the processor's ordinary path, on any machine: "cuda" is the host."""
+    from kernelweave.stacks import torch_stack
+
+    asked = []
+
+    def device_of(name):
+        asked.append(str(name))
+        return CPU
+
+    monkeypatch.setattr("kernelweave.stacks.torch_device.device_of", device_of)
+    monkeypatch.setattr(torch_stack, "device_of", device_of)
+    return asked
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+def test_every_estimator_takes_a_device(kind, elsewhere):
+    X, y = rows()
+    there, here = kind(device="cuda"), kind()
+    for model in (there, here):
+        if hasattr(model, "Cs"):
+            model.set_params(Cs=[1.0], weight_norms=["equal"], cv=2)
+    here.fit(X, y)
+    assert not elsewhere
+    clone(there).fit(X, y)
+    assert set(elsewhere) == {"cuda"}
+    np.testing.assert_allclose(there.fit(X, y).predict(X), here.predict(X), atol=0.01)
+
+
+def test_the_bank_and_the_estimator_may_name_the_same_device(elsewhere):
+    X, y = rows()
+    bank = KernelBank(device="cuda")
+    assert MKLClassifier(bank, device="cuda").fit(X, y).score(X, y) > 0.6
+    with pytest.raises(ValueError, match="'cpu' of the estimator and device='cuda' of its bank"):
+        MKLClassifier(bank, device="cpu").fit(X, y)
+
+
+def test_tensors_are_rows_and_targets():
+    X, y = rows()
+    model = MKLClassifier().fit(torch.tensor(X, requires_grad=True), torch.tensor(y))
+    plain = MKLClassifier().fit(X, y)
+    np.testing.assert_array_equal(model.weights_, plain.weights_)
+    np.testing.assert_array_equal(model.predict(torch.tensor(X)), plain.predict(X))
+
+
+def test_where_a_tensor_lives_is_where_the_fit_is(elsewhere):
+    class There(torch.Tensor):
+        device = torch.device("meta")  # any but the host
+
+    X, y = rows()
+    MKLClassifier().fit(torch.tensor(X).as_subclass(There), y)
+    assert elsewhere == ["meta", "meta"]
+    MKLClassifier(device="cpu").fit(torch.tensor(X).as_subclass(There), y)
+    assert elsewhere == ["meta", "meta"]
+
+
+def test_auto_is_the_processor_where_there_is_no_gpu_or_few_rows(elsewhere, monkeypatch):
+    X, y = rows()
+    MKLClassifier(device="auto").fit(X, y)
+    monkeypatch.setattr(torch_storage, "_sees_gpu", lambda: True)
+    MKLClassifier(device="auto").fit(X, y)
+    assert not elsewhere
+    monkeypatch.setattr(torch_storage.SETTINGS, "device_rows", len(X))
+    MKLClassifier(device="auto").fit(X, y)
+    assert set(elsewhere) == {"cuda"}
+
+
+@pytest.mark.parametrize(
+    ("bank", "match"),
+    [
+        (KernelBank(device="cuda", storage="dense"), "storage='dense', too"),
+        (KernelBank(device="cuda", storage=TorchStorage("cpu")), "storage=TorchStorage"),
+        (KernelBank([Gaussian()], device="cuda", approximation=Nystroem(5)), "Nystroem"),
+        (KernelBank(device="gpu"), "'cpu', 'cuda', 'cuda:1' or 'mps', found 'gpu'"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(bank, match):
+    for run in (bank.fit, bank.plan):
+        with pytest.raises(ValueError, match=match):
+            run(rows()[0])
+
+
+def test_words_alone_are_devices():
+    with pytest.raises(TypeError, match="device must be None, 'auto' or the name of a device"):
+        KernelBank(device=CPU).fit(rows()[0])
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_never_the_processor():
+    with pytest.raises(ValueError, match="sees 0 CUDA devices"):
+        MKLClassifier(device="cuda").fit(*rows())
+
+
+def test_the_plan_tells_the_device(elsewhere):
+    assert "in TorchStorage" in str(KernelBank([Gaussian()], device="cuda").plan(rows()[0]))
