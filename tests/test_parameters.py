@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelweave import GaussianWidths, KernelBank, learn_parameters
 from kernelweave.banks.normalize import RULES
 from kernelweave.parameters import make_task
-from kernelweave.parameters.normalized import Part
+from kernelweave.parameters.normalized import LearnableKernel
 
 KERNELS = {
     "one width": GaussianWidths(2.0),
@@ -53,11 +53,11 @@ def test_derivatives_of_a_normalized_kernel(data, rule, weights):
     X = data[0][:12]
     counts = None if weights is None else np.arange(1.0, 13.0)
     kernel = GaussianWidths(2.0, per_feature=True)
-    part = Part("k", Tilted(kernel), X, RULES[rule], counts)
+    part = LearnableKernel("k", Tilted(kernel), X, RULES[rule], counts)
     t = kernel.parameters(X)
     at = part.expansion(t)
     bank = KernelBank([kernel], normalize=rule, scale=None).fit(X, sample_weight=counts)
-    plain = Part("k", kernel, X, RULES[rule], counts).expansion(t).matrix
+    plain = LearnableKernel("k", kernel, X, RULES[rule], counts).expansion(t).matrix
     np.testing.assert_allclose(plain, bank.stack.block(0, slice(None), slice(None)), atol=1e-12)
     first = differences(lambda s: part.expansion(s).matrix, t, 1e-5)
     for i in range(t.size):
@@ -190,7 +190,7 @@ def test_predictions_of_centered_kernels(data):
     """The machine predicts with the kernels that it was trained on."""
     X, y = data
     found = learn_parameters(X, y, GaussianWidths(2.0), C=300.0, criterion="trace")
-    part = Part("k", found.kernels[0], X, RULES["center+unit_trace"])
+    part = LearnableKernel("k", found.kernels[0], X, RULES["center+unit_trace"])
     K = part.expansion(found.kernels[0].parameters(X)).matrix
     f = K @ found.solution.coef + found.solution.bias
     np.testing.assert_allclose(found.decision_function(X), f, atol=1e-9)

@@ -118,7 +118,7 @@ _HOME = {
     "to_onnx": "io.onnx",
 }
 
-_MODULES = ("datasets", "inspection", "learners", "papers", "plotting", "report")
+_MODULES = ("datasets", "inspection", "io", "learners", "papers", "plotting", "report")
 
 __all__ = ["__version__", *_HOME, *_MODULES]
 

@@ -23,7 +23,7 @@ class Cost(click.ParamType):
         return None if value == "auto" else click.FloatRange(0.0, min_open=True)(value, param, ctx)
 
 
-class Learner(click.ParamType):
+class LearnerName(click.ParamType):
     """The name of a learner; a wrong one gets the nearest names."""
 
     name = "name"
@@ -84,7 +84,7 @@ LEARNING = (
     ),
     click.option(
         "--learner",
-        type=Learner(),
+        type=LearnerName(),
         default="auto",
         show_default=True,
         help=f"How weights are learned: {', '.join(_LEARNERS)}.",

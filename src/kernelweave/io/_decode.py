@@ -20,7 +20,7 @@ _LONGEST = 2**23  # what a length may be in any file; in large ones, as many as 
 _SPREAD = 256  # bytes that a letter may take in an array whose strings are of different lengths
 
 
-class Limits:
+class Allowance:
     """What a file of so many bytes may ask for, if it may hold ``most``.
 
     A file takes some times its bytes, and objects take a little more: whoever allows larger files
@@ -50,7 +50,7 @@ class Limits:
 class Decoder:
     """Objects from JSON and arrays."""
 
-    def __init__(self, arrays: list[NDArray[Any]], limits: Limits) -> None:
+    def __init__(self, arrays: list[NDArray[Any]], limits: Allowance) -> None:
         self.objects: list[Any] = []
         self._arrays, self._limits = arrays, limits
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._core.checks import is_sparse, shown
+from kernelweave._core.params import Params
 from kernelweave.io._registry import name_of
 
 NUMBERS = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")  # little-endian
@@ -28,6 +29,10 @@ _CODE = (
     "A model file holds data and never code, which would run when it is loaded. Use one of "
     "kernelweave's kernels, or Precomputed with its matrix, and name the columns of views; or "
     "pickle the model, for readers who trust you."
+)
+_OWN = (
+    "Its class is your own. Model files can hold its attributes if you call "
+    "kernelweave.io.register({0}) before saving, and before loading."
 )
 _UNKNOWN = (
     "Model files hold numbers, strings, arrays and kernelweave's own objects. Replace it with "
@@ -80,6 +85,8 @@ class Encoder:
         if hasattr(value, "__array__") and not hasattr(value, "columns"):  # an index of pandas, too
             return self._array(np.asarray(value), where)
         told = f"{where} cannot be saved: it is {shown(value)}."
+        if isinstance(value, Params) and not type(value).__module__.startswith("kernelweave."):
+            raise CannotSave(f"{told} {_OWN.format(type(value).__name__)}")
         code = callable(value) and not hasattr(value, "get_params")
         raise CannotSave(f"{told} {_CODE if code else _UNKNOWN}")
 

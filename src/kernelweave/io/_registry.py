@@ -1,4 +1,6 @@
-"""The classes that a model file may name. Whatever is not here is never made from a file.
+"""The classes that a model file may name, beside those that users register (``_own.py``).
+
+Whatever is in neither is never made from a file.
 
 Names are part of the file format: a class that moves or is renamed keeps its name here.
 """
@@ -9,6 +11,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from kernelweave.io._own import PREFIX, own_class, own_name
 from kernelweave.learners.base import CLASSES as LEARNERS
 from kernelweave.problems.losses import CLASSES as LOSSES
 
@@ -108,11 +111,15 @@ _NAMES = {path: name for name, path in CLASSES.items()}
 
 def name_of(cls: type) -> str | None:
     """The name of a class in model files; None if they may not hold it."""
-    return _NAMES.get(f"{cls.__module__}.{cls.__qualname__}")
+    return _NAMES.get(f"{cls.__module__}.{cls.__qualname__}") or own_name(cls)
+
+
+def class_of(name: str) -> Any:
+    """The class of that name; raises LookupError if there is none."""
+    return own_class(name) if name.startswith(PREFIX) else _known(name)
 
 
 @cache
-def class_of(name: str) -> Any:
-    """The class of that name; raises KeyError if there is none."""
+def _known(name: str) -> Any:
     module, _, cls = CLASSES[name].rpartition(".")
     return getattr(import_module(module), cls)

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from kernelweave import __version__
 from kernelweave._core.atomic import written
 from kernelweave._core.checks import shown
-from kernelweave.io._decode import Decoder, Limits, index
+from kernelweave.io._decode import Allowance, Decoder, index
 from kernelweave.io._encode import NUMBERS, Encoder
 from kernelweave.io._registry import ESTIMATORS, name_of
 from kernelweave.io._whole import check_whole
@@ -122,7 +122,7 @@ def load(path: str | os.PathLike[str], max_bytes: int = _MOST) -> Any:
 def _load(file: IO[bytes], most: int) -> Any:
     size = os.fstat(file.fileno()).st_size
     _check_ends(file, size)
-    limits = Limits(size, most)
+    limits = Allowance(size, most)
     with zipfile.ZipFile(file) as archive:
         members = _check_members(archive, size, most)
         manifest = _manifest(archive, members, limits)
@@ -181,7 +181,7 @@ def _check_members(archive: zipfile.ZipFile, size: int, most: int) -> dict[str, 
 
 
 def _manifest(
-    archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], limits: Limits
+    archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], limits: Allowance
 ) -> dict[str, Any]:
     if _MANIFEST not in members:
         raise ModelFileError("it is a zip archive, but no model file")
@@ -203,7 +203,7 @@ def _manifest(
 
 
 def _array(
-    archive: zipfile.ZipFile, info: zipfile.ZipInfo, entry: dict[str, Any], limits: Limits
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, entry: dict[str, Any], limits: Allowance
 ) -> NDArray[Any]:
     shape = [limits.length(index(length)) for length in entry["shape"]]
     if entry["dtype"] not in NUMBERS:

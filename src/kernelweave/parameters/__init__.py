@@ -31,9 +31,9 @@ from kernelweave._core.types import Array
 from kernelweave.banks.normalize import RULES, Normalizer
 from kernelweave.kernels.differentiable import DifferentiableKernel
 from kernelweave.learners import check_options
-from kernelweave.parameters.criterion import Task
+from kernelweave.parameters.criterion import ParameterProblem
 from kernelweave.parameters.descent import descend
-from kernelweave.parameters.normalized import Part
+from kernelweave.parameters.normalized import LearnableKernel
 from kernelweave.problems.losses import Loss
 from kernelweave.problems.problem import make_formulation
 from kernelweave.solution import Solution
@@ -186,14 +186,17 @@ def make_task(
     loss: str | Loss,
     weight_norm: float | None,
     tol: float,
-) -> Task:
+) -> ParameterProblem:
     """What ``learn_parameters`` minimizes, every argument checked."""
     name, rule = CRITERIA[criterion]
     learner = check_options(name, C, weight_norm, tol, 1, loss=loss)
     formulation = make_formulation(y, C, loss, weight_norm)
     rows, many = _check_rows(X), _check_kernels(kernels)
-    parts = [Part(f"kernels[{place}]", kernel, rows, rule) for place, kernel in enumerate(many)]
-    return Task(parts, [formulation], learner, tol)
+    parts = [
+        LearnableKernel(f"kernels[{place}]", kernel, rows, rule)
+        for place, kernel in enumerate(many)
+    ]
+    return ParameterProblem(parts, [formulation], learner, tol)
 
 
 def _unasked() -> Array:

@@ -21,9 +21,9 @@ from kernelweave.banks.normalize import ASKED
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.differentiable import DifferentiableKernel
 from kernelweave.learners.base import Learner
-from kernelweave.parameters.criterion import Others, Task
-from kernelweave.parameters.descent import Descent, descend
-from kernelweave.parameters.normalized import Part
+from kernelweave.parameters.criterion import Others, ParameterProblem
+from kernelweave.parameters.descent import DescentResult, descend
+from kernelweave.parameters.normalized import LearnableKernel
 from kernelweave.problems.problem import Formulation
 from kernelweave.views.rows import Rows
 
@@ -86,9 +86,9 @@ def learn_bank(
     rest = np.setdiff1d(np.arange(len(bank.kept)), places)
     parts = [_part(bank, bank.members[number], normalize) for number in numbers]
 
-    def task(kept: Places, others: Others | None) -> Task:
+    def task(kept: Places, others: Others | None) -> ParameterProblem:
         asked = [one.on_bank(bank.views, kept) for one in formulations]
-        return Task(parts, asked, learner, tol, others)
+        return ParameterProblem(parts, asked, learner, tol, others)
 
     alone = task(bank.kept[places], None)
     t = np.concatenate(alone.first)
@@ -105,7 +105,7 @@ def learn_bank(
     return replace(bank, members=_learned(bank, numbers, found), _stack=found.state.stack)
 
 
-def _part(bank: FittedBank, member: Member, normalize: str | None) -> Part:
+def _part(bank: FittedBank, member: Member, normalize: str | None) -> LearnableKernel:
     if member.view.rows_of(bank.table) is not None:
         raise ValueError(
             f"Kernel {member.name!r}: rows lack its view, and its parameters cannot be learned "
@@ -114,10 +114,10 @@ def _part(bank: FittedBank, member: Member, normalize: str | None) -> Part:
     kernel = member.kernel
     assert isinstance(kernel, DifferentiableKernel)
     X = Rows(bank.table, member.view).values
-    return Part(member.name, kernel, X, ASKED[normalize], bank.weights)
+    return LearnableKernel(member.name, kernel, X, ASKED[normalize], bank.weights)
 
 
-def _learned(bank: FittedBank, numbers: list[int], found: Descent) -> tuple[Member, ...]:
+def _learned(bank: FittedBank, numbers: list[int], found: DescentResult) -> tuple[Member, ...]:
     """The members of the bank, these with the parameters and the normalization found."""
     members = list(bank.members)
     for number, (part, t) in zip(numbers, found.state.task.at(found.state.t), strict=True):

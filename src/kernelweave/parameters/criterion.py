@@ -24,7 +24,7 @@ from kernelweave._solvers.enclosing_ball import ball_qp, center, smallest_ball
 from kernelweave._solvers.svm.curvature import hessian_factor
 from kernelweave.kernels.differentiable import Expansion
 from kernelweave.learners.base import Learner
-from kernelweave.parameters.normalized import Part
+from kernelweave.parameters.normalized import LearnableKernel
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.problem import Formulation
 from kernelweave.solution import Solution
@@ -46,12 +46,12 @@ class Others:
     places: Places
 
 
-class Task:
+class ParameterProblem:
     """The problem apart from t: kernels with parameters beside others, and what to minimize."""
 
     def __init__(
         self,
-        parts: Sequence[Part],
+        parts: Sequence[LearnableKernel],
         formulations: Sequence[Formulation],
         learner: Learner,
         tol: float,
@@ -66,11 +66,11 @@ class Task:
         known = np.empty(0, dtype=np.intp) if others is None else others.places
         self.places = np.setdiff1d(np.arange(known.size + len(parts)), known)
 
-    def at(self, t: Array) -> list[tuple[Part, Array]]:
+    def at(self, t: Array) -> list[tuple[LearnableKernel, Array]]:
         """Each part with its parameters."""
         return [(part, t[block]) for part, block in zip(self.parts, self.blocks, strict=True)]
 
-    def evaluate(self, t: Array, start: State | None) -> State:
+    def evaluate(self, t: Array, start: Evaluation | None) -> Evaluation:
         """F(t), from the weights and machines of a neighbor."""
         expansions = [part.expansion(s) for part, s in self.at(t)]
         if start is not None and not all(np.isfinite(np.sum(e.matrix)) for e in expansions):
@@ -85,14 +85,14 @@ class Task:
                 solve(formulation.on(stack), self.learner, self.tol, one)
                 for formulation, one in zip(self.formulations, starts, strict=True)
             ]
-        return State(self, t, expansions, stack, solutions)
+        return Evaluation(self, t, expansions, stack, solutions)
 
 
 @dataclass(frozen=True)
-class State:
+class Evaluation:
     """F at t: value, gradient and Hessian, each a sum over problems."""
 
-    task: Task
+    task: ParameterProblem
     t: Array
     expansions: list[Expansion]
     stack: Stack
@@ -128,7 +128,7 @@ class State:
 class Solved:
     """One problem at t: all its machines, on one combined kernel."""
 
-    state: State
+    state: Evaluation
     formulation: Formulation
     solution: Solution
 
@@ -279,7 +279,7 @@ def _response(K: Array, qp: DualQP, v: Array, products: list[Array]) -> Array:
     return np.zeros((len(products), len(products))) if B is None else B.T @ B
 
 
-def _check_parameters(part: Part) -> Array:
+def _check_parameters(part: LearnableKernel) -> Array:
     """What a kernel says its parameters are, as a vector; there may be none."""
     t: Any = part.kernel.parameters(part.X)
     vector = check_floats(f"{part.name}.parameters", t)

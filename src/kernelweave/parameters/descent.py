@@ -12,7 +12,7 @@ from kernelweave._core.tolerances import TINY
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
 from kernelweave._solvers.enclosing_ball import PointsCoincide
-from kernelweave.parameters.criterion import State, Task
+from kernelweave.parameters.criterion import Evaluation, ParameterProblem
 
 _LONGEST = 1.0  # no parameter changes by more in one step; for a log width, by a factor e
 _FLAT = (
@@ -23,10 +23,10 @@ _FLAT = (
 
 
 @dataclass(frozen=True)
-class Descent:
+class DescentResult:
     """Where one start led: the last state, F after each step, the last promise, why it ended."""
 
-    state: State
+    state: Evaluation
     history: list[float]
     stationarity: float
     status: str
@@ -38,13 +38,13 @@ class Descent:
 
 
 def descend(
-    task: Task,
+    task: ParameterProblem,
     t: Array,
     newton: bool,
     tol: float,
     max_iter: int,
     until: float = np.inf,
-) -> Descent:
+) -> DescentResult:
     """Steps downhill from t, at most ``max_iter``, the last begun before the time ``until``."""
     now = task.evaluate(t, None)
     history, length = [now.value], 1.0
@@ -56,21 +56,25 @@ def descend(
         fall = -float(now.gradient @ step)
         share = fall / max(abs(now.value), TINY)
         if share <= tol:
-            return Descent(now, history, max(share, 0.0), "flat" if now.is_flat else "optimal")
+            return DescentResult(
+                now, history, max(share, 0.0), "flat" if now.is_flat else "optimal"
+            )
         if time.perf_counter() > until:
-            return Descent(now, history, share, "max_time")
+            return DescentResult(now, history, share, "max_time")
         new = _shortened(task, now, step, fall)
         if new is None:
-            return Descent(now, history, share, "stopped")
+            return DescentResult(now, history, share, "stopped")
         moved = new.t - now.t
         change = float(moved @ (new.gradient - now.gradient)) if not newton else 0.0
         length = float(moved @ moved) / change if change > 0.0 else 10.0 * length
         now = new
         history.append(now.value)
-    return Descent(now, history, share, "max_iter")
+    return DescentResult(now, history, share, "max_iter")
 
 
-def _shortened(task: Task, now: State, step: Array, fall: float) -> State | None:
+def _shortened(
+    task: ParameterProblem, now: Evaluation, step: Array, fall: float
+) -> Evaluation | None:
     """The state after the step, or the longest part of it tried that falls enough."""
     for _ in range(20):
         with contextlib.suppress(PointsCoincide, FloatingPointError):  # a step too far, then
@@ -81,7 +85,7 @@ def _shortened(task: Task, now: State, step: Array, fall: float) -> State | None
     return None
 
 
-def _newton_step(state: State) -> Array:
+def _newton_step(state: Evaluation) -> Array:
     """−|H|⁻¹∇F: negative curvature turned round, flat directions bounded."""
     values, vectors = np.linalg.eigh(state.hessian())
     sizes = np.abs(values)

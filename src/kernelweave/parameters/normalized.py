@@ -26,7 +26,7 @@ PLAIN: tuple[bool, str | None] = (False, None)
 
 
 @dataclass(frozen=True)
-class Part:
+class LearnableKernel:
     """A kernel with parameters, the rows that it reads, and how its matrix is normalized.
 
     ``rule``: whether to center, and the scaling, as in ``banks/normalize.py``. ``weights``: how
@@ -58,7 +58,7 @@ class Part:
 class NormalizedExpansion:
     """K̃ and its derivatives."""
 
-    def __init__(self, inner: Expansion, part: Part) -> None:
+    def __init__(self, inner: Expansion, part: LearnableKernel) -> None:
         center, self.scaling = part.rule
         n = len(part.X)
         weights = np.ones(n) if part.weights is None else part.weights

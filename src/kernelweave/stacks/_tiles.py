@@ -57,7 +57,7 @@ class Recipes(NamedTuple):
     normed: Places
 
 
-class Side(NamedTuple):
+class TileSide(NamedTuple):
     """Some of the rows: ``x`` (size, columns), and what normalizes the kernels there.
 
     ``shift`` is taken off all entries; ``means`` and ``norms`` are (kernels with their own, size).

@@ -25,7 +25,7 @@ from kernelweave._core.cached import cached_property
 from kernelweave._core.tolerances import NEGATIVITY
 from kernelweave._core.types import Array, Mask, Places
 from kernelweave.stacks import _tiles
-from kernelweave.stacks._tiles import BAND, Recipes, Side
+from kernelweave.stacks._tiles import BAND, Recipes, TileSide
 from kernelweave.stacks.row_kernels import GAUSSIAN, LAPLACIAN, POLYNOMIAL, RowKernels
 from kernelweave.stacks.threads import run
 
@@ -176,7 +176,7 @@ class Generator:
             normed=places.astype(np.int64),
         )
 
-    def _side(self, weights: Array, rows: Any) -> Side:
+    def _side(self, weights: Array, rows: Any) -> TileSide:
         """Some of the rows, with what normalizes the kernels that have a weight."""
         x = self.x[rows]
         shift, means, norms = np.zeros(len(x)), [], []
@@ -188,7 +188,7 @@ class Generator:
             elif c is not None:
                 shift += weights[k] * self.scale[k] * c[rows]
         shape = (len(norms), len(x))
-        return Side(
+        return TileSide(
             np.array(x, order="C"),
             shift.astype(self.dtype),
             np.array(means, dtype=self.dtype).reshape(shape),

@@ -23,7 +23,7 @@ _JITTER = 1e-9  # share of the mean diagonal that K at landmarks gets: it may ha
 _ROWS = 2**27  # entries of K at landmarks that are computed at a time
 
 
-class Held:
+class HeldMatrix:
     """The one combined matrix that a device keeps for a stack: that of the last kernel asked."""
 
     def __init__(self) -> None:

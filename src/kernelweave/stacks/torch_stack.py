@@ -26,7 +26,7 @@ from kernelweave._core.types import Array, Index, Places
 from kernelweave.stacks.combined import DenseCombined
 from kernelweave.stacks.precision import Units
 from kernelweave.stacks.row_kernels import GAUSSIAN, LAPLACIAN, POLYNOMIAL, Entry, RowKernels
-from kernelweave.stacks.torch_combined import Held, TorchCombined
+from kernelweave.stacks.torch_combined import HeldMatrix, TorchCombined
 from kernelweave.stacks.torch_device import (
     KINDS,
     SINGLE,
@@ -39,9 +39,9 @@ from kernelweave.stacks.torch_device import (
 )
 from kernelweave.stacks.torch_tiles import (
     MATRIX,
-    Group,
     MatrixView,
     RowsView,
+    TileGroup,
     bases,
     multiply,
 )
@@ -94,7 +94,7 @@ class TorchStack:
             raise ValueError("there must be at least one kernel, found none")
         self._device = device_of(device)
         n = views[0].n if views else len(next(iter(given.values())))
-        diagonals, groups = np.empty((count, n)), dict[int, Group]()
+        diagonals, groups = np.empty((count, n)), dict[int, TileGroup]()
         places: list[Any] = []
         self._loss, self._entry = 1.0, 1.0
         for view in views:
@@ -108,7 +108,7 @@ class TorchStack:
         every = torch.arange(n, device=self._device)
         for k, K in given.items():
             diagonals[k] = np.diagonal(K)
-            groups[k] = Group(len(places), ((1.0, Entry(MATRIX, 0.0)),))
+            groups[k] = TileGroup(len(places), ((1.0, Entry(MATRIX, 0.0)),))
             kind = torch.float32 if K.dtype == np.float32 else self.wide
             places.append(MatrixView(sent(K, self._device, kind), every))
         self._views, self._kernels = tuple(places), tuple(groups[k] for k in range(count))
@@ -117,9 +117,9 @@ class TorchStack:
         if fine_device(self._device) != self._device:
             self._fine = TorchStack(views, given, "cpu", np.float64)
         self._asked = None if dtype is None else float_type(dtype)
-        self.held, self._passes = Held(), _Passes([])
+        self.held, self._passes = HeldMatrix(), _Passes([])
 
-    def _groups(self, view: RowKernels, number: int) -> Iterator[Group]:
+    def _groups(self, view: RowKernels, number: int) -> Iterator[TileGroup]:
         """A group for each kernel; norms that are alike are one tensor, and a number has none."""
         known: dict[bytes, torch.Tensor] = {}
         for k, entry in enumerate(zip(view.kinds.tolist(), view.a, view.b.tolist(), strict=True)):
@@ -133,7 +133,7 @@ class TorchStack:
             means = None
             if view.means is not None and view.means[k].any():
                 means = scale * sent(view.means[k], self._device, self.wide)
-            yield Group(number, ((scale, Entry(*entry)),), norms, means)
+            yield TileGroup(number, ((scale, Entry(*entry)),), norms, means)
 
     @property
     def wide(self) -> torch.dtype:
@@ -230,7 +230,7 @@ class TorchStack:
 
     def tensor(
         self,
-        groups: Sequence[Group],
+        groups: Sequence[TileGroup],
         rows: torch.Tensor | None,
         columns: torch.Tensor | None,
         kind: torch.dtype,
@@ -267,7 +267,7 @@ class TorchStack:
 
     def times(
         self,
-        groups: Sequence[Group],
+        groups: Sequence[TileGroup],
         V: torch.Tensor,
         rows: Places | None = None,
         quick: bool = False,
@@ -319,19 +319,19 @@ class TorchStack:
         found = self.entries(w, every, every)
         return DenseCombined(frozen(0.5 * (found + found.T)))
 
-    def summed(self, weights: Array) -> list[Group]:
+    def summed(self, weights: Array) -> list[TileGroup]:
         """Σ_k d_k K_k as few groups: kernels with the same norms in one."""
-        groups: dict[tuple[int, int | None], Group] = {}
+        groups: dict[tuple[int, int | None], TileGroup] = {}
         for k in np.flatnonzero(weights):
             one, d = self._kernels[k], float(weights[k])
             key = one.view, None if one.norms is None else id(one.norms)
             ((scale, formula),) = one.members
             means = None if one.means is None else d * one.means
-            before = groups.get(key, Group(one.view, (), one.norms))
+            before = groups.get(key, TileGroup(one.view, (), one.norms))
             if before.means is not None:
                 means = before.means if means is None else before.means + means
             members = (*before.members, (d * scale, formula))
-            groups[key] = Group(one.view, members, one.norms, means)
+            groups[key] = TileGroup(one.view, members, one.norms, means)
         return list(groups.values())
 
     # ---- parts ---------------------------------------------------------------------------------
@@ -376,7 +376,7 @@ class TorchStack:
         part._diagonals = frozen(np.ascontiguousarray(diagonals))
         for known in ("_traces", "_form"):
             part.__dict__.pop(known, None)
-        part.held, part._passes = Held(), _Passes([])
+        part.held, part._passes = HeldMatrix(), _Passes([])
         return part
 
     def _places(self, places: Places | None) -> torch.Tensor | None:
@@ -389,7 +389,7 @@ class TorchStack:
 def row_sums(x: Array, entry: Entry, counts: Array, device: str) -> Array:
     """Σ_j counts_j φ(x_i, x_j) for each row x_i, in float64 where the device has it."""
     there = fine_device(device_of(device))
-    group = Group(0, ((1.0, entry),))
+    group = TileGroup(0, ((1.0, entry),))
     V = sent(counts[:, None], there)
     return fetched(multiply([RowsView(sent(x, there))], [group], V, None, V.dtype)[0, :, 0])
 

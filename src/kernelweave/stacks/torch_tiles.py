@@ -112,7 +112,7 @@ class MatrixView:
         return self.K[self.places[i, None], other.places[j]].to(dtype)
 
 
-class Group(NamedTuple):
+class TileGroup(NamedTuple):
     """A sum of kernels of one view, diag(u)(Σ_k c_k G_k − μ1ᵀ − 1μᵀ) diag(u)."""
 
     view: int
@@ -168,7 +168,7 @@ def bases(
 
 def multiply(
     views: Sequence[Any],
-    groups: Sequence[Group],
+    groups: Sequence[TileGroup],
     V: torch.Tensor,
     rows: torch.Tensor | None,
     dtype: torch.dtype,
@@ -197,7 +197,7 @@ def multiply(
     return out
 
 
-def _can_fuse(groups: Sequence[Group], out: torch.Tensor, dtype: torch.dtype) -> bool:
+def _can_fuse(groups: Sequence[TileGroup], out: torch.Tensor, dtype: torch.dtype) -> bool:
     """Whether these kernels are of two rows, in float32 on CUDA, and Triton is there."""
     kinds = {entry.kind for group in groups for _, entry in group.members}
     single = dtype is torch.float32 and kinds <= {GAUSSIAN, POLYNOMIAL}
@@ -207,7 +207,7 @@ def _can_fuse(groups: Sequence[Group], out: torch.Tensor, dtype: torch.dtype) ->
 def _fused(
     left: RowsView,
     right: RowsView,
-    groups: Sequence[Group],
+    groups: Sequence[TileGroup],
     sides: Sequence[torch.Tensor],
     quick: bool,
 ) -> torch.Tensor:
@@ -224,7 +224,7 @@ def _fused(
 def _tiled(
     left: Any,
     right: Any,
-    groups: Sequence[Group],
+    groups: Sequence[TileGroup],
     sides: Sequence[torch.Tensor],
     dtype: torch.dtype,
 ) -> torch.Tensor:
@@ -237,13 +237,13 @@ def _tiled(
     return out
 
 
-def _side(group: Group, W: torch.Tensor, support: torch.Tensor | None) -> torch.Tensor:
+def _side(group: TileGroup, W: torch.Tensor, support: torch.Tensor | None) -> torch.Tensor:
     """The vectors as the sum of entries meets them."""
     return W if group.norms is None else _at(group.norms, support)[:, None] * W
 
 
 def _correct(
-    group: Group,
+    group: TileGroup,
     out: torch.Tensor,
     U: torch.Tensor,
     rows: torch.Tensor | None,

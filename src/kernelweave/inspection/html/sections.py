@@ -36,7 +36,7 @@ _PACKAGES = ("kernelweave", "numpy", "scipy", "scikit-learn", "numba")
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """Rows of cells; cells that are numbers are shown and sorted as such."""
 
     caption: str
@@ -55,7 +55,7 @@ class Section:
     title: str
     text: Sequence[str] = ()
     charts: Sequence[Chart] = ()
-    tables: Sequence[Table] = ()
+    tables: Sequence[ReportTable] = ()
     code: str = ""
 
 
@@ -112,8 +112,10 @@ class Reader:
             weights = weights_of(model)
             views, sums = summed_by_view(weights, bank.views)
             tables = [
-                Table("Weight by view", ("view", "weight"), _sorted(zip(views, sums, strict=True))),
-                Table(
+                ReportTable(
+                    "Weight by view", ("view", "weight"), _sorted(zip(views, sums, strict=True))
+                ),
+                ReportTable(
                     "Weight by kernel",
                     ("kernel", "view", "weight"),
                     _sorted(zip(bank.names, bank.views, weights, strict=True)),
@@ -140,15 +142,15 @@ class Reader:
             strict=True,
         )
         tables = [
-            Table("Weight by view", ("view", *header), _sorted(by_view, -5)),
-            Table("Weight by kernel", ("kernel", "view", *header), _sorted(by_kernel, -5)),
+            ReportTable("Weight by view", ("view", *header), _sorted(by_view, -5)),
+            ReportTable("Weight by kernel", ("kernel", "view", *header), _sorted(by_kernel, -5)),
             *self._widths(),
         ]
         return Section("Weights", text, [*pictures, charts.weights(draws, "kernel")], tables)
 
-    def _widths(self) -> list[Table]:
+    def _widths(self) -> list[ReportTable]:
         rows = learned_widths(self.model)
-        return [Table("Learned widths", ("kernel", "feature", "width"), rows)] if rows else []
+        return [ReportTable("Learned widths", ("kernel", "feature", "width"), rows)] if rows else []
 
     def _dropped(self) -> list[str]:
         dropped = self.model.bank_.dropped
@@ -176,7 +178,9 @@ class Reader:
             )
             rows = zip(s.views, s.weights, s.loss, s.p_values, s.adjusted, s.selected, strict=True)
             header = ("view", "weight", "rise of objective", "p", "adjusted p", "helps")
-            tables.append(Table("Which views help beyond chance", header, [*map(tuple, rows)]))
+            tables.append(
+                ReportTable("Which views help beyond chance", header, [*map(tuple, rows)])
+            )
         if facts.importance is not None:
             text.append(
                 "The chart shows what is lost when a view of the rows held out is shuffled."
@@ -215,7 +219,7 @@ class Reader:
                 row.insert(1, str(ids[found.rows[k]]))
             text = []
         yield Section(
-            "Hardest rows", text, (), [Table("Rows held out, the worst first", header, rows)]
+            "Hardest rows", text, (), [ReportTable("Rows held out, the worst first", header, rows)]
         )
 
     def _pictures(self) -> Iterator[Section]:
@@ -252,7 +256,7 @@ class Reader:
         left = [f"Left out, {what}: {why}" for what, why in self.facts.left_out.items()]
         if self.facts.untested:
             left.append(f"Left out, which views help beyond chance: {self.facts.untested}")
-        table = Table("Parameters and versions", ("name", "value"), rows)
+        table = ReportTable("Parameters and versions", ("name", "value"), rows)
         return Section("Settings", left, (), [table], as_code(self.model))
 
 
@@ -310,14 +314,14 @@ def _incomplete(facts: Facts) -> list[str]:
     return lines
 
 
-def _score_table(found: HeldOut) -> Table:
+def _score_table(found: HeldOut) -> ReportTable:
     rows = []
     for name in found.names:
         mean, low, high = found.score(name)
         less = told(*found.difference(name)) if name != found.names[0] else ""
         rows.append((name, mean, low, high, less))
     header = ("model", found.scoring, "low", "high", f"{found.names[0]} less this")
-    return Table(f"{found.scoring} of rows held out", header, rows)
+    return ReportTable(f"{found.scoring} of rows held out", header, rows)
 
 
 def _columns(summary: dict[str, Array], names: Sequence[str]) -> list[list[float]]:

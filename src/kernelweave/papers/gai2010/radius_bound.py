@@ -62,7 +62,7 @@ class RadiusBound(Learner):
         self, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float
     ) -> Iterator[Step]:
         """One SVM and one enclosing ball per evaluation, from unit weights ``e``."""
-        objective = _Objective(evaluator, self.ridge_in_ball)
+        objective = _BoundObjective(evaluator, self.ridge_in_ball)
         close = max(0.1 * min(tol, 0.1) ** 2, SQUARED_TOL)  # the gradient errs by the root of it
         if evaluator.machine.is_hard:  # other weights, where these do not separate the classes
             e = first_point(objective.evaluator, e, 0.1).e
@@ -75,7 +75,7 @@ class RadiusBound(Learner):
 
     def unsolved(self, evaluator: Evaluator, e: Array) -> Step:
         """R² times the loss of f = 0, R² that of the ball around the mean of the points."""
-        objective = _Objective(evaluator, self.ridge_in_ball)
+        objective = _BoundObjective(evaluator, self.ridge_in_ball)
         point = evaluator.judge(e, evaluator.machine.feasible())
         ball = objective.balls.around(e, np.inf, objective.ridge)
         return objective.step("start", _BallAndMachine(point, ball, np.zeros_like(e)), np.inf)
@@ -88,7 +88,7 @@ class RadiusBound(Learner):
         return radius_bound_bounds(solution.problem, *model, ridge)
 
 
-class _Objective:
+class _BoundObjective:
     """R²(θ)J(θ), on kernels centered where a constant part hides the rest."""
 
     def __init__(self, evaluator: Evaluator, ridge_in_ball: bool) -> None:
