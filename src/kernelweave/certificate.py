@@ -144,7 +144,7 @@ def certify(
         v = machine.from_alpha(alpha)
     v = np.clip(v, *machine.limits)
     weight_set = problem.weight_set
-    q = most_quads(machine, v, True, weight_set.largest_counts and not signed)
+    q = most_quads(machine, v, True, weight_set.is_simplex and not signed)
     most = _signed_support(problem, q, d) if signed else weight_set.unit_support(q)
     if dual_alpha is None and not any(qp.total for qp in problem.qps):
         v, most = _best_multiple(problem.qps, v, most)

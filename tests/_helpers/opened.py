@@ -8,7 +8,7 @@ from kernelweave.machines.evaluator import Evaluator, Incumbent
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.losses import as_loss
 from kernelweave.problems.problem import Formulation, Problem, Task
-from kernelweave.problems.weight_sets import WeightSet
+from kernelweave.problems.weight_sets import Simplex, WeightSet
 from kernelweave.progress import Progress
 from kernelweave.stacks.completed import as_stack
 
@@ -22,7 +22,7 @@ def problem_of(K, *qps: DualQP, weight_set: WeightSet | None = None) -> Problem:
     signs = [np.sign(qp.linear[: qp.n]) for qp in qps]
     task = Task(signs[0] if len(qps) == 1 else np.column_stack(signs), as_loss("hinge"), "hinge")
     formulation = Formulation(qps, np.ones(stack.n, dtype=bool), 1.0, task)
-    return Problem(formulation, stack, stack, weight_set or WeightSet(np.ones(stack.m)))
+    return Problem(formulation, stack, stack, weight_set or Simplex(np.ones(stack.m)))
 
 
 def opened(problem: Problem, own: bool = False) -> tuple[Evaluator, Incumbent]:

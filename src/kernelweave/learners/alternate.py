@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -48,8 +49,9 @@ class Alternate(Learner):
         self, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float
     ) -> Iterator[Step]:
         """Alternate from unit weights ``e``, one SVM per step."""
-        p = evaluator.weight_set.norm
-        least = self.floor * evaluator.weight_set.uniform()
+        weight_set: Any = evaluator.weight_set  # the simplex or a ball
+        p = weight_set.norm
+        least = self.floor * weight_set.uniform()
         if np.isinf(p):
             e = np.ones(e.size)
         point = None

@@ -15,7 +15,7 @@ the bundle needs. The bound is that of the whole problem: max_v l(v) − ½ max_
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from kernelweave.learners.base import Learner, Step, first_point
 from kernelweave.machines.evaluator import Evaluator, Incumbent
 from kernelweave.machines.machine import Point
 from kernelweave.problems.dual_qp import relative_gap
-from kernelweave.problems.weight_sets import WeightSet, towards
+from kernelweave.problems.weight_sets import Ball, GroupBall, WeightSet, towards
 
 _VAIN = 3  # steps inside the groups that may gain nothing: rounding is all that is left
 _RELAX = 1.5  # how much longer than in the plain scheme they are, on a logarithmic scale
@@ -58,7 +58,7 @@ class Grouped(Learner):
 
 def learner_of_norms(evaluator: Evaluator) -> Learner:
     """What solves problems under norms p > 1: of all kernels, or in groups."""
-    return Alternate(relax=1.5) if evaluator.weight_set.groups is None else Grouped()
+    return Grouped() if isinstance(evaluator.weight_set, GroupBall) else Alternate(relax=1.5)
 
 
 @dataclass(frozen=True)
@@ -155,9 +155,11 @@ class _GroupDescent(Descent[_SeenGroups]):
         self.incumbent.offer_bound(self.evaluator.bound(v, by="mixture"))
 
 
-def _in_groups(weight_set: WeightSet) -> WeightSet:
+def _in_groups(weight_set: WeightSet) -> GroupBall:
     """The set with its groups spelt out: each kernel one on the simplex, otherwise one for all."""
-    if weight_set.groups is not None:
+    if isinstance(weight_set, GroupBall):
         return weight_set
-    m = weight_set.scale.size
-    return replace(weight_set, groups=np.arange(m) if weight_set.norm == 1.0 else np.zeros(m, int))
+    scale, m = weight_set.scale, weight_set.scale.size
+    if isinstance(weight_set, Ball):
+        return GroupBall(scale, weight_set.norm, np.zeros(m, int))
+    return GroupBall(scale, 1.0, np.arange(m))

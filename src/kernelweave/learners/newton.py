@@ -68,7 +68,7 @@ class Newton(Learner):
         self, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float
     ) -> Iterator[Step]:
         """One SVM and at most one pass over the kernels per step, from unit weights ``e``."""
-        if evaluator.weight_set.norm > 1.0:
+        if not evaluator.weight_set.is_simplex:
             yield from learner_of_norms(evaluator).iterate(evaluator, incumbent, e, tol)
             return
         first = first_point(evaluator, e, inner_tol(1.0, tol))

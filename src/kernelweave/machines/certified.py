@@ -134,7 +134,7 @@ def certified_bound(evaluator: Evaluator, bound: Bound, fine: bool) -> Bound:
     machine, weight_set = evaluator.machine, evaluator.weight_set
     v = np.clip(bound.v, *machine.limits)
     q = bound.q if np.array_equal(v, bound.v) else None
-    q = most_quads(machine, v, fine, weight_set.largest_counts, q)
+    q = most_quads(machine, v, fine, weight_set.is_simplex, q)
     value = proven_dual(machine, v, weight_set.unit_support(q))
     proven = Bound(value, v, bound.by)
     return _or_first(evaluator, proven) if value < 0.0 else proven

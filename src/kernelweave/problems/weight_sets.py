@@ -14,6 +14,7 @@ In groups of kernels (``kernelweave.problems.groups``) the set and its support f
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,45 +25,36 @@ from kernelweave.problems.groups import GroupNorm
 
 @dataclass(frozen=True)
 class WeightSet:
-    """Scaled part of the unit ℓp ball with nonnegative weights.
+    """What learners may ask of a set of weights: a subclass says which unit weights e are in it.
 
-    Not ``bounded``, it is the whole cone d ≥ 0, for objectives that do not depend on the size of
-    the weights. ``groups`` has the number of each kernel's group, from 0 on without a gap; None
-    where all are in one.
+    ``is_simplex``: the support function is the largest entry, and a weight may be zero at the best;
+    learners that need this hand over to another where it is not so. Not ``bounded``, the set is a
+    cone, for objectives that do not depend on the size of the weights.
     """
 
     scale: Array
-    norm: float = 1.0
-    bounded: bool = True
-    groups: Places | None = None
-
-    @property
-    def dual_norm(self) -> float:
-        """The exponent p/(p−1) of the support function."""
-        if self.norm == 1.0:
-            return np.inf
-        return 1.0 if np.isinf(self.norm) else self.norm / (self.norm - 1.0)
-
-    @property
-    def largest_counts(self) -> bool:
-        """Whether the support function is the largest entry."""
-        return self.norm == 1.0
+    is_simplex: ClassVar[bool] = False
+    bounded: ClassVar[bool] = True
 
     def size(self, e: Array) -> float:
         """The norm of unit weights, 1 at most in the set."""
-        return float(self.sizes(e).sum())
-
-    def sizes(self, e: Array) -> Array:
-        """‖e_g‖_p of each group."""
-        return _norms(e, self.norm, self.groups)
+        raise NotImplementedError
 
     def unit_support(self, q: Array) -> float:
         """max eᵀq over the unit weights e, for q ≥ 0."""
-        return float(self.supports(q).max())
+        raise NotImplementedError
 
-    def supports(self, q: Array) -> Array:
-        """max rᵀq_g over ‖r‖_p ≤ 1 in each group, for q ≥ 0."""
-        return _norms(q, self.dual_norm, self.groups)
+    def uniform(self) -> Array:
+        """Unit weights e, all equal."""
+        ones = np.ones(self.scale.size)
+        return ones / self.size(ones)
+
+    def project(self, e: Array, metric: Array) -> Array:
+        """Unit weights of norm one near ``e``, nearest in Σ (·)²/metric where that is known."""
+        positive = np.maximum(e, 0.0)
+        if not positive.any():
+            positive = (e == e.max()).astype(float)
+        return positive / self.size(positive)
 
     def support(self, q: Array) -> float:
         """σ(q) for q ≥ 0."""
@@ -73,23 +65,79 @@ class WeightSet:
         unit = weights / self.scale
         return bool(unit.min() >= -slack and self.size(unit) <= 1.0 + slack)
 
-    def uniform(self) -> Array:
-        """Unit weights e, all equal."""
-        ones = np.ones(self.scale.size)
-        return ones / self.size(ones)
+
+class Simplex(WeightSet):
+    """Σe ≤ 1: most kernels get no weight."""
+
+    is_simplex = True
+    norm: ClassVar[float] = 1.0
+
+    def size(self, e: Array) -> float:
+        """‖e‖₁."""
+        return norm(e, 1.0)
+
+    def unit_support(self, q: Array) -> float:
+        """The largest entry."""
+        return float(q.max(initial=0.0))
 
     def project(self, e: Array, metric: Array) -> Array:
-        """Unit weights near ``e`` [gai2010, §5].
+        """The nearest in Σ (·)²/metric [gai2010, §5]."""
+        return project_simplex(e, metric)
 
-        On the simplex the nearest in Σ (·)²/metric. Under other norms negative weights become zero
-        and e is brought to norm one; in the cone they become zero.
-        """
-        if self.bounded and self.norm == 1.0:
-            return project_simplex(e, metric)
-        positive = np.maximum(e, 0.0)
-        if not positive.any():
-            positive = (e == e.max()).astype(float)
-        return positive / np.linalg.norm(positive, self.norm) if self.bounded else positive
+
+class Cone(Simplex):
+    """All e ≥ 0; weights are reported on the simplex."""
+
+    bounded = False
+
+    def project(self, e: Array, metric: Array) -> Array:
+        """The nearest, in any metric."""
+        return np.maximum(e, 0.0)
+
+
+@dataclass(frozen=True)
+class Ball(WeightSet):
+    """‖e‖_p ≤ 1, p > 1: no weight is zero at the best, and J has no kinks."""
+
+    norm: float
+
+    @property
+    def dual_norm(self) -> float:
+        """The exponent p/(p−1) of the support function."""
+        if self.norm == 1.0:
+            return np.inf
+        return 1.0 if np.isinf(self.norm) else self.norm / (self.norm - 1.0)
+
+    def size(self, e: Array) -> float:
+        """‖e‖_p."""
+        return norm(e, self.norm)
+
+    def unit_support(self, q: Array) -> float:
+        """‖q‖_{p/(p−1)}."""
+        return norm(q, self.dual_norm)
+
+
+@dataclass(frozen=True)
+class GroupBall(Ball):
+    """Σ_g ‖e_g‖_p ≤ 1; ``groups`` has the number of each kernel's group, from 0 without a gap."""
+
+    groups: Places
+
+    def size(self, e: Array) -> float:
+        """The sum of the groups' norms."""
+        return float(self.sizes(e).sum())
+
+    def sizes(self, e: Array) -> Array:
+        """‖e_g‖_p of each group."""
+        return _norms(e, self.norm, self.groups)
+
+    def unit_support(self, q: Array) -> float:
+        """The largest of the groups' support functions."""
+        return float(self.supports(q).max())
+
+    def supports(self, q: Array) -> Array:
+        """max rᵀq_g over ‖r‖_p ≤ 1 in each group, for q ≥ 0."""
+        return _norms(q, self.dual_norm, self.groups)
 
 
 def project_simplex(x: Array, metric: Array) -> Array:
@@ -106,10 +154,8 @@ def norm(x: Array, p: float) -> float:
     return top * float(np.linalg.norm(x / top, p)) if top > 0.0 else 0.0
 
 
-def _norms(x: Array, p: float, groups: Places | None) -> Array:
+def _norms(x: Array, p: float, groups: Places) -> Array:
     """‖x_g‖_p of each group, without overflow or underflow."""
-    if groups is None:
-        return np.array([norm(x, p)])
     top = np.zeros(int(groups.max()) + 1)
     np.maximum.at(top, groups, np.abs(x))
     if np.isinf(p):
@@ -142,13 +188,13 @@ def make_weight_set(
     ``empty``: kernels of trace zero are all zero, and get no weight.
     """
     if isinstance(norm, GroupNorm):
-        groups = norm.numbers(m)
-        one = norm.inner == 1 or not groups.any()  # no more than the norm itself
-        return WeightSet(np.ones(m), float(norm.inner), groups=None if one else groups)
+        groups, norm = norm.numbers(m), float(norm.inner)
+        if norm > 1.0 and groups.any():
+            return GroupBall(np.ones(m), norm, groups)
     if norm is None:
-        return WeightSet(np.ones(m), bounded=False)
+        return Cone(np.ones(m))
     if traces is None:
-        return WeightSet(np.ones(m), float(norm))
+        return Ball(np.ones(m), float(norm)) if norm > 1.0 else Simplex(np.ones(m))
     positive = traces > 0.0
     if not positive.all() and not (empty and positive.any()):
         first = int(np.argmin(positive))
@@ -157,7 +203,7 @@ def make_weight_set(
             f"{traces[first]:g}"
         )
     total = float(traces[positive].mean()) if trace is None else trace
-    return WeightSet(np.divide(total, traces, out=np.zeros(traces.size), where=positive))
+    return Simplex(np.divide(total, traces, out=np.zeros(traces.size), where=positive))
 
 
 def towards(e: Array, q: Array, p: float, relax: float = 1.0) -> Array:

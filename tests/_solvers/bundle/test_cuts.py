@@ -20,7 +20,7 @@ from _helpers.references import (
 from kernelweave._solvers.bundle.cuts import Cuts, Descent, descend, inner_tol
 from kernelweave.machines.evaluator import Evaluator, Incumbent
 from kernelweave.problems.losses import hinge, squared_hinge
-from kernelweave.problems.weight_sets import WeightSet
+from kernelweave.problems.weight_sets import Simplex
 from kernelweave.stacks.dense import KernelStack
 
 Pair = tuple[Evaluator, Incumbent]
@@ -135,7 +135,7 @@ def test_q_is_the_gradient() -> None:
     """∂J/∂e_m = −½ q_m by finite differences, on a smooth problem."""
     problem = awkward()[0]
     stack = KernelStack(problem.K)
-    weight_set = WeightSet(np.linspace(0.5, 2.0, stack.m))
+    weight_set = Simplex(np.linspace(0.5, 2.0, stack.m))
     qp = squared_hinge(problem.y, 1.0)
     evaluator, _ = opened(problem_of(stack, qp, weight_set=weight_set))
     e = np.random.default_rng(0).dirichlet(np.ones(stack.m))

@@ -15,7 +15,7 @@ from kernelweave._core.checks import check_number, check_positive
 from kernelweave.papers.bach2004.skm import Skm
 from kernelweave.papers.bach2004.theory import SupportKernelMachine, paper_form
 from kernelweave.problems.problem import make_problem, refuse_learned_C
-from kernelweave.problems.weight_sets import WeightSet
+from kernelweave.problems.weight_sets import Simplex
 from kernelweave.solution import Solution
 from kernelweave.solving import solve
 from kernelweave.stacks.completed import as_stack
@@ -43,6 +43,6 @@ def support_kernel_machine(
     units = check_positive("d", d, stack.m)
     learner = Skm(a=None if a is None else check_positive("a", a, stack.m))
     problem = make_problem(stack, y, C, loss=loss)
-    problem = replace(problem, weight_set=WeightSet(1.0 / units**2))
+    problem = replace(problem, weight_set=Simplex(1.0 / units**2))
     found = solve(problem, learner, tol)
     return paper_form(found), found

@@ -33,7 +33,7 @@ from kernelweave.papers.gai2010._projected_gradient import projected_gradient
 from kernelweave.problems.dual_qp import DualQP, relative_gap
 from kernelweave.problems.losses import check_C, check_labels, hinge, make_qp, squared_hinge
 from kernelweave.problems.problem import make_formulation
-from kernelweave.problems.weight_sets import WeightSet
+from kernelweave.problems.weight_sets import Cone
 from kernelweave.stacks.completed import as_stack
 from kernelweave.stacks.protocol import CombinedKernel, Stack
 
@@ -147,7 +147,7 @@ def minimize_penalized_radius(
         check_number(name, number)
     check_number("max_iter", max_iter, int)
     qp = make_qp(y, stack.n, C2, "hinge")
-    cone = WeightSet(np.ones(stack.m), bounded=False)
+    cone = Cone(np.ones(stack.m))
     balls = Balls(kernels, cone.scale)
     seen = kernels.traces > 0.0
     units = np.divide(1.0, kernels.traces, out=np.zeros(stack.m), where=seen)

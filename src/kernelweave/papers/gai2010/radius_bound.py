@@ -28,6 +28,7 @@ from kernelweave.papers.gai2010._balls import Balls, KernelBall, certified_radiu
 from kernelweave.papers.gai2010._bounds import radius_bound_bounds
 from kernelweave.papers.gai2010._centering import centered
 from kernelweave.papers.gai2010._projected_gradient import projected_gradient
+from kernelweave.problems.weight_sets import WeightSet
 from kernelweave.solution import Solution
 
 
@@ -70,7 +71,7 @@ class RadiusBound(Learner):
             lambda e: objective.evaluate(e, close), evaluator.weight_set.project, e, ROUNDING
         )
         for _, state in steps:
-            fall = _first_order_fall(state.point.e, state.gradient, evaluator.weight_set.norm)
+            fall = _first_order_fall(state.point.e, state.gradient, evaluator.weight_set)
             yield objective.step("projected gradient", state, fall / state.value)
 
     def unsolved(self, evaluator: Evaluator, e: Array) -> Step:
@@ -110,7 +111,7 @@ class _BoundObjective:
         ball = self.balls.around(e, close, self.ridge)
         point = self.evaluator.solve(e, close, K=ball.K)
         gradient = self.balls.slopes(ball.beta) * point.value - 0.5 * ball.radius2 * point.q
-        if self.weight_set.norm == 2.0:
+        if not self.weight_set.is_simplex:
             gradient -= float(gradient @ e) * e  # along the sphere
         return _BallAndMachine(point, ball, gradient)
 
@@ -157,8 +158,8 @@ class _BallAndMachine:
         return self.ball.radius2 * self.point.primal
 
 
-def _first_order_fall(e: Array, gradient: Array, norm: float) -> float:
+def _first_order_fall(e: Array, gradient: Array, weight_set: WeightSet) -> float:
     """Towards the best vertex of the simplex, or along the sphere."""
-    if norm == 1.0:
+    if weight_set.is_simplex:
         return float(gradient @ e - gradient.min())
     return float(np.linalg.norm(np.where(e > 0.0, gradient, np.minimum(gradient, 0.0))))

@@ -87,7 +87,7 @@ class Simple(Learner):
     ) -> Iterator[Step]:
         """Descend from unit weights ``e``, one step per iteration."""
         check_stop(self.stop, self.change)
-        if evaluator.weight_set.norm > 1.0:
+        if not evaluator.weight_set.is_simplex:
             yield from learner_of_norms(evaluator).iterate(evaluator, incumbent, e, tol)
             return
         recent: deque[Point] = deque(maxlen=_KEPT)
