@@ -37,7 +37,7 @@ class Progress:
         step: Callable[[], bool] | None = None,
     ) -> None:
         self.problem, self.max_time, self.unit, self.tol = problem, max_time, 1.0, 1e-3
-        self._bar, self._step = Bar(verbose), step
+        self._bar, self._step = Bar(verbose) if verbose else None, step
         self.began = time.perf_counter() if began is None else began
         self.gaps: list[float] = []
         self._rows: list[tuple[Any, ...]] = []
@@ -56,7 +56,7 @@ class Progress:
         self.gaps.append(gap)
         objective = best.primal * self.unit
         self._rows.append((weights, objective, gap, seconds, n_solves, step.by))
-        if self._bar.verbose:
+        if self._bar is not None:
             active = np.count_nonzero(best.e)
             self._bar.show(
                 self._closed(),
@@ -79,6 +79,8 @@ class Progress:
 
     def close(self, status: str) -> None:
         """The fit is over."""
+        if self._bar is None:
+            return
         gap, seconds = self.gaps[-1], self.seconds_so_far()
         self._bar.end(f"{status}: gap {gap:.1e}, {len(self.gaps)} iterations, {seconds:.1f} s")
 
@@ -90,12 +92,13 @@ class Progress:
 
     def tick(self) -> None:
         """Called often during a long inner solve."""
-        if self.max_time is None and not self._bar.verbose:
+        if self.max_time is None and self._bar is None:
             return
         now = self.seconds_so_far()
         if self.max_time is not None and now > self.max_time:
             raise Ended("max_time")
-        self._bar.show(self._closed(), f"solving an SVM, {now:.0f} s")
+        if self._bar is not None:
+            self._bar.show(self._closed(), f"solving an SVM, {now:.0f} s")
 
     def history(self) -> Mapping[str, Any]:
         """Arrays by name, one entry per iteration."""

@@ -9,9 +9,9 @@ pytest.importorskip("torch", reason="torch is an extra: make torch")
 
 import torch
 
-from kernelweave.stacks.row_kernels import GAUSSIAN, POLYNOMIAL, RowKernels
+from kernelweave.stacks.row_kernels import GAUSSIAN, POLYNOMIAL, RowKernels, roundings
 from kernelweave.stacks.torch_device import SINGLE
-from kernelweave.stacks.torch_stack import TorchStack, roundings
+from kernelweave.stacks.torch_stack import TorchStack
 from kernelweave.stacks.torch_system import ROUGH
 
 BLOCK = 64

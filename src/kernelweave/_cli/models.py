@@ -16,7 +16,7 @@ from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.cross_validated import MKLClassifierCV, MKLRegressorCV
 from kernelweave.estimators.regressor import MKLRegressor
 from kernelweave.kernels.precomputed import Precomputed
-from kernelweave.views.table import reads_as_number
+from kernelweave.views.cells import reads_as_number
 
 _FEW = 20  # as many different whole numbers are classes, more are values
 

@@ -28,7 +28,7 @@ from kernelweave._cli.tables import pieces, read_matrix
 from kernelweave._core.atomic import written
 from kernelweave._core.checks import some
 from kernelweave.io.model_file import load
-from kernelweave.views.table import reads_as_number
+from kernelweave.views.cells import reads_as_number
 
 
 def predict_table(

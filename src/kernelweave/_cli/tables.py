@@ -14,7 +14,7 @@ import numpy as np
 from kernelweave._core.checks import did_you_mean, some
 from kernelweave._core.settings import SETTINGS
 from kernelweave._core.warnings import warn
-from kernelweave.views.table import reads_as_number
+from kernelweave.views.cells import reads_as_number
 
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".parquet", ".npz")
 MATRIX = ".npy"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -237,12 +238,12 @@ class KernelBank(Params):
         exactness = None
         if recipe.approximation is not None:
             exactness = Exactness.of(kernels, table, recipe.approximation.from_below)
-        numbers = np.array([one.number for one in kept], dtype=np.intp)
+        numbers = np.fromiter(map(attrgetter("number"), kept), dtype=np.intp)
         fitted = FittedBank(
             tuple(members), table, numbers, stack, weights=weights, _exactness=exactness
         )
-        if dropped := fitted.dropped:
-            warn(_told(dropped, len(members)))
+        if len(kept) < len(members):
+            warn(_told(fitted.dropped, len(members)))
         return fitted
 
     def plan(self, X: Any, sample_weight: ArrayLike | None = None) -> Forecast:

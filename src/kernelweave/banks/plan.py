@@ -20,9 +20,10 @@ from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.categorical import Hamming
 from kernelweave.kernels.numeric import Gaussian, Linear, Polynomial
 from kernelweave.views import weighted
+from kernelweave.views.cells import reads_as_number
 from kernelweave.views.columns import SCALES, View, make_views
 from kernelweave.views.selectors import find_columns
-from kernelweave.views.table import WHOLE_VIEWS, Table, reads_as_number
+from kernelweave.views.table import WHOLE_VIEWS, Table
 
 WIDTHS = (0.5, 1.0, 2.0)
 

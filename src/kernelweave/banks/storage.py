@@ -287,7 +287,7 @@ class Dense:
         run(_fill, len(views), K.size, count_threads(self.n_jobs), K, [*views.values()])
         _leave_out_equal(K, kernels)
         left = _close_gaps(K, kernels)
-        stack = KernelStack(K[: len(left)], check=False, dtype=self.dtype) if left else None
+        stack = KernelStack._trusted(K[: len(left)], None, self.dtype) if left else None
         return Kept(left, stack)
 
 

@@ -135,7 +135,7 @@ class Problem:
     @property
     def is_sum(self) -> bool:
         """Whether there is a machine per column of y, be it one."""
-        return self.formulation.is_sum
+        return self.formulation.task.targets.ndim == 2
 
     def at_cost(self, C: float | Array) -> Problem:
         """The same kernels and weight set for another C; for problems in the user's units."""
@@ -221,11 +221,6 @@ class Formulation:
     recenter: bool = False
     signed: bool = False
     row_weights: Array | None = None
-
-    @property
-    def is_sum(self) -> bool:
-        """Whether there is a machine per column of y, be it one."""
-        return self.task.targets.ndim == 2
 
     @property
     def loss(self) -> Loss:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kernelweave._core.tolerances import NEGATIVITY, TINY
 from kernelweave._core.types import Array, Index, Places
 from kernelweave.stacks.validation import frozen
 
@@ -100,3 +101,39 @@ class RowKernels:
         means, norms = (None if c is None else c[kernels] for c in (self.means, self.norms))
         parts = {name: getattr(self, name)[kernels] for name in ("kinds", "a", "b", "scale")}
         return replace(self, **parts, means=means, norms=norms, numbers=numbers)
+
+
+def amplified(view: RowKernels, diagonals: Array) -> float:
+    """How much larger than √(K_ii K_jj) the terms may be of which an entry is made, at the most.
+
+    Centering takes most of them off where all rows are alike: |G_ij| + |μ_i| + |μ_j| is at most
+    (√G_ii + r)(√G_jj + r), with r² = 2 max |μ|.
+    """
+    if view.means is None:
+        return 1.0
+    factor = np.tile(view.scale[:, None], view.n)
+    if view.norms is not None:
+        factor *= view.norms**2
+    own = np.divide(diagonals, factor, out=np.zeros_like(diagonals), where=factor > 0.0)
+    root = np.sqrt(np.maximum(own + 2.0 * view.means, 0.0))
+    r = np.sqrt(2.0 * np.abs(view.means).max(axis=1, keepdims=True))
+    little = NEGATIVITY[np.dtype(np.float64)] * diagonals.sum(axis=1, keepdims=True)
+    share = factor * (root + r) ** 2 / np.maximum(diagonals + little, TINY)
+    return max(1.0, float(share.max()))
+
+
+def roundings(view: RowKernels) -> float:
+    """Roundings behind an entry, as a share of √(G_ii G_jj), in units of the numbers.
+
+    What is off in a distance, its size times the number of columns, counts times the rate.
+    """
+    columns = view.x.shape[1] + 8.0
+    far = np.abs(view.x - view.x.mean(axis=0))
+    sizes = {
+        GAUSSIAN: 4.0 * float((far**2).sum(axis=1).max()),
+        LAPLACIAN: 4.0 * float(far.sum(axis=1).max()),
+    }
+    return max(
+        b * columns if kind == POLYNOMIAL else 8.0 + a * columns * sizes[kind]
+        for kind, a, b in zip(view.kinds.tolist(), view.a.tolist(), view.b.tolist(), strict=True)
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -75,3 +76,24 @@ def is_huge(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return False
+
+
+def reads_as_number(value: Any) -> bool:
+    """Whether a cell is a number that a float can hold, or text that spells one."""
+    try:
+        float(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def describe_ragged(X: Sequence[Any]) -> str:
+    """What is wrong with rows that do not make an array."""
+    lengths = [len(row) if hasattr(row, "__len__") else 1 for row in X]
+    other = next((row for row, length in enumerate(lengths) if length != lengths[0]), None)
+    if other is None:
+        return "X must hold one value in each cell, found sequences in some: give them columns."
+    return (
+        f"X must have as many values in every row, found {lengths[0]} in row 0, but "
+        f"{lengths[other]} in row {other}."
+    )

@@ -18,10 +18,12 @@ from kernelweave.views.cells import (
     NUMBERS,
     all_equal,
     as_numbers,
+    describe_ragged,
     filled,
     is_category,
     is_huge,
     is_missing,
+    reads_as_number,
     token,
 )
 
@@ -354,22 +356,10 @@ def _as_array(X: Any) -> NDArray[Any]:
     except ValueError as error:
         if not isinstance(X, list | tuple):
             raise
-        raise ValueError(_describe_ragged(X)) from error
+        raise ValueError(describe_ragged(X)) from error
     if data.dtype.kind in "US" and not hasattr(X, "dtype"):
         data = np.asarray(X, dtype=object)  # else NumPy turns numbers in mixed rows into text
     return data
-
-
-def _describe_ragged(X: Sequence[Any]) -> str:
-    """What is wrong with rows that do not make an array."""
-    lengths = [len(row) if hasattr(row, "__len__") else 1 for row in X]
-    other = next((row for row, length in enumerate(lengths) if length != lengths[0]), None)
-    if other is None:
-        return "X must hold one value in each cell, found sequences in some: give them columns."
-    return (
-        f"X must have as many values in every row, found {lengths[0]} in row 0, but "
-        f"{lengths[other]} in row {other}."
-    )
 
 
 def check_shape(data: Any) -> None:
@@ -407,12 +397,3 @@ def check_one_table(X: Any) -> None:
             "    joined = kernelweave.join_views(X)\n"
             "    MKLClassifier(KernelBank(views=joined.views)).fit(joined.X, y)"
         )
-
-
-def reads_as_number(value: Any) -> bool:
-    """Whether a cell is a number that a float can hold, or text that spells one."""
-    try:
-        float(value)
-    except (TypeError, ValueError, OverflowError):
-        return False
-    return True
