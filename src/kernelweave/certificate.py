@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_finite, check_vector
-from kernelweave._core.tolerances import EPS, LAST, NEGATIVITY, SUM_ROUNDING
+from kernelweave._core.tolerances import EPS, IN_SET, LAST, NEGATIVITY, SUM_ROUNDING
 from kernelweave._core.types import Array
 from kernelweave._solvers.signed.semidefinite_set import Joint
 from kernelweave._solvers.signed.support import support
@@ -282,7 +282,7 @@ def check_weights(d: Array, weight_set: WeightSet) -> None:
             f"weights must be nonnegative, found {d.min():g}; those of learner='sdp' may be "
             "negative: pass signed=True"
         )
-    if not weight_set.contains(d, slack=1e-8):
+    if not weight_set.contains(d, slack=IN_SET):
         size = weight_set.size(d / weight_set.scale)
         raise ValueError(
             f"weights must lie in their set (norm at most 1), found norm {size:g}; pass "
@@ -296,7 +296,7 @@ def check_signed_weights(d: Array, problem: Problem) -> None:
     used = scale > 0.0
     size = float((d[used] / scale[used]).sum())
     rounding = SUM_ROUNDING * float(np.abs(d[used] / scale[used]).sum())
-    if abs(size - 1.0) > max(1e-8, rounding):
+    if abs(size - 1.0) > max(IN_SET, rounding):
         raise ValueError(
             f"signed weights must give the combined kernel its trace, found {size:.10g} times that"
         )

@@ -45,6 +45,16 @@ DUPLICATE = {np.dtype(np.float64): COINCIDE, np.dtype(np.float32): 1e-6}
 RANK_CUTS = (1e-10, 1e-12, 1e-14)
 """Shares of its largest eigenvalue below which a combined kernel counts as zero, tried in turn."""
 
+JITTER = 1e-9
+"""Share of its mean diagonal that a kernel at landmarks gets: it may have no inverse."""
+
+HALF_DIGITS = 1e-8
+"""What is left of a sum of which all but this share cancels, or an eigenvector whose eigenvalue is
+below this share of the largest, has half of its digits at most."""
+
+VARIES = 1e-6
+"""A derivative that is below this share of its terms says that nothing changes."""
+
 # --- of machines --------------------------------------------------------------------------------
 
 TIGHTEST = 1e-14
@@ -73,6 +83,17 @@ SHOWS = 1e-6
 
 LARGEST_ENTRY = 1e4
 """No diagonal entry of a kernel is this large in standard units, unless rows differ wildly."""
+
+# --- of weights and scores ----------------------------------------------------------------------
+
+IN_SET = 1e-8
+"""How far outside of their set weights may be that a user gives."""
+
+INSIDE = 1e-9
+"""Below this share an interior point method leaves what is zero."""
+
+SAME_SCORE = 1e-9
+"""Scores, and shares of rows, that differ by this share or less are the same."""
 
 # --- of certificates ----------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._core.tolerances import HALF_DIGITS
 from kernelweave._core.types import Array
 from kernelweave.views import triangle, weighted
 
@@ -43,7 +44,6 @@ RULES: dict[str | None, tuple[bool, str | None]] = {
 }
 ASKED = {"auto": RULES["trace"], **RULES}  # what a bank may be asked for
 
-_NOTHING = 1e-8  # share of the trace that must remain after centering, to keep half of the digits
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -158,7 +158,7 @@ def learn_normalizer(
         means = means_of(counts)
         means -= 0.5 * weighted.mean(means, weights)
         centered = trace - 2.0 * weighted.total(means, weights)
-        if not centered > _NOTHING * trace:
+        if not centered > HALF_DIGITS * trace:
             return (
                 "it is constant on the training rows, or so nearly that centering leaves only "
                 "rounding; if its columns are far from zero, scale them (scale='standard')"

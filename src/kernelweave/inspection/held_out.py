@@ -29,6 +29,7 @@ from sklearn.model_selection import (
 )
 
 from kernelweave._core.checks import check_level, check_number, did_you_mean, is_whole
+from kernelweave._core.tolerances import SAME_SCORE
 from kernelweave._core.types import Array, Places
 from kernelweave.estimators._base import MKLEstimator, recalled
 from kernelweave.estimators._candidates import Fold, as_folds
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
-_NONE = 1e-9  # differences of scores up to this are rounding
 _SHARES = ("accuracy", "balanced_accuracy")  # of rows predicted right
 _AT_MOST_1 = (None, *_SHARES, "r2")  # scores that end there
 
@@ -176,7 +176,7 @@ class HeldOut:
 
 def told(mean: float, low: float, high: float) -> str:
     """A number and its interval, as people write them: ends show on which side of 0 they are."""
-    ends = [abs(end) for end in (low, high) if abs(end) > _NONE]
+    ends = [abs(end) for end in (low, high) if abs(end) > SAME_SCORE]
     digits = next(k for k in range(2, 10) if all(float(f"{end:.{k}f}") for end in ends))
     shown = [signed(x, digits).replace("inf", "∞") for x in (mean, low, high)]
     return f"{shown[0]} [{shown[1]}, {shown[2]}]"

@@ -30,10 +30,10 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincinv
 
+from kernelweave._core.tolerances import SAME_SCORE
 from kernelweave._core.types import Array, Places
 
 _FEWEST = 4.0  # degrees of freedom that repeated splits have, unless there are fewer splits
-_ROUNDING = 1e-9  # of a share; differences of scores up to this, too
 
 Ends = tuple[float, float]
 
@@ -181,7 +181,7 @@ class HeldRows:
     def _unlike(self, models: list[int], ends: Ends, level: float) -> Ends:
         """At least as wide as rows unlike these could move the score."""
         low, high = ends
-        alike = high - low <= _ROUNDING * max(abs(low), abs(high))
+        alike = high - low <= SAME_SCORE * max(abs(low), abs(high))
         if not (self.classes or alike):
             return ends
         share = 1.0 - (0.5 - level / 2.0) ** (1.0 / self._parts[1].min())
@@ -196,7 +196,7 @@ def exact(shares: Array, sizes: Array, level: float) -> tuple[Array, Array]:
     """The limits of Clopper and Pearson for shares of so many rows, which need not be whole."""
     tail = 0.5 - level / 2.0
     right, wrong = sizes * shares, sizes * (1.0 - shares)
-    none, all_ = right <= _ROUNDING * sizes, wrong <= _ROUNDING * sizes
+    none, all_ = right <= SAME_SCORE * sizes, wrong <= SAME_SCORE * sizes
     low = betaincinv(np.where(none, 1.0, right), wrong + 1.0, tail)
     high = betaincinv(right + 1.0, np.where(all_, 1.0, wrong), 1.0 - tail)
     return np.where(none, 0.0, low), np.where(all_, 1.0, high)

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from kernelweave._core.checks import check_number
+from kernelweave._core.tolerances import HALF_DIGITS
 from kernelweave._core.types import Array
 from kernelweave.kernels.adapters import as_kernel
 from kernelweave.kernels.base import Kernel
 from kernelweave.views import triangle
 from kernelweave.views.rows import Gram, Pair, Rows
-
-_SMALLEST = 1e-8  # share of the largest eigenvalue; below it, an eigenvector is mostly rounding
 
 
 class EigenvectorKernels(Kernel):
@@ -70,7 +69,7 @@ class EigenvectorKernels(Kernel):
         triangle.unpack(half, 1.0, K)
         values, vectors = np.linalg.eigh(K)
         many = len(values) if self.n_components is None else int(self.n_components)
-        chosen = np.flatnonzero(values > _SMALLEST * values[-1])[::-1][:many]
+        chosen = np.flatnonzero(values > HALF_DIGITS * values[-1])[::-1][:many]
         basis = _Basis(base, Rows(rows.table, rows.view), vectors[:, chosen] / values[chosen])
         basis(rows)  # cached in ``rows`` until the stack is filled
         return [_Eigenvector(basis, place) for place in range(len(chosen))]

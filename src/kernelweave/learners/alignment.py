@@ -25,7 +25,7 @@ from itertools import islice
 import numpy as np
 
 from kernelweave._core.settings import SETTINGS
-from kernelweave._core.tolerances import NOTHING, SUM_ROUNDING
+from kernelweave._core.tolerances import INSIDE, NOTHING, SUM_ROUNDING
 from kernelweave._core.types import Array
 from kernelweave._solvers.bundle.master import solve_master
 from kernelweave._solvers.signed.interior_point import follow_sets
@@ -189,7 +189,7 @@ def most_aligned(S: Array, a: Array) -> tuple[Array, float]:
     else:
         none = np.zeros(used.size)
         x, _ = solve_master(np.ones(1), none[None], none, 0.0, _root(between) / sides)
-        x[x < 1e-9] = 0.0  # what an interior point leaves
+        x[x < INSIDE] = 0.0
     d = np.zeros_like(a)
     d[used] = x / (sides * size[used])
     return d, _excess(S, a, d)

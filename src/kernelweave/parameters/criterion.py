@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from kernelweave._core.cached import cached_property
 from kernelweave._core.checks import check_floats, shown
-from kernelweave._core.tolerances import FREE, SQUARED_TOL
+from kernelweave._core.tolerances import FREE, SQUARED_TOL, VARIES
 from kernelweave._core.types import Array, Places
 from kernelweave._solvers.enclosing_ball import ball_qp, center, smallest_ball
 from kernelweave._solvers.svm.curvature import hessian_factor
@@ -35,7 +35,6 @@ from kernelweave.stacks.mixed import MixedStack
 from kernelweave.stacks.protocol import Stack
 
 _FLAT = 1e-3  # a derivative of the kernel below this share of it is as good as none
-_CONSTANT = 1e-6  # a trace that changes by less, as a share of the derivative, does not change
 
 
 @dataclass(frozen=True)
@@ -186,8 +185,8 @@ class Solved:
         self._check_trace(D, size)
         products = D @ self.V
         energy = float(np.vdot(self.V, products))
-        centre = 0.5 * np.diagonal(D) - D @ self.ball[0]
-        return _Derivative(products, energy, centre, self._slope(D), size)
+        center = 0.5 * np.diagonal(D) - D @ self.ball[0]
+        return _Derivative(products, energy, center, self._slope(D), size)
 
     def _slope(self, D: Array) -> float:
         """The derivative of R² at fixed β."""
@@ -201,7 +200,7 @@ class Solved:
             return
         w = np.ones(len(D)) if asked.row_weights is None else asked.row_weights
         change = float(w @ np.diagonal(D)) - asked.recenter * float(w @ D @ w) / float(w.sum())
-        if abs(change) > _CONSTANT * size:
+        if abs(change) > VARIES * size:
             raise ValueError(
                 "trace=, recenter=True and C='learn' measure kernel weights by traces, and these "
                 "change with the parameters to be learned. Normalize the kernels: "
@@ -246,7 +245,7 @@ class Solved:
                         bends[a, b], curves[a, b] = found
         if self.ball[0].any():
             qp = ball_qp(np.zeros(len(self.K)))
-            curves += 2.0 * _response(self.K, qp, self.ball[0], [d.centre for d in firsts])
+            curves += 2.0 * _response(self.K, qp, self.ball[0], [d.center for d in firsts])
         # ∂_i∂_j of vᵀKv/R² at fixed v
         cross = np.outer(energies, slopes)
         ratio = bends / radius2 - (cross + cross.T) / radius2**2
@@ -265,7 +264,7 @@ class _Derivative:
 
     products: Array
     energy: float
-    centre: Array
+    center: Array
     radius2: float
     size: float
 

@@ -20,6 +20,7 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 from kernelweave._core.blocks import blocks
 from kernelweave._core.cached import cached_property
 from kernelweave._core.settings import SETTINGS
+from kernelweave._core.tolerances import JITTER
 from kernelweave._core.types import Array, Index, Places
 from kernelweave.stacks._passes import add_rows
 from kernelweave.stacks.factor import JoinedFactor, beside
@@ -32,8 +33,6 @@ from kernelweave.stacks.protocol import (
     Stack,
 )
 from kernelweave.stacks.validation import frozen
-
-_JITTER = 1e-9  # share of the mean diagonal that K at landmarks gets: it may have no inverse
 
 
 class BaseCombined:
@@ -71,14 +70,14 @@ class BaseCombined:
         places = np.sort(np.random.default_rng(seed).permutation(self.n)[:rank])
         at = self.block(places, places)
         at = 0.5 * (at + at.T)
-        at[np.diag_indices_from(at)] += _JITTER * float(np.abs(np.diagonal(at)).mean())
+        at[np.diag_indices_from(at)] += JITTER * float(np.abs(np.diagonal(at)).mean())
         L = np.linalg.cholesky(at)
         F = np.empty((places.size, self.n))
         for some in blocks(self.n, places.size, SETTINGS.computed):
             columns = self.block(places, np.arange(some.start, some.stop))
             F[:, some] = solve_triangular(L, columns, lower=True, check_finite=False)
         diagonal = self.diagonal()
-        rest = np.maximum(diagonal - np.einsum("ri,ri->i", F, F), _JITTER * np.abs(diagonal))
+        rest = np.maximum(diagonal - np.einsum("ri,ri->i", F, F), JITTER * np.abs(diagonal))
         return JoinedFactor([F], np.ones(places.size)), rest
 
     def shifted(

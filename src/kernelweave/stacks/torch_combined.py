@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from kernelweave._core.blocks import blocks
+from kernelweave._core.tolerances import JITTER
 from kernelweave._core.types import Array, Index, Places
 from kernelweave.stacks.combined import BaseCombined
 from kernelweave.stacks.protocol import NotDense, ShiftedSolver
@@ -19,7 +20,6 @@ from kernelweave.stacks.torch_tiles import TILE
 if TYPE_CHECKING:
     from kernelweave.stacks.torch_stack import TorchStack
 
-_JITTER = 1e-9  # share of the mean diagonal that K at landmarks gets: it may have no inverse
 _ROWS = 2**27  # entries of K at landmarks that are computed at a time
 
 
@@ -114,7 +114,7 @@ class TorchCombined(BaseCombined):
         L = numbers(places, device)
         at = stack.tensor(self.groups, L, L, self.stack.wide)
         at = 0.5 * (at + at.T)
-        at.diagonal().add_(_JITTER * float(at.diagonal().abs().mean()))
+        at.diagonal().add_(JITTER * float(at.diagonal().abs().mean()))
         root = torch.linalg.cholesky(at)
         F = torch.empty(self.n, len(L), dtype=stack.kind, device=device)
         every = torch.arange(self.n, device=device)
@@ -123,7 +123,7 @@ class TorchCombined(BaseCombined):
             F[i] = torch.linalg.solve_triangular(root, some, upper=False).T
         found = TorchFactor(F)
         diagonal = self.diagonal()
-        return found, np.maximum(diagonal - found.sizes(), _JITTER * np.abs(diagonal))
+        return found, np.maximum(diagonal - found.sizes(), JITTER * np.abs(diagonal))
 
     def quick_product(self, V: Array, accuracy: float) -> Array:
         """K(d)V up to this relative error; three digits take half of the time of six."""
