@@ -17,7 +17,7 @@ from kernelweave.learning import solve as drive
 from kernelweave.machines.machine import Machine
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.losses import hinge, squared_hinge
-from kernelweave.problems.weight_sets import Ball
+from kernelweave.problems.weight_sets import NormBall
 
 N, CLASSES = 45, 3
 SUMMING = ["newton", "simple", "silp", "alternate", "uniform"]
@@ -212,7 +212,7 @@ def test_weights_of_the_sum_are_not_those_of_its_parts(name: str) -> None:
 
 def test_other_norms() -> None:
     for norm in (2.0, np.inf):
-        weight_set = Ball(np.ones(len(K)), norm)
+        weight_set = NormBall(np.ones(len(K)), norm)
         problem = problem_of(K, *machines(), weight_set=weight_set)
         found = [
             drive(problem, make_learner(name), tol=1e-6)

@@ -6,7 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from kernelweave.problems.weight_sets import Ball, Cone, project_simplex
+from kernelweave.problems.weight_sets import Cone, NormBall, project_simplex
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -22,6 +22,6 @@ def test_simplex(seed):
 
 def test_sphere_and_cone():
     x, ones = np.array([3.0, -1.0, 4.0]), np.ones(3)
-    np.testing.assert_allclose(Ball(ones, 2.0).project(x, ones), [0.6, 0.0, 0.8])
+    np.testing.assert_allclose(NormBall(ones, 2.0).project(x, ones), [0.6, 0.0, 0.8])
     np.testing.assert_allclose(Cone(ones).project(x, ones), [3.0, 0.0, 4.0])
-    np.testing.assert_allclose(Ball(ones, 2.0).project(-x, ones), [0.0, 1.0, 0.0])
+    np.testing.assert_allclose(NormBall(ones, 2.0).project(-x, ones), [0.0, 1.0, 0.0])

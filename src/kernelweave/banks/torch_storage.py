@@ -18,7 +18,7 @@ from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array
 from kernelweave.banks.member import TrainingKernel
 from kernelweave.banks.row_kernels import row_kernels
-from kernelweave.stacks.gram import check_gram
+from kernelweave.stacks.validation import check_gram
 
 if TYPE_CHECKING:
     from kernelweave.stacks.torch_stack import TorchStack

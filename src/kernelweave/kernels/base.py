@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from kernelweave._core.params import Params
 from kernelweave._core.types import Array
-from kernelweave.stacks.gram import check_gram
 from kernelweave.stacks.row_kernels import Entry
+from kernelweave.stacks.validation import check_gram
 from kernelweave.views.rows import Gram, Pair, Rows
 
 

@@ -27,7 +27,7 @@ from kernelweave.learners.base import Learner, Step, first_point
 from kernelweave.machines.evaluator import Evaluator, Incumbent
 from kernelweave.machines.machine import Point
 from kernelweave.problems.dual_qp import relative_gap
-from kernelweave.problems.weight_sets import Ball, GroupBall, WeightSet, towards
+from kernelweave.problems.weight_sets import GroupBall, NormBall, WeightSet, towards
 
 _VAIN = 3  # steps inside the groups that may gain nothing: rounding is all that is left
 _RELAX = 1.5  # how much longer than in the plain scheme they are, on a logarithmic scale
@@ -160,6 +160,6 @@ def _in_groups(weight_set: WeightSet) -> GroupBall:
     if isinstance(weight_set, GroupBall):
         return weight_set
     scale, m = weight_set.scale, weight_set.scale.size
-    if isinstance(weight_set, Ball):
+    if isinstance(weight_set, NormBall):
         return GroupBall(scale, weight_set.norm, np.zeros(m, int))
     return GroupBall(scale, 1.0, np.arange(m))

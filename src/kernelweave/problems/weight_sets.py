@@ -96,7 +96,7 @@ class Cone(Simplex):
 
 
 @dataclass(frozen=True)
-class Ball(WeightSet):
+class NormBall(WeightSet):
     """‖e‖_p ≤ 1, p > 1: no weight is zero at the best, and J has no kinks."""
 
     norm: float
@@ -118,7 +118,7 @@ class Ball(WeightSet):
 
 
 @dataclass(frozen=True)
-class GroupBall(Ball):
+class GroupBall(NormBall):
     """Σ_g ‖e_g‖_p ≤ 1; ``groups`` has the number of each kernel's group, from 0 without a gap."""
 
     groups: Places
@@ -194,7 +194,7 @@ def make_weight_set(
     if norm is None:
         return Cone(np.ones(m))
     if traces is None:
-        return Ball(np.ones(m), float(norm)) if norm > 1.0 else Simplex(np.ones(m))
+        return NormBall(np.ones(m), float(norm)) if norm > 1.0 else Simplex(np.ones(m))
     positive = traces > 0.0
     if not positive.all() and not (empty and positive.any()):
         first = int(np.argmin(positive))

@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_finite, check_number, check_vector
 from kernelweave._core.tolerances import TINY
+from kernelweave._core.types import Array
 from kernelweave._solvers.signed.semidefinite_set import Joint
 from kernelweave.certificate import check_semidefinite
 from kernelweave.papers.lanckriet2004._supports import supports
@@ -182,30 +183,11 @@ def error_bound(
             f"the bound needs as many rows with labels as without, found {n} with and "
             f"{stack.n - n} without"
         )
-    d = check_vector("weights", weights, stack.m)
-    if not signed and d.min() < 0.0:
-        raise ValueError(
-            f"weights must be nonnegative, found {d.min():g}; those of learner='sdp' may be "
-            "negative: pass signed=True"
-        )
-    w = check_vector("coef", coef, stack.n)
+    d, w = check_vector("weights", weights, stack.m), check_vector("coef", coef, stack.n)
     delta = check_number("delta", delta)
     if delta >= 1.0:
         raise ValueError(f"delta must be less than 1, found {delta!r}")
-    combined = np.asarray(stack.combined(d).dense(), dtype=float)
-    size = float(np.trace(combined))
-    if signed:
-        check_semidefinite(combined, size, stack.precision)
-    f = combined @ w
-    if not size > 0.0:
-        raise ValueError(f"weights must give the combined kernel a trace > 0, found {size:g}")
-    radius = float(np.sqrt(max(float(w @ f), 0.0) * size))  # √c/γ
-    if bias is not None:
-        # K + μ11ᵀ has trace c + 2nμ, and the model has squared norm 1/γ² + bias²/μ; the smallest
-        # root of their product is this sum
-        b = check_finite("bias", bias)
-        radius += float(np.sqrt(stack.n)) * abs(b)
-        f = f + b
+    f, size, radius = _model(stack, d, w, bias, signed)
     one = capacity(
         stack, signed=signed, constant=bias is not None, samples=samples, random_state=random_state
     )
@@ -233,6 +215,31 @@ def error_bound(
         trace=trace,
         capacity=Capacity(trace * one.mean, trace * one.error, trace * one.limit),
     )
+
+
+def _model(
+    stack: Stack, d: Array, w: Array, bias: float | None, signed: bool
+) -> tuple[Array, float, float]:
+    """f on all rows, the trace c of the combined kernel, and √c/γ of the model."""
+    if not signed and d.min() < 0.0:
+        raise ValueError(
+            f"weights must be nonnegative, found {d.min():g}; those of learner='sdp' may be "
+            "negative: pass signed=True"
+        )
+    combined = np.asarray(stack.combined(d).dense(), dtype=float)
+    size = float(np.trace(combined))
+    if signed:
+        check_semidefinite(combined, size, stack.precision)
+    f = combined @ w
+    if not size > 0.0:
+        raise ValueError(f"weights must give the combined kernel a trace > 0, found {size:g}")
+    radius = float(np.sqrt(max(float(w @ f), 0.0) * size))
+    if bias is None:
+        return f, size, radius
+    # K + μ11ᵀ has trace c + 2nμ, and the model has squared norm 1/γ² + bias²/μ; the smallest
+    # root of their product is this sum
+    b = check_finite("bias", bias)
+    return f + b, size, radius + float(np.sqrt(stack.n)) * abs(b)
 
 
 def capacity(

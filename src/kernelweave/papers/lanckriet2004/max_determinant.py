@@ -37,8 +37,8 @@ from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
 from kernelweave.stacks.completed import as_stack
 from kernelweave.stacks.defaults import matrices
-from kernelweave.stacks.gram import check_gram
 from kernelweave.stacks.protocol import Stack
+from kernelweave.stacks.validation import check_gram
 
 _MOST = 200  # Newton steps
 
