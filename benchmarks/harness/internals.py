@@ -28,9 +28,9 @@ from kernelweave.papers.lanckriet2004._programs import group_form, machine_form
 from kernelweave.problem_file import read_problem, write_problem
 from kernelweave.problems.losses import hinge, make_qp
 from kernelweave.stacks.cholesky import factor
-from kernelweave.stacks.combined import FactorCombined
 from kernelweave.stacks.defaults import matrices
 from kernelweave.stacks.factor import JoinedFactor
+from kernelweave.stacks.factors import FactorCombined
 from kernelweave.stacks.lazy import LazyStack
 
 __all__ = [

@@ -20,6 +20,7 @@ from kernelweave._cli.options import (
     LEARNING,
     NAME_ROWS,
     SEED,
+    parse_view,
     takes,
 )
 
@@ -256,7 +257,7 @@ def info(model: str, as_json: bool) -> None:
 
 
 def _source(said: dict[str, Any], table: str | None = None) -> Any:
-    from kernelweave._cli.data import Source, parse_view
+    from kernelweave._cli.data import Source
 
     views = tuple(parse_view(text) for text in said["views"])
     where = said["table"] if table is None else table

@@ -104,16 +104,6 @@ class Data:
         return frozenset(table.label(c) for c in places if table.kind(c) == "number")
 
 
-def parse_view(text: str) -> tuple[str, str]:
-    """``name=columns`` or ``name=file``."""
-    name, equals, what = text.partition("=")
-    if not (equals and name.strip() and what.strip()):
-        raise ValueError(
-            f"--view must be name=columns or name=file, such as clinical=age,chol*; found {text!r}"
-        )
-    return name.strip(), what.strip()
-
-
 def read_data(source: Source) -> Data:
     """Read and join all files, and find the columns of each view."""
     names = [name for name, _ in source.views]

@@ -139,3 +139,13 @@ def takes(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return function
 
     return decorate
+
+
+def parse_view(text: str) -> tuple[str, str]:
+    """``name=columns`` or ``name=file``."""
+    name, equals, what = text.partition("=")
+    if not (equals and name.strip() and what.strip()):
+        raise ValueError(
+            f"--view must be name=columns or name=file, such as clinical=age,chol*; found {text!r}"
+        )
+    return name.strip(), what.strip()

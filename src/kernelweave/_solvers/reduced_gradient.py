@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelweave._core.types import Array
-from kernelweave.stacks.combined import between
+from kernelweave.stacks.mixed import between
 
 if TYPE_CHECKING:
     from kernelweave.machines.evaluator import Evaluator

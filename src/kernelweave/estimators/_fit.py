@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,17 +20,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from kernelweave._core.checks import (
-    check_nonnegative,
-    check_verbose,
-    is_number,
-    shown,
-)
+from kernelweave._core.checks import check_nonnegative, check_verbose, is_number, shown
 from kernelweave._core.status import tell
 from kernelweave._core.types import Array, Places
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.certificate import dual_under, primal_under
+from kernelweave.estimators._base import replace_fitted
 from kernelweave.estimators._matrices import ROW_NUMBERS, read_matrices, without_matrices
 from kernelweave.estimators._targets import Targets, refuse_another_order
 from kernelweave.families.bank import grown, has_range
@@ -50,6 +47,7 @@ from kernelweave.views.table import Table
 if TYPE_CHECKING:
     from kernelweave.estimators._base import MKLEstimator
 
+_ALL = ("weight_norm", "tol", "max_iter", "max_time", "n_jobs", "verbose", "solver")
 _SOME = ("trace", "recenter", "epsilon", "quantile")  # options that only some estimators have
 
 
@@ -126,20 +124,13 @@ class FitOptions:
                 "rows given to fit, but maybe not with new rows. Use another learner, or "
                 "TransductiveMKLClassifier with the rows to predict among those given to fit."
             )
-        seed = 0 if model.random_state is None else int(generator.randint(2**31 - 1))
         return cls(
             learner=learner,
             C=C,
             loss=loss,
-            weight_norm=model.weight_norm,
-            tol=model.tol,
-            max_iter=model.max_iter,
-            max_time=model.max_time,
-            n_jobs=model.n_jobs,
-            verbose=model.verbose,
-            solver=model.solver,
-            seed=seed,
+            seed=0 if model.random_state is None else int(generator.randint(2**31 - 1)),
             problem={name: getattr(model, name) for name in _SOME if hasattr(model, name)},
+            **dict(zip(_ALL, attrgetter(*_ALL)(model), strict=True)),
         )
 
 
@@ -404,11 +395,3 @@ def _gap(bounds: Sequence[tuple[float | None, float | None]]) -> float | None:
     """The relative gap of all machines together, of the sums of their bounds; None if unknown."""
     primal, dual = zip(*bounds, strict=True)
     return None if None in primal + dual else relative_gap(sum(primal), sum(dual))
-
-
-def replace_fitted(model: Any, found: Mapping[str, Any]) -> None:
-    """Replace all that an earlier fit has left by these attributes."""
-    for name in [*vars(model)]:
-        if name.endswith("_") and not name.startswith("_"):
-            delattr(model, name)
-    vars(model).update(found)

@@ -2,16 +2,15 @@
 
 DenseCombined     one n × n array
 BlockCombined     no array: each block is summed from the kernels' blocks
-FactorCombined    no array: one factor, a number for each of its columns
-SumCombined       the sum of combined kernels of different kinds
 Changed           a multiple of another combined kernel, plus a ridge
 PartCombined      some points of another combined kernel
+
+Those of factors are in ``factors.py``, sums of different kinds in ``mixed.py``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -202,87 +201,6 @@ class BlockCombined(BaseCombined):
         return self.weights[self._active] @ self.stack.matvecs(v, rows, self._active)
 
 
-class FactorCombined(BaseCombined):
-    """K(d) = G diag(w) Gᵀ; G (n, R) holds the factors of the kernels with a weight."""
-
-    def __init__(self, G: JoinedFactor, w: Array) -> None:
-        self._G, self._w = G, w
-
-    @property
-    def n(self) -> int:
-        """Number of points."""
-        return self._G.shape[0]
-
-    def written_out(self) -> Array:
-        """The array, for those who know that they can afford it; exactly symmetric."""
-        G = self._G.array()
-        total = (self._w * G) @ G.T
-        return 0.5 * (total + total.T)
-
-    def diagonal(self) -> Array:
-        """All K(d)_ii."""
-        found = self.factor()
-        if found is not None:
-            return found[0].sizes()
-        return np.einsum("r,ir,ir->i", self._w, *(self._G.array(),) * 2)
-
-    def block(self, rows: Index, columns: Index) -> Array:
-        """Some rows and columns, a new array."""
-        return np.asarray((self._w * self._G.array(rows)) @ self._G.array(columns).T)
-
-    def __matmul__(self, v: Array) -> Array:
-        onto = self._G.onto(v)
-        return self._G.times((self._w if v.ndim == 1 else self._w[:, None]) * onto)
-
-    def factor(self) -> tuple[Factor, float] | None:
-        """F = G diag(w)^½; None where a weight is negative."""
-        return self._found
-
-    @cached_property
-    def _found(self) -> tuple[Factor, float] | None:
-        if self._w.size and self._w.min() < 0.0:
-            return None
-        return JoinedFactor(self._G.parts, np.sqrt(self._w) * self._G.scale), 0.0
-
-
-class SumCombined(BaseCombined):
-    """The sum of combined kernels of different kinds, none of them written out."""
-
-    def __init__(self, parts: Sequence[CombinedKernel]) -> None:
-        self._parts = parts
-
-    @property
-    def n(self) -> int:
-        """Number of points."""
-        return self._parts[0].n
-
-    def diagonal(self) -> Array:
-        """All K(d)_ii."""
-        return np.sum([part.diagonal() for part in self._parts], axis=0)
-
-    def block(self, rows: Index, columns: Index) -> Array:
-        """Some rows and columns, a new array."""
-        total = np.array(self._parts[0].block(rows, columns), dtype=float)
-        for part in self._parts[1:]:
-            total += part.block(rows, columns)
-        return total
-
-    def __matmul__(self, v: Array) -> Array:
-        return np.sum([part @ v for part in self._parts], axis=0)
-
-    def quick_product(self, V: Array, accuracy: float) -> Array:
-        """The sum of the parts' own."""
-        return np.sum([part.quick_product(V, accuracy) for part in self._parts], axis=0)
-
-    def factor(self) -> tuple[Factor, float] | None:
-        """The factors of all parts side by side, where each has one."""
-        found = [part.factor() for part in self._parts]
-        known = [pair for pair in found if pair is not None]
-        if len(known) < len(found):
-            return None
-        return beside([F for F, _ in known], [1.0] * len(known)), sum(tau for _, tau in known)
-
-
 class Changed(BaseCombined):
     """tK(d) + τI, a multiple of another combined kernel plus a ridge."""
 
@@ -437,14 +355,3 @@ def spread(v: Array, rows: Places, n: int) -> Array:
     whole = np.zeros((n, *v.shape[1:]))
     np.add.at(whole, rows, v)
     return whole
-
-
-def between(one: CombinedKernel, other: CombinedKernel, share: float) -> CombinedKernel | None:
-    """(1 − share)·one + share·other where both are arrays of float64, with no pass over kernels."""
-    if not (one.is_dense and other.is_dense):
-        return None
-    first, second = one.dense(), other.dense()
-    if not (first.dtype == second.dtype == np.float64):
-        return None  # of float32 nobody has said how far a mixture is off
-    low = SumCombined([Changed(one, 1.0 - share), Changed(other, share)]).factor()
-    return DenseCombined(frozen((1.0 - share) * first + share * second), low)

@@ -23,9 +23,10 @@ from kernelweave._core.checks import check_vector
 from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array, Index, Places
 from kernelweave.stacks import _sweeps
-from kernelweave.stacks.combined import DenseCombined, FactorCombined
+from kernelweave.stacks.combined import BaseCombined, DenseCombined
 from kernelweave.stacks.factor import JoinedFactor
 from kernelweave.stacks.precision import PlainSums, Units
+from kernelweave.stacks.protocol import Factor
 from kernelweave.stacks.threads import count_threads, run
 from kernelweave.stacks.validation import as_places, float_type, frozen, read_only
 
@@ -243,3 +244,46 @@ def _checked(F: ArrayLike, k: int) -> Array:
     if not np.isfinite(array).all():
         raise ValueError(f"factors[{k}] must be finite, found NaN or infinity")
     return array if array.dtype.kind == "f" else array.astype(float)
+
+
+class FactorCombined(BaseCombined):
+    """K(d) = G diag(w) Gᵀ; G (n, R) holds the factors of the kernels with a weight."""
+
+    def __init__(self, G: JoinedFactor, w: Array) -> None:
+        self._G, self._w = G, w
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        return self._G.shape[0]
+
+    def written_out(self) -> Array:
+        """The array, for those who know that they can afford it; exactly symmetric."""
+        G = self._G.array()
+        total = (self._w * G) @ G.T
+        return 0.5 * (total + total.T)
+
+    def diagonal(self) -> Array:
+        """All K(d)_ii."""
+        found = self.factor()
+        if found is not None:
+            return found[0].sizes()
+        return np.einsum("r,ir,ir->i", self._w, *(self._G.array(),) * 2)
+
+    def block(self, rows: Index, columns: Index) -> Array:
+        """Some rows and columns, a new array."""
+        return np.asarray((self._w * self._G.array(rows)) @ self._G.array(columns).T)
+
+    def __matmul__(self, v: Array) -> Array:
+        onto = self._G.onto(v)
+        return self._G.times((self._w if v.ndim == 1 else self._w[:, None]) * onto)
+
+    def factor(self) -> tuple[Factor, float] | None:
+        """F = G diag(w)^½; None where a weight is negative."""
+        return self._found
+
+    @cached_property
+    def _found(self) -> tuple[Factor, float] | None:
+        if self._w.size and self._w.min() < 0.0:
+            return None
+        return JoinedFactor(self._G.parts, np.sqrt(self._w) * self._G.scale), 0.0

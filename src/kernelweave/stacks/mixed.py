@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike
 from kernelweave._core.cached import cached_property
 from kernelweave._core.checks import check_vector
 from kernelweave._core.types import Array, Index, Places
-from kernelweave.stacks.combined import DenseCombined, SumCombined
+from kernelweave.stacks.combined import BaseCombined, Changed, DenseCombined
+from kernelweave.stacks.factor import beside
 from kernelweave.stacks.precision import FINE, PlainSums, Units, roughest
-from kernelweave.stacks.protocol import CombinedKernel, Stack
+from kernelweave.stacks.protocol import CombinedKernel, Factor, Stack
 from kernelweave.stacks.validation import as_places, frozen, read_only
 
 
@@ -176,3 +177,52 @@ class MixedStack(PlainSums):
 
     def __repr__(self) -> str:
         return f"MixedStack([{', '.join(map(repr, self.stacks))}])"
+
+
+class SumCombined(BaseCombined):
+    """The sum of combined kernels of different kinds, none of them written out."""
+
+    def __init__(self, parts: Sequence[CombinedKernel]) -> None:
+        self._parts = parts
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        return self._parts[0].n
+
+    def diagonal(self) -> Array:
+        """All K(d)_ii."""
+        return np.sum([part.diagonal() for part in self._parts], axis=0)
+
+    def block(self, rows: Index, columns: Index) -> Array:
+        """Some rows and columns, a new array."""
+        total = np.array(self._parts[0].block(rows, columns), dtype=float)
+        for part in self._parts[1:]:
+            total += part.block(rows, columns)
+        return total
+
+    def __matmul__(self, v: Array) -> Array:
+        return np.sum([part @ v for part in self._parts], axis=0)
+
+    def quick_product(self, V: Array, accuracy: float) -> Array:
+        """The sum of the parts' own."""
+        return np.sum([part.quick_product(V, accuracy) for part in self._parts], axis=0)
+
+    def factor(self) -> tuple[Factor, float] | None:
+        """The factors of all parts side by side, where each has one."""
+        found = [part.factor() for part in self._parts]
+        known = [pair for pair in found if pair is not None]
+        if len(known) < len(found):
+            return None
+        return beside([F for F, _ in known], [1.0] * len(known)), sum(tau for _, tau in known)
+
+
+def between(one: CombinedKernel, other: CombinedKernel, share: float) -> CombinedKernel | None:
+    """(1 − share)·one + share·other where both are arrays of float64, with no pass over kernels."""
+    if not (one.is_dense and other.is_dense):
+        return None
+    first, second = one.dense(), other.dense()
+    if not (first.dtype == second.dtype == np.float64):
+        return None  # of float32 nobody has said how far a mixture is off
+    low = SumCombined([Changed(one, 1.0 - share), Changed(other, share)]).factor()
+    return DenseCombined(frozen((1.0 - share) * first + share * second), low)

@@ -9,9 +9,9 @@ from kernelweave import learn
 from kernelweave._core.settings import SETTINGS
 from kernelweave._solvers.svm.curvature import hessian_factor
 from kernelweave.problems.losses import hinge, squared_hinge
-from kernelweave.stacks.combined import Changed, DenseCombined, FactorCombined
+from kernelweave.stacks.combined import Changed, DenseCombined
 from kernelweave.stacks.factor import JoinedFactor
-from kernelweave.stacks.factors import FactorStack
+from kernelweave.stacks.factors import FactorCombined, FactorStack
 
 rng = np.random.default_rng(5)
 

@@ -9,9 +9,10 @@ from kernelweave._solvers.svm import interior_point, smo, systems
 from kernelweave.problems import losses, value_losses
 from kernelweave.problems.dual_qp import DualQP, relative_gap
 from kernelweave.problems.one_class import OneClass
-from kernelweave.stacks.combined import BlockCombined, DenseCombined, FactorCombined
+from kernelweave.stacks.combined import BlockCombined, DenseCombined
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.factor import JoinedFactor
+from kernelweave.stacks.factors import FactorCombined
 
 N = 240
 rng = np.random.default_rng(0)
