@@ -1,4 +1,4 @@
-"""Import rules that import-linter cannot state; names what breaks them.
+"""Import rules that import-linter cannot state, and sizes and names; tells what breaks them.
 
     python .ci/import_rules.py
 
@@ -10,6 +10,7 @@
 - Nobody imports the lazy names of the package itself, which would go round the layers.
 - Outside ``tests/benchmarks`` no test imports from ``benchmarks/``, and none sets a constant of a
   module: sizes are arguments, or attributes of ``kernelweave._core.settings.SETTINGS``.
+- A file has at most 400 lines, a function 60 beside its docstring, and a class a name of its own.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ LIGHT = {f"inspection/{name}.py" for name in ("__init__", "alignment", "plotting
 ADAPTERS = {"inspection/_models.py", "io/datasets.py", "_cli/demo.py", "_cli/models.py"}
 ADAPTERS |= {"_core/warnings.py"}  # its warning class
 SHOWN = {"inspection/report.py", "inspection/plotting.py"}
+LINES, STATEMENTS = 400, 60  # of a file, and of a function without its docstring
 SEEN = {"solution", "estimators", "inspection", "_core"}
 # estimators reach the report that stands above them by one door
 DOORS = {"_cli/main.py", "estimators/_base.py"}
@@ -99,7 +101,26 @@ def breaches() -> Iterator[str]:
             yield f"{file}: sets {name}; sizes are in kernelweave._core.settings"
 
 
+def sizes() -> Iterator[str]:
+    """One line for each file or function that is too long, and each class name used twice."""
+    classes: dict[str, str] = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        file, text = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+        if len(text.splitlines()) > LINES:
+            yield f"{file}: has more than {LINES} lines"
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef):
+                first = classes.setdefault(node.name, file)
+                if first != file:
+                    yield f"{file}: class {node.name} is another one in {first}"
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                told = node.body[0] if ast.get_docstring(node) else None
+                own = 0 if told is None else told.end_lineno - told.lineno + 1
+                if node.end_lineno - node.lineno + 1 - own > STATEMENTS:
+                    yield f"{file}: {node.name} has more than {STATEMENTS} lines"
+
+
 if __name__ == "__main__":
-    found = list(breaches())
+    found = [*breaches(), *sizes()]
     print(*found, sep="\n", end="\n" if found else "")
     sys.exit(bool(found))
