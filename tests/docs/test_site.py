@@ -16,7 +16,7 @@ from kernelweave.learners import CLASSES, NAMES  # the former are told under lea
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if "_build" not in page.parts]
-MODULES = ["inspection", "learners", "plotting", "report", "datasets"]
+MODULES = ["inspection", "io", "learners", "plotting", "report", "datasets"]
 
 
 def listed() -> set[str]:
