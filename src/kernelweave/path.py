@@ -38,9 +38,11 @@ def regularization_path(
     They are solved from the largest C down, weights and dual variables handed on
     [rakoto2007, §3.1], and the newest cuts with them. Under ``weight_norm=1`` every fit but the
     first begins with Newton steps from these cuts; the learner goes on where they stall. A learner
-    that stops by a rule of its own, not by the gap, makes all steps itself. ``options`` are those of ``learn``; ``start`` is used for the largest C, and
-    ``max_time`` holds for each. The cost of row i is C·``factors[i]``, as with class weights;
-    other than ``sample_weight``, this does not change how often a row counts elsewhere.
+    that stops by a rule of its own, not by the gap, makes all steps itself.
+
+    ``options`` are those of ``learn``; ``start`` is used for the largest C, and ``max_time`` holds
+    for each. The cost of row i is C·``factors[i]``, as with class weights; other than
+    ``sample_weight``, this does not change how often a row counts elsewhere.
     """
     if "C" in options:
         raise TypeError("C is given twice: regularization_path takes its values from Cs")

@@ -184,4 +184,4 @@ def test_auto_generates_kernels_of_few_columns_only(columns: int, kind: str) -> 
     """A pass computes entries from all columns; a matrix is computed and touched once."""
     wide = np.random.default_rng(1).normal(size=(2700, columns))
     found = KernelBank(KERNELS, storage="auto").plan(wide)
-    assert set(found.kinds) == {kind}
+    assert set(found.storage) == {kind}
