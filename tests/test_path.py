@@ -12,6 +12,7 @@ from _helpers.references import dense, qcqp_optimum, rank_one, separable
 
 import kernelweave.path as path_module
 from kernelweave import KernelStack, learn, regularization_path
+from kernelweave.learners import Silp, Simple
 
 LEARNERS = ["simple", "silp", "newton", "qcqp", "skm"]
 
@@ -61,16 +62,16 @@ def test_solved_from_the_largest_C_down(monkeypatch: pytest.MonkeyPatch) -> None
     problem = dense(1)
     calls: list[tuple[float, Any]] = []
 
-    def spy(*args: Any, **options: Any) -> Any:
-        calls.append((options["C"], options["start"]))
-        return learn(*args, **options)
+    def spy(told: Any, trail: Any) -> Any:
+        calls.append((told["C"], told["start"]))
+        return solved(told, trail)
 
-    def spy_at(problem: Any, start: Any, options: Any) -> Any:
+    def spy_at(problem: Any, start: Any, *more: Any) -> Any:
         calls.append((problem.formulation.C, start))
-        return at(problem, start, options)
+        return at(problem, start, *more)
 
-    at = path_module._at
-    monkeypatch.setattr(path_module, "learn", spy)
+    at, solved = path_module._at, path_module.solved
+    monkeypatch.setattr(path_module, "solved", spy)
     monkeypatch.setattr(path_module, "_at", spy_at)
     first = np.ones(len(problem.K))
     path = regularization_path(problem.K, problem.y, [1.0, 50.0, 7.0, 1.0], start=first)
@@ -130,3 +131,53 @@ def test_bad_values_are_found_before_any_work(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("kernelweave.path.learn", lambda *_, **__: pytest.fail("learned something"))
     with pytest.raises(ValueError, match="must be positive"):
         regularization_path(dense(3).K, dense(3).y, [10.0, 1.0, -1.0])
+
+
+@pytest.mark.parametrize("learner", ["simple", "newton", "skm", "silp"])
+@pytest.mark.parametrize(
+    ("loss", "options"),
+    [
+        ("hinge", {}),
+        ("squared_hinge", {}),
+        ("epsilon_insensitive", {}),
+        ("quantile", {"ridge": 1e-3}),
+        ("squared", {}),
+        ("one_class", {}),
+    ],
+)
+def test_cuts_of_neighbors_hold_under_every_loss(
+    learner: str, loss: str, options: dict[str, Any]
+) -> None:
+    """What a path hands on never proves more than the optimum, and no point is far from it."""
+    problem = dense(1, n=40, m=5)
+    y = problem.y if "hinge" in loss else problem.y + np.linspace(-1.0, 1.0, 40)
+    Cs = np.geomspace(0.05, 2.0, 6)
+    stack = KernelStack(problem.K)
+    asked = {"loss": loss, "learner": learner, "tol": 1e-4, **options}
+    path = regularization_path(stack, y, Cs, **asked)
+    for C, solution in zip(Cs, path, strict=True):
+        fine = learn(stack, y, C=C, loss=loss, tol=1e-8, **options)
+        assert solution.status == "optimal" and solution.gap <= 1e-4
+        assert solution.dual <= fine.primal + 1e-9 * abs(fine.primal)
+        assert solution.certificate().gap <= 1.01e-4
+        assert abs(solution.primal - fine.primal) <= 1.01e-4 * abs(fine.primal)
+
+
+def test_published_rules_are_left_alone_along_a_path() -> None:
+    """Where the gap does not decide, each fit is the learner's own from its first step on."""
+    problem = dense(2, n=40, m=6)
+    for learner in (Simple(stop="change"), Simple(finish=False), Silp(stop="change")):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            path = regularization_path(
+                KernelStack(problem.K), problem.y, [1.0, 2.0], learner=learner
+            )
+        for solution in path:
+            assert "newton" not in solution.history["by"]
+
+
+def test_a_path_with_the_kernel_machine_tells_its_pair() -> None:
+    problem = dense(3, n=40, m=6)
+    path = regularization_path(KernelStack(problem.K), problem.y, [1.0, 1.2, 1.4], learner="skm")
+    for solution in path:
+        assert solution.extras.keys() >= {"alpha", "eta", "kappa"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from kernelweave._core.checks import check_verbose
 from kernelweave.families.family import Family, is_family, learn_over_hull
 from kernelweave.learners import check_options
 from kernelweave.learners.base import Learner
+from kernelweave.learners.trail import Trail
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.losses import Loss
 from kernelweave.problems.problem import make_formulation, make_problem, target_of
@@ -20,6 +22,8 @@ from kernelweave.solution import Solution
 from kernelweave.solving import solve
 from kernelweave.stacks.memory import advised
 from kernelweave.stacks.protocol import Stack
+
+_ASKED = ("weight_norm", "trace", "recenter", "ridge", "sample_weight", "epsilon", "quantile")
 
 
 @advised
@@ -129,21 +133,27 @@ def learn(
         With a certificate computed from the data. A ``ConvergenceWarning`` says when ``tol`` was
         not reached.
     """
+    return solved(locals())
+
+
+def solved(told: Mapping[str, Any], trail: Trail | None = None) -> Solution:
+    """What ``learn`` does with its arguments, by name; a ``trail`` gets the cuts of the fit."""
     began = time.perf_counter()
+    K, y, C, loss = told["K"], told["y"], told["C"], told["loss"]
+    tol, verbose = told["tol"], told["verbose"]
+    max_time, solver = told["max_time"], told["solver"]
     check_verbose(verbose)
     made = check_options(
-        learner, C, weight_norm, tol, max_iter, max_time, loss=loss, sample_weight=sample_weight,
-        solver=solver,
+        told["learner"], C, told["weight_norm"], tol, told["max_iter"], max_time, loss=loss,
+        sample_weight=told["sample_weight"], solver=solver,
     )  # fmt: skip
-    asked: dict[str, Any] = {
-        "weight_norm": weight_norm, "trace": trace, "recenter": recenter, "ridge": ridge,
-        "signed": made.signed, "sample_weight": sample_weight, "epsilon": epsilon,
-        "quantile": quantile,
-    }  # fmt: skip
+    asked = {name: told[name] for name in _ASKED} | {"signed": made.signed}
     if is_family(K):
         formulation = make_formulation(target_of(y, loss, K), C, loss, **asked)
         clock = verbose, began, max_time
-        return learn_over_hull(formulation, K, made, tol, max_iter, start, clock, solver)
-    problem = make_problem(K, y, C, loss, n_jobs, **asked)
-    problem = replace(problem, solver=solver, asked={"learner": learner, "tol": tol})
-    return solve(problem, made, tol, start, max_iter, Progress(problem, verbose, began, max_time))
+        limits = tol, told["max_iter"], told["start"]
+        return learn_over_hull(formulation, K, made, *limits, clock, solver)
+    problem = make_problem(K, y, C, loss, told["n_jobs"], **asked)
+    problem = replace(problem, solver=solver, asked={"learner": told["learner"], "tol": tol})
+    progress = Progress(problem, verbose, began, max_time)
+    return solve(problem, made, tol, told["start"], told["max_iter"], progress, trail=trail)

@@ -6,6 +6,7 @@ plain numbers; before "optimal" is said both bounds are computed as they hold in
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from operator import attrgetter
 
 import numpy as np
@@ -15,13 +16,14 @@ from kernelweave._core.checks import check_vector
 from kernelweave._core.settings import SETTINGS
 from kernelweave._core.tolerances import COINCIDE, NOTICED
 from kernelweave._core.types import Array
-from kernelweave._core.warnings import warn_unconverged
 from kernelweave.learners.base import Learner, Step, check_able
+from kernelweave.learners.trail import Trail
 from kernelweave.learners.uniform import Uniform
 from kernelweave.machines.certified import certified_bound, certified_point, expect
 from kernelweave.machines.evaluator import Evaluator, Incumbent
 from kernelweave.problems.problem import Problem
 from kernelweave.progress import Ended, Progress
+from kernelweave.shortfall import warn_of_digits, warn_of_gap
 from kernelweave.solution import Solution
 
 _SAMPLE_STEPS = 30  # of the learner, on the sample
@@ -29,19 +31,6 @@ _SAMPLE_TOL = 1e-2  # rows that were not drawn move the weights by more
 _RUNGS = 10  # of a ladder of samples, each of five times the rows of the last
 _LAST_DIGITS, _LAST_PATIENCE = 1e-9, 25  # gaps that rounding may keep open, and steps in vain then
 _FAILURES = 3  # times that bounds in exact arithmetic leave a gap which plain ones close
-_ADVICE = {
-    "max_time": "allow more max_time, or raise {}",
-    "callback": "a callback ended the fit",
-    "rounding": "rounding alone is more than that, since C times the diagonal of the kernels is "
-    "large; raise {}, or lower C or the scale of the kernels",
-    "max_iter": "raise max_iter, or {}",
-    "stopped": "the learner could do no more: raise {}, or try another learner or kernels "
-    "checked to be positive semidefinite",
-    "origin": "the optimum is 0, of which no relative gap can be told: the rows lie on all sides "
-    "of the origin, and no machine tells them from it; use Gaussian kernels",
-    "zero": "the optimum is 0 up to rounding, of which no relative gap can be told: the targets "
-    "are the same number up to rounding or up to epsilon, and nothing is left to learn",
-}
 
 
 def solve(
@@ -52,24 +41,26 @@ def solve(
     max_iter: int = 1000,
     progress: Progress | None = None,
     seed: int = 0,
+    trail: Trail | None = None,
 ) -> Solution:
     """Solve a problem whose arguments were checked; what ``learn`` does once it has one.
 
-    ``seed``: of the rows drawn to start from, where there are many.
+    ``seed``: of the rows drawn to start from, where there are many. ``trail`` has cuts of the same
+    problem at another C, and gets those of this one.
     """
     check_able(learner, problem)
     progress = Progress(problem) if progress is None else progress
     if start is None and learner.begins_on_sample:
         start = _weights_of_sample(problem, learner, tol, progress, seed)
-    run = _Run(problem, learner, float(tol), progress)
+    run = _Run(problem, learner, float(tol), progress, trail)
     status = run.to_end(_unit_weights(start, problem, learner), max_iter, start)
     solution = _solution(problem, run, status)
     progress.close(solution.status)
     precision = problem.stack.precision
     if solution.status not in ("optimal", "rule_met"):
-        _warn_of_gap(solution, run, status)
+        warn_of_gap(solution, run.last, run.learner, run.tol, status)
     elif solution.status == "optimal" and tol < np.finfo(precision).eps:
-        _warn_of_digits(tol, precision)
+        warn_of_digits(tol, precision)
     return solution
 
 
@@ -158,7 +149,14 @@ class _Run:
     holds what its steps settle; otherwise it hears of every point.
     """
 
-    def __init__(self, problem: Problem, learner: Learner, tol: float, progress: Progress) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        learner: Learner,
+        tol: float,
+        progress: Progress,
+        trail: Trail | None = None,
+    ) -> None:
         inner = problem
         if learner.standard_units:
             inner = problem.in_standard_units()
@@ -173,7 +171,7 @@ class _Run:
         self.incumbent = Incumbent(self.evaluator.first_bound())
         if not self.settles:
             self.evaluator.watch = self.incumbent.offer
-        self.last = Step("start")
+        self.last, self.trail = Step("start"), trail
         self._target = problem.formulation.loss.target
 
     def to_end(self, e: Array, max_iter: int, start: Solution | ArrayLike | None = None) -> str:
@@ -186,7 +184,10 @@ class _Run:
                 status = self._drive(again, max_iter)
         except Ended as end:
             status = str(end)
-        return self._finished(e, status)
+        status = self._finished(e, status)
+        if self.trail is not None and not self.settles:
+            self.trail.leave(self.evaluator, self.incumbent.bound)
+        return status
 
     def _resume(self, start: Solution, e: Array) -> None:
         """Take up an earlier solution: its machine, and where J is minimized its dual point too."""
@@ -196,7 +197,10 @@ class _Run:
         if self.settles:
             evaluator.remember(proof)
         else:
-            self.incumbent.offer_bound(evaluator.bound(proof, by="start"))
+            if self.trail is not None and self.trail.pairs:
+                self.trail.offer(evaluator, self.incumbent)
+            else:
+                self.incumbent.offer_bound(evaluator.bound(proof, by="start"))
             evaluator.judge(e, machine.from_alpha(start.alpha[..., rows] / unit))
 
     def _sharpened(self) -> Array | None:
@@ -225,7 +229,7 @@ class _Run:
             progress.record(incumbent, self.evaluator.last.solves, self.last)
             return "optimal"
         least, since, failures = np.inf, 0, 0
-        for step in learner.iterate(self.evaluator, incumbent, e, self.tol):
+        for step in self._steps(e):
             self.last = step
             if step.settled is not None:
                 incumbent.settle(*step.settled)
@@ -233,7 +237,7 @@ class _Run:
             progress.record(incumbent, self.evaluator.last.solves, step)
             if step.status == "rule_met":
                 return "rule_met"
-            if reached:
+            if reached and (step.extras or not learner.reports):
                 return "optimal"
             failures = failures + 1 if reached is not None else 0
             if failures >= _FAILURES:  # rounding, not the learner, keeps the gap open
@@ -248,6 +252,15 @@ class _Run:
             if gap >= 0.5 and self._is_zero():
                 return "stopped"
         return "stopped" if progress.time_left() > 0.0 else "max_time"
+
+    def _steps(self, e: Array) -> Iterator[Step]:
+        """Those of the learner; before them those that the cuts of a neighbor make worthwhile."""
+        evaluator, incumbent = self.evaluator, self.incumbent
+        simplex, trail = evaluator.weight_set.norm == 1.0, self.trail
+        if trail is not None and self.learner.follows and simplex and incumbent.best is not None:
+            yield from trail.followed(evaluator, incumbent, self.tol)
+            e = incumbent.best.e
+        yield from self.learner.iterate(evaluator, incumbent, e, self.tol)
 
     def _is_zero(self) -> bool:
         """Whether nothing is known of the optimum but that it is 0 up to rounding.
@@ -369,29 +382,4 @@ def _solution(problem: Problem, run: _Run, status: str) -> Solution:
         criterion=run.criterion,
         loss=problem.formulation.task.asked,
         problem=problem,
-    )
-
-
-def _warn_of_gap(solution: Solution, run: _Run, why: str) -> None:
-    """Say by how much ``tol`` is missed."""
-    tol, last, what, reached = run.tol, run.last, "duality gap", solution.gap
-    missed, knob = f"not tol={tol:g}", "tol"
-    if last.status == "rule_unmet":
-        missed, knob = f"and the stopping rule of {run.learner!r} is not met", "its tolerances"
-    elif reached <= tol:
-        what, reached = "stationarity", last.stationarity
-    warn_unconverged(
-        f"the {what} reached is {reached:.2g}, {missed} (status {solution.status!r} after "
-        f"{solution.n_iter} iterations, {solution.n_svm_solves} SVM solves); "
-        f"{_ADVICE[why].format(knob)}"
-    )
-
-
-def _warn_of_digits(tol: float, precision: np.dtype) -> None:
-    """Say that ``tol`` asks for more digits than the kernels have."""
-    warn_unconverged(
-        f"tol={tol:g} is below the rounding of {precision} kernels, {np.finfo(precision).eps:.1g}: "
-        "the gap holds for the kernels as rounded; use a larger tol"
-        + ", or float64"
-        * (precision == np.float32)
     )

@@ -177,3 +177,11 @@ def test_what_is_forecast_is_one_matrix(monkeypatch: Any) -> None:
 def test_float32_is_kept_where_it_is_asked_for() -> None:
     stack = KernelBank(KERNELS, storage="combined", dtype="float32").fit(X).stack
     assert stack.dtype == np.float32 and stack.finer() is None
+
+
+@pytest.mark.parametrize(("columns", "kind"), [(57, "generated"), (600, "matrix")])
+def test_auto_generates_kernels_of_few_columns_only(columns: int, kind: str) -> None:
+    """A pass computes entries from all columns; a matrix is computed and touched once."""
+    wide = np.random.default_rng(1).normal(size=(2700, columns))
+    found = KernelBank(KERNELS, storage="auto").plan(wide)
+    assert set(found.storage) == {kind}

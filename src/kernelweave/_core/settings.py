@@ -37,7 +37,7 @@ class Settings:
     # where matrices are large
     one_matrix: int = 2**28  # bytes of matrices from which on kernels are generated
     most_matrices: int = 2**31  # bytes of matrices that are kept if generating them takes longer
-    wide_matrix: int = 2**28  # bytes up to which the array of generated kernels is float64
+    wide_matrix: int = 2**27  # bytes up to which the array of generated kernels is float64
     device_rows: int = 5000  # from which on device="auto" takes a GPU
     factored_rows: int = 2000  # free variables whose block is factored for a Hessian
     copied: int = 2**30  # bytes of rows in play that are copied apart, or a quarter of the array

@@ -50,7 +50,8 @@ _ALIKE = 100.0  # a sketch sums n entries: it may differ by this much more than 
 _CHEAPER = 4  # a factor's passes cost what a matrix's cost at n over this
 _ON_DEMAND = 500  # finding a factor takes n·r² steps: beyond this rank rows on demand take fewer
 _COLUMN, _ENTRY = 0.04, 0.6  # nanoseconds to generate an entry: by column of a view, by kernel
-_TOUCHED, _PASSES = 8.0, 8  # nanoseconds to compute a pair of entries of a matrix; passes of a fit
+_TOUCHED = 16.0  # nanoseconds to compute an entry of a matrix, and to write it to new memory
+_PASSES = 8  # of a fit
 _PROBE = 800  # rows on which ranks are looked at
 
 

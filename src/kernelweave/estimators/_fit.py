@@ -33,6 +33,7 @@ from kernelweave.families.bank import grown, has_range
 from kernelweave.kernels.differentiable import DifferentiableKernel
 from kernelweave.learners import check_options
 from kernelweave.learners.base import Learner
+from kernelweave.learners.trail import Trail
 from kernelweave.parameters.bank import check_learnable, learn_bank
 from kernelweave.problems.dual_qp import relative_gap
 from kernelweave.problems.groups import GroupNorm
@@ -288,10 +289,12 @@ def solve_all(
     start: ArrayLike | tuple[Solution, ...] | None = None,
     step: Callable[[], bool] | None = None,
     began: float | None = None,
+    trails: Sequence[Trail] | None = None,
 ) -> Learned:
     """A solution for each problem on the kernels of the bank.
 
-    ``start``: kernel weights to start from, or solutions of the same problems at another C.
+    ``start``: kernel weights to start from, or solutions of the same problems at another C; then
+    ``trails`` may have their cuts, one for each problem, and get those of these fits.
     """
     options = posed.options
     stack = bank.stack if options.n_jobs is None else bank.stack.threaded(options.n_jobs)
@@ -305,7 +308,8 @@ def solve_all(
         progress = Progress(problem, options.verbose, began, options.max_time, step)
         first = start[number] if isinstance(start, tuple) else start
         limits = options.tol, first, options.max_iter
-        solution = solve(problem, options.learner, *limits, progress, options.seed)
+        trail = None if trails is None else trails[number]
+        solution = solve(problem, options.learner, *limits, progress, options.seed, trail)
         if bank.approximate:
             dual = dual_under(solution, problem, bank.exact_quads)
             primal: float | None = solution.primal

@@ -73,6 +73,7 @@ from kernelweave.estimators._targets import Targets
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.numeric import Linear
 from kernelweave.learners.base import Learner
+from kernelweave.learners.trail import Trail
 from kernelweave.parameters.bank import refuse_parameters
 from kernelweave.stacks.memory import GIB, advised, available_bytes
 from kernelweave.views.parts import share
@@ -151,11 +152,11 @@ class Search:
         bank = fit_kernels(first, exact=False)
         found: dict[tuple[float | str, float], Learned] = {}
         for norm in choice.norms:
-            start = None
+            start, trails = None, [Trail() for _ in first.problems]
             for C in sorted(self.Cs, reverse=True):
                 options = replace(self.options[norm], C=C)
                 posed = pose(self.single, training, options, first.targets)
-                learned = found[norm, C] = solve_all(bank, posed, start)
+                learned = found[norm, C] = solve_all(bank, posed, start, trails=trails)
                 start = learned.solutions
         return bank, [found[norm, C] for norm in choice.norms for C in self.Cs]
 

@@ -124,6 +124,8 @@ class Learner(Params):
         Whether the problem is solved with kernels of about unit size.
     begins_on_sample : bool
         Whether good weights to start from save it steps: those of some rows, where there are many.
+    follows : bool
+        Whether a fit along a path over C begins with Newton steps from the cuts of its neighbor.
     patience : int
         How many iterations may pass without a smaller gap.
     """
@@ -142,6 +144,7 @@ class Learner(Params):
     reports: ClassVar[bool] = False
     standard_units: ClassVar[bool] = True
     begins_on_sample: ClassVar[bool] = False
+    follows: bool = False
     patience: int = 200
 
     def iterate(

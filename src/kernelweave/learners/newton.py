@@ -58,6 +58,7 @@ class Newton(Learner):
     sums = True
     groups = True
     begins_on_sample = True
+    follows = True
 
     def __init__(self, warm_up: int = 8, mixed: bool = False, screen: bool = True) -> None:
         self.warm_up = warm_up
@@ -87,24 +88,7 @@ class Newton(Learner):
             yield Step("simple" if self.mixed else "multiplicative")
             if before - state.center.primal <= _PAYS * gap * abs(before):
                 break
-        while state.stale < _PATIENCE:
-            gap = incumbent.gap
-            e, model = state.propose()
-            # the proximal step's λ is not that of the best bound: ask for it only where it may pay
-            if state.may_be_done(model):
-                state.cuts.bound()
-            if incumbent.gap <= tol < gap:  # the cuts together prove it: no machine is needed
-                yield Step("newton")
-            center = state.center
-            if state.follow(e):
-                yield Step("joint")
-                if state.center is not center:
-                    continue
-            state.go(e, model)
-            yield Step("newton")
-            if state.refine():
-                yield Step("joint")
-            state.adapt(incumbent.gap <= 0.8 * gap)
+        yield from newton_steps(state)
         cuts = Cuts(
             tol, evaluator=evaluator, incumbent=incumbent
         )  # anew: the many made at one place are nearly alike
@@ -240,3 +224,32 @@ class _NewtonDescent(Descent[Look]):
             self.tried, self.damping = True, self.damping * bend
         weights = np.maximum(e, 1.0 / np.count_nonzero(e))
         return float(np.nanmax(q)) * np.maximum(self.damping / weights, LEAST_PROXIMAL)
+
+
+def begun(cuts: Cuts, first: Point) -> _NewtonDescent:
+    """The state of steps that begin with these cuts, at a point that was solved."""
+    return _NewtonDescent(cuts, first, screen=True)
+
+
+def newton_steps(state: _NewtonDescent) -> Iterator[Step]:
+    """Steps with curvature, until the gap has not fallen for long."""
+    cuts = state.cuts
+    incumbent, tol = cuts.incumbent, cuts.tol
+    while state.stale < _PATIENCE:
+        gap = incumbent.gap
+        e, model = state.propose()
+        # the proximal step's λ is not that of the best bound: ask for it only where it may pay
+        if state.may_be_done(model):
+            cuts.bound()
+        if incumbent.gap <= tol < gap:  # the cuts together prove it: no machine is needed
+            yield Step("newton")
+        center = state.center
+        if state.follow(e):
+            yield Step("joint")
+            if state.center is not center:
+                continue
+        state.go(e, model)
+        yield Step("newton")
+        if state.refine():
+            yield Step("joint")
+        state.adapt(incumbent.gap <= 0.8 * gap)

@@ -10,10 +10,12 @@ work of the ``Incumbent``, which hears of every point that is solved.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
+from weakref import ref
 
 import numpy as np
 
@@ -27,6 +29,10 @@ NOT_SEPARABLE = (
     "C=inf asks for a hard margin, but the kernels do not separate the two classes (the margin is "
     "below 1e-6 of the data's radius); use a finite C"
 )
+
+
+_RECENT = 3  # older ones say next to nothing at another C, and make each master problem larger
+_NO_KERNEL = np.empty(0), lambda: None
 
 
 class HardMarginInfeasible(ValueError):
@@ -80,7 +86,7 @@ class Evaluator:
 
     ``look`` and ``quads`` are those of the machine, ``last`` what the next solve begins with.
     ``watch`` hears of every point; the clock's ``tick`` is called often during a long solve, and
-    may end it.
+    may end it. ``recent`` are the newest cuts, v and all of q, for another fit to begin with.
     """
 
     def __init__(self, problem: Problem, clock: Clock) -> None:
@@ -90,14 +96,16 @@ class Evaluator:
         self.last = Last()
         self.machine = machine = Machine.of(problem)
         self.stack, self.look, self.quads = machine.stack, machine.look, machine.quads
+        self.recent: deque[tuple[Array, Array]] = deque(maxlen=_RECENT)
         self._first: Bound | None = None
+        self._last_kernel: tuple[Array, Callable[[], CombinedKernel | None]] = _NO_KERNEL
 
     def on(self, stack: Stack) -> Evaluator:
         """The same machine on another view of the kernels; both count their solves together."""
         other = copy(self)
         other.machine = machine = self.machine.on(stack)
         other.stack, other.look, other.quads = stack, machine.look, machine.quads
-        other._first = None
+        other._first, other._last_kernel = None, _NO_KERNEL
         return other
 
     def solve(
@@ -118,6 +126,7 @@ class Evaluator:
         """
         last = self.last
         start = last.v if start is None else start
+        K = self._combined(e) if K is None else K
         point = self.machine.solve(e, tol, start, K=K, exact=exact, tick=self.tick)
         last.solves += 1
         if point.is_bounded:
@@ -153,9 +162,18 @@ class Evaluator:
 
     def judge(self, e: Array, v: Array) -> Point:
         """Take up v as the machine at unit weights ``e``, made feasible; nothing is solved."""
-        point = self.machine.judge(e, self.remember(v))
+        point = self.machine.judge(e, self.remember(v), self._combined(e))
         self.watch(point)
         return point
+
+    def _combined(self, e: Array) -> CombinedKernel:
+        """The combined kernel at ``e``: that of the last point, while somebody holds it."""
+        at, known = self._last_kernel
+        K = known() if np.array_equal(at, e) else None
+        if K is None:
+            K = self.machine.stack.combined(self.machine.scale * e)
+            self._last_kernel = e.copy(), ref(K)
+        return K
 
     def bound(
         self, v: Array, q: Array | None = None, by: str = "machine", *, exact: bool = True

@@ -138,10 +138,15 @@ class Cuts(Bundle):
     incumbent: Incumbent
     among: Places | None = None
 
+    def add(self, v: Array, linear: float, q: Array) -> None:
+        """Keep a solution whose bound was offered already."""
+        super().keep(v, linear, q)
+
     def keep(self, v: Array, linear: float, q: Array) -> None:
         """Keep one more solution, and offer it as a dual point."""
         super().keep(v, linear, q)
         if self.among is None:
+            self.evaluator.recent.append((v, q))
             self.incumbent.offer_bound(self.evaluator.bound(v, q))
 
     def narrow(self, e: Array) -> None:
@@ -166,6 +171,7 @@ class Cuts(Bundle):
         unknown = np.flatnonzero(np.isnan(q))
         q[unknown] = self.evaluator.quads(self.v[-1], unknown)
         self.q[-1] = q
+        self.evaluator.recent.append((self.v[-1], q))
         self.incumbent.offer_bound(self.evaluator.bound(self.v[-1], q))
         self.retain([k for k, q in enumerate(self.q) if not np.isnan(q).any()])
 

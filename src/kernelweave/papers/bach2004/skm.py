@@ -71,6 +71,11 @@ class Skm(Learner):
         self.stop = stop
         self.a = a
 
+    @property
+    def follows(self) -> bool:  # type: ignore[override]
+        """Where the gap decides."""
+        return self.stop == "gap"
+
     def iterate(
         self, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float
     ) -> Iterator[Step]:

@@ -59,6 +59,11 @@ class Silp(Learner):
         self.change = change
         self.warm_start = warm_start
 
+    @property
+    def follows(self) -> bool:  # type: ignore[override]
+        """Where the gap decides."""
+        return self.stop == "gap"
+
     def iterate(
         self, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float
     ) -> Iterator[Step]:

@@ -79,6 +79,11 @@ class Simple(Learner):
         return super().patience if self._finishes else sys.maxsize
 
     @property
+    def follows(self) -> bool:  # type: ignore[override]
+        """Where the bundle may take part."""
+        return self._finishes
+
+    @property
     def _finishes(self) -> bool:
         return self.finish and self.stop == "gap"
 
