@@ -157,6 +157,10 @@ class Evaluator:
         self.watch(point)
         return point
 
+    def unsolved(self, e: Array) -> Point:
+        """The feasible point nearest to zero as the machine at unit weights ``e``."""
+        return self.machine.judge(e, self.first_bound().v)
+
     def bound(
         self, v: Array, q: Array | None = None, by: str = "machine", *, exact: bool = True
     ) -> Bound:
