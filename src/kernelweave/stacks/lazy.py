@@ -147,7 +147,7 @@ class _RowCache:
 
     def __init__(self, n: int, most: int) -> None:
         self.stamp = 0  # the number of the latest pass
-        self.product: tuple[Array | None, Array] = (None, np.empty(0))  # v, and all K_k v
+        self.product: tuple[Array, Array] = (np.empty(0), np.empty(0))  # the latest v, all K_k v
         self.rows = np.empty((most, n))  # takes memory as it is filled
         self._where: dict[int, Places] = {}  # by kernel, the slot of each row, −1 for none
         self._owner = np.full((most, 2), -1, np.intp)  # by slot, kernel and row

@@ -9,7 +9,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelweave import learn
 from kernelweave.learners import SkmPublished
-from kernelweave.papers.bach2004 import _smo
 from kernelweave.papers.bach2004._few import Machines
 
 
@@ -47,16 +46,14 @@ def test_kappa_is_halved_from_one() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:the duality gap")
-def test_an_iteration_is_bounded(monkeypatch) -> None:
+def test_an_iteration_is_bounded() -> None:
     """Pair steps along a kernel of rank one, C = 1e12: they went on for minutes."""
-    monkeypatch.setattr(_smo, "_STEPS", 100)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(17, 3))
     K = np.array([np.outer(x, x) for x in X.T] + [X @ X.T])
     y = np.where(rng.random(17) < 0.5, -1.0, 1.0)
     found = learn(K, y, C=1e12, loss="squared_hinge", learner="skm_published", max_iter=1)
-    most = 100 * 1000 + 200  # and what is left of the last budget
-    assert found.extras["pair_steps"] <= 3 * most and np.isfinite(found.primal)
+    assert 1e6 < found.extras["pair_steps"] <= 1.1e7 and np.isfinite(found.primal)
 
 
 def test_the_first_machine_is_the_svm_on_the_sum() -> None:
