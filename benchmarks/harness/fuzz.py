@@ -101,9 +101,10 @@ def warm_up() -> None:
     y = np.repeat([-1.0, 1.0], 5)
     K = np.array([np.outer(y, y) + np.eye(10), np.eye(10)])
     for name in NAMES:
-        for options in ({}, {"loss": "squared_hinge"}, {"C": np.inf}, {"loss": "squared"}):
-            if options.get("loss") != "squared" or "values" in make_learner(name).targets:
-                kw.learn(K, y, learner=name, **options)
+        labels = {"loss": "hinge"}, {"loss": "squared_hinge"}, {"loss": "hinge", "C": np.inf}
+        values = {"loss": "squared"}, {"loss": "huber"}, {"loss": "quantile"}
+        for options in labels + values if "values" in make_learner(name).targets else labels:
+            kw.learn(K, y, learner=name, **options)
 
 
 def show(case: Case, before: Mapping[str, Any] | None = None) -> bool:
