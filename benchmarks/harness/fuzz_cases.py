@@ -20,10 +20,12 @@ from benchmarks.harness.fuzz_storages import STORAGES
 from benchmarks.harness.internals import read_problem, write_problem
 from kernelweave.learners import NAMES, make_learner
 
-SECONDS = 5.0  # max_time of a fit
+SECONDS = 5.0  # max_time of a fit, unless told
 JUDGED = {"loss", "weight_norm", "trace", "ridge", "sample_weight", "epsilon", "quantile"}
 USUAL = {"trace": None, "recenter": False, "ridge": 0.0, "sample_weight": None, "solver": "auto"}
 USUAL["weight_norm"] = 1
+TOLD = {"seed": 0, "number": 0, "words": "", "storage": "array", "relation": ""}
+TOLD["seconds"] = SECONDS
 KNOWS_TIME = "max_time" in inspect.signature(kw.learn).parameters
 
 Random = np.random.Generator
@@ -48,6 +50,7 @@ class Case:
     words: str
     storage: str = "array"
     relation: str = ""
+    seconds: float = SECONDS
 
     def __str__(self) -> str:
         C = f"{self.C:.3g}" if isinstance(self.C, float) else self.C
@@ -65,8 +68,8 @@ class Case:
         """The learner as an object."""
         return make_learner(self.learner)
 
-    def fit(self, seconds: float = SECONDS) -> Any:
-        options: dict[str, Any] = {"max_time": seconds} if KNOWS_TIME else {}
+    def fit(self) -> Any:
+        options: dict[str, Any] = {"max_time": self.seconds} if KNOWS_TIME else {}
         options |= self.problem
         K = STORAGES[self.storage].hand(self.K)
         with warnings.catch_warnings():
@@ -101,7 +104,7 @@ class Case:
     def write(self, path: Path, **found: Any) -> None:
         """Keep it as a file."""
         own = {name: getattr(self, name) for name in ("K", "y", "C", "learner", "tol")}
-        told = {n: getattr(self, n) for n in ("seed", "number", "words", "storage", "relation")}
+        told = {name: getattr(self, name) for name in TOLD}
         write_problem(path, {**own, **self.problem}, {**told, **found})
 
 
@@ -113,8 +116,7 @@ def read(path: Path) -> tuple[Case, dict[str, Any]]:
     problem = {k: v for k, v in problem.items() if not (np.ndim(v) == 0 and USUAL.get(k, "") == v)}
     if isinstance(own["C"], np.ndarray) and not own["C"].ndim:
         own["C"] = float(own["C"])
-    usual = {"seed": 0, "number": 0, "words": str(path), "storage": "array", "relation": ""}
-    told = {name: found.get(name, value) for name, value in usual.items()}
+    told = {name: found.get(name, usual) for name, usual in (TOLD | {"words": str(path)}).items()}
     return Case(**own, problem=problem, **told), found
 
 

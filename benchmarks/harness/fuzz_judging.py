@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness.exact_gap import Exact
-from benchmarks.harness.fuzz_cases import SECONDS, Case
+from benchmarks.harness.fuzz_cases import Case
 from benchmarks.harness.fuzz_relations import apart, pair_of
 from benchmarks.harness.timing import TimeUp, time_limit
 
@@ -35,18 +35,24 @@ def judge(case: Case) -> tuple[str, list[Finding]]:
         return (type(error).__name__, []) if documented(case, error) else ("raised", [told(error)])
     seconds = time.process_time() - began
     found = []
-    if seconds > SECONDS + 1.0:
+    if seconds > case.seconds + 1.0:
         found.append(("late", f"{seconds:.1f} s, status {solution.status}"))
     if solution.status == "optimal" and not solution.gap <= case.tol:
         found.append(("above tol", f"gap {solution.gap:.3g}"))
     if case.relation:
         found += contradiction(case, solution)
-    numbers = (solution.weights, solution.coef, solution.bias, solution.dual_alpha, solution.dual)
-    if math.isnan(solution.gap) or not all(np.isfinite(part).all() for part in numbers):
+    if not is_finite(solution):
         return solution.status, [*found, ("not finite", f"{solution!r}")]
     if case.is_judged:
         found += false_gaps(case, solution)
     return solution.status, found
+
+
+def is_finite(solution: Any) -> bool:
+    """Whether all of its numbers are; the gap alone may be infinite."""
+    names = ("weights", "coef", "bias", "dual_alpha", "dual")
+    numbers = all(np.isfinite(getattr(solution, name)).all() for name in names)
+    return numbers and not math.isnan(solution.gap)
 
 
 def false_gaps(case: Case, solution: Any) -> list[Finding]:
@@ -69,7 +75,7 @@ def false_gaps(case: Case, solution: Any) -> list[Finding]:
 
 
 def contradiction(case: Case, solution: Any) -> list[Finding]:
-    """What is wrong between this fit and the one that its relation names."""
+    """What is wrong between this fit and the one that its relation names, and with that one."""
     pair = pair_of(case)
     try:
         with time_limit(PATIENCE, cpu=True):
@@ -80,7 +86,11 @@ def contradiction(case: Case, solution: Any) -> list[Finding]:
     except Exception as error:
         return [] if documented(case, error) else [told(error)]
     ends = apart(pair, one, other)
-    return [("relation", f"{case.relation}: {ends}")] if ends else []
+    found = [("relation", f"{case.relation}: {ends}")] if ends else []
+    for beside, fit in ((pair.one, one), (pair.other, other)):
+        if fit is not solution and beside.is_judged and is_finite(fit):
+            found += false_gaps(beside, fit)
+    return found
 
 
 def told(error: Exception) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from typing import Any
 
@@ -60,6 +61,23 @@ def test_rows_that_are_kept_are_not_computed_again() -> None:
     assert count.entries == 3 * 3 * 40
 
 
+def test_the_last_product_is_not_computed_again() -> None:
+    """The first bound, the first machine and its judge ask for the same v, with no zero in it."""
+    stack, count = lazy(rows=0)
+    v, w = np.linspace(1.0, 2.0, 40), np.array([0.2, 0.5, 0.3])
+    quads, before = stack.quad_forms(v), count.entries
+    np.testing.assert_allclose(quads, count.K @ v @ v)
+    product = stack.combined(w) @ v
+    np.testing.assert_allclose(product, np.tensordot(w, count.K, 1) @ v)
+    stack.matvecs(v)[:] = 0.0  # results do not share
+    np.testing.assert_array_equal(stack.combined(w) @ v, product)
+    assert before == count.entries == 3 * 40 * 40
+    np.testing.assert_allclose(stack.matvecs(-v), -(count.K @ v))
+    np.testing.assert_allclose(stack.matvecs(-v, kernels=[1])[0], -(count.K[1] @ v))
+    assert count.entries == 6 * 40 * 40
+    pickle.loads(pickle.dumps(stack._kept))
+
+
 def test_the_oldest_rows_make_room_and_a_pass_keeps_its_own() -> None:
     stack, count = lazy(rows=4, m=1)
     one, two = np.zeros((2, 40))
@@ -69,8 +87,8 @@ def test_the_oldest_rows_make_room_and_a_pass_keeps_its_own() -> None:
         np.testing.assert_allclose(stack.matvecs(v)[0], count.K[0] @ v)
         assert count.entries - before <= fresh * 40
     before = count.entries
-    for _ in range(3):  # more rows than there is room for: four of them are kept all the same
-        np.testing.assert_allclose(stack.matvecs(np.ones(40))[0], count.K[0] @ np.ones(40))
+    for t in (1.0, 2.0, 3.0):  # more rows than there is room for: four are kept all the same
+        np.testing.assert_allclose(stack.matvecs(np.full(40, t))[0], t * count.K[0] @ np.ones(40))
     assert count.entries - before <= (40 + 36 + 36) * 40
     assert stack._kept.rows.shape == (4, 40)
 
@@ -133,6 +151,15 @@ def test_the_solution_is_one_of_the_dense_kernels(loss: str) -> None:
         dual_alpha=solution.dual_alpha,
     )  # fmt: skip
     assert judged.gap <= 1.1e-5
+
+
+@pytest.mark.filterwarnings("ignore:the duality gap")
+def test_a_fit_without_time_asks_for_one_product() -> None:
+    """One class begins with every row free: the first v has no zero."""
+    stack, count = lazy(rows=0)
+    found = learn(stack, None, C=0.05, loss="one_class", max_time=1e-9)
+    assert found.status == "max_time" and np.isfinite([found.primal, found.dual]).all()
+    assert count.entries == 3 * 40 * 40
 
 
 def test_a_model_and_its_plan() -> None:

@@ -95,6 +95,26 @@ def test_new_rows_take_the_form_of_the_training_rows():
         densely.adopt(sparsely)
 
 
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_indices_of_64_bits_unsorted_and_repeated_are_right(kind: type) -> None:
+    """The fit, and its predictions, are those of the same rows in order."""
+    from kernelweave import Gaussian, KernelBank, Linear, MKLClassifier
+
+    X = some_rows(30, 6, 0.5)
+    rows, columns = X.nonzero()
+    order = rng.permutation(np.repeat(np.arange(X.nnz), 2))  # each number in two halves
+    order = order[np.argsort(rows[order], kind="stable")]
+    starts = np.concatenate([[0], np.bincount(rows[order], minlength=30).cumsum()]).astype(kind)
+    halves = 0.5 * X.data[order], columns[order].astype(kind), starts
+    odd = formats.csr_array(halves, shape=X.shape)
+    assert odd.indices.dtype == kind and not odd.has_canonical_format
+    y, model = np.arange(30) % 2, MKLClassifier(KernelBank([Linear(), Gaussian(1.0)]))
+    right = model.fit(X, y).decision_function(X)
+    found = model.fit(odd, y)
+    np.testing.assert_allclose(found.decision_function(odd), right, rtol=1e-9, atol=1e-12)
+    assert odd.nnz == 2 * X.nnz and odd.indices.dtype == kind
+
+
 @pytest.mark.parametrize("wrong", [30, 10**6, -1])
 @pytest.mark.parametrize("kind", ["csr", "csc", "bsr", "coo", "lil"])
 def test_indices_out_of_range_are_refused(kind: str, wrong: int) -> None:

@@ -137,9 +137,10 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
     once per class against the others: scikit-learn's OneVsRestClassifier would treat rows without
     a label as one more class.
 
-    If kernels learn no parameters from X and have unit diagonals (``normalize="sphere"``), weights
-    ≥ 0 do not depend on the number of unlabeled rows, because the trace allowed grows with it
-    [lanckriet2004, eq. 57–58]: new rows are predicted as if they had been in X.
+    If nothing is learned from X but the weights (``scale=None``, kernels of given parameters) and
+    diagonals are 1 (``normalize="sphere"``), weights ≥ 0 do not depend on the number of unlabeled
+    rows, because the trace allowed grows with it [lanckriet2004, eq. 57–58]: new rows are predicted
+    as if they had been in X.
 
     ``score`` leaves out rows without a label; ``scoring="accuracy"`` counts them as errors.
 

@@ -164,7 +164,7 @@ class Learner(Params):
 
     def unsolved(self, evaluator: Evaluator, e: Array) -> Step:
         """The step of a fit that ends before its first machine: f = 0 at unit weights ``e``."""
-        point = evaluator.judge(e, evaluator.machine.feasible())
+        point = evaluator.unsolved(e)
         return Step("start", settled=(point, evaluator.first_bound()))
 
     def judged(self, solution: Solution) -> Certificate:
@@ -186,7 +186,7 @@ class GivenWeights(Learner):
 
     def unsolved(self, evaluator: Evaluator, e: Array) -> Step:
         """The machine of f = 0."""
-        point = evaluator.judge(e, evaluator.machine.feasible())
+        point = evaluator.unsolved(e)
         return given_step("start", evaluator, point)
 
 

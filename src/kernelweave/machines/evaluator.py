@@ -166,6 +166,10 @@ class Evaluator:
         self.watch(point)
         return point
 
+    def unsolved(self, e: Array) -> Point:
+        """The feasible point nearest to zero as the machine at unit weights ``e``."""
+        return self.machine.judge(e, self.first_bound().v)
+
     def _combined(self, e: Array) -> CombinedKernel:
         """The combined kernel at ``e``: that of the last point, while somebody holds it."""
         at, known = self._last_kernel

@@ -5,6 +5,7 @@
                                is room: machines ask for the same rows again and again
 
 Rows are kept by kernel, since K(d) changes with the weights and its rows would be of no use then.
+So is the last product with all kernels: bounds, machines and judges ask for the same v in turn.
 """
 
 from __future__ import annotations
@@ -78,6 +79,11 @@ class LazyStack(BlockStack):
                 return np.ascontiguousarray(found.T) if turned else found
         return self._compute(kernel, left, right)
 
+    def quad_forms(self, v: ArrayLike, kernels: Index | None = None) -> Array:
+        """vᵀK_k v for each of ``kernels``; where no v_i is zero all of K_k v is known, and kept."""
+        x = check_vector("v", v, self.n, finite=False)
+        return self.matvecs(x, kernels=kernels) @ x if x.all() else super().quad_forms(x, kernels)
+
     def matvecs(
         self, v: ArrayLike, rows: Index | None = None, kernels: Index | None = None
     ) -> Array:
@@ -89,12 +95,17 @@ class LazyStack(BlockStack):
         x = check_vector("v", v, self.n, finite=False)
         support, places = np.flatnonzero(x), as_places(rows, self.n, "rows")
         chosen = as_places(kernels, self.m, "kernels")
+        last, products = self._kept.product
+        if rows is None and np.array_equal(last, x):
+            return products[chosen]
         out = np.zeros((chosen.size, places.size))
         self._kept.stamp += 1
         for place, k in enumerate(chosen):
             for piece in blocks(support.size, self.n, SETTINGS.computed):
                 some = None if rows is None else places
                 out[place] += self._part(int(k), x, support[piece], some)
+        if rows is None and np.array_equal(chosen, np.arange(self.m)):
+            self._kept.product = x.copy(), out.copy()
         return out
 
     def _part(self, kernel: int, x: Array, piece: Places, places: Places | None) -> Array:
@@ -136,6 +147,7 @@ class _RowCache:
 
     def __init__(self, n: int, most: int) -> None:
         self.stamp = 0  # the number of the latest pass
+        self.product: tuple[Array, Array] = (np.empty(0), np.empty(0))  # the latest v, all K_k v
         self.rows = np.empty((most, n))  # takes memory as it is filled
         self._where: dict[int, Places] = {}  # by kernel, the slot of each row, −1 for none
         self._owner = np.full((most, 2), -1, np.intp)  # by slot, kernel and row

@@ -45,6 +45,17 @@ def test_kappa_is_halved_from_one() -> None:
     assert np.log2(kappas) == pytest.approx(np.round(np.log2(kappas)))
 
 
+@pytest.mark.filterwarnings("ignore:the duality gap")
+def test_an_iteration_is_bounded() -> None:
+    """Pair steps along a kernel of rank one, C = 1e12: they went on for minutes."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(17, 3))
+    K = np.array([np.outer(x, x) for x in X.T] + [X @ X.T])
+    y = np.where(rng.random(17) < 0.5, -1.0, 1.0)
+    found = learn(K, y, C=1e12, loss="squared_hinge", learner="skm_published", max_iter=1)
+    assert 1e6 < found.extras["pair_steps"] <= 1.1e7 and np.isfinite(found.primal)
+
+
 def test_the_first_machine_is_the_svm_on_the_sum() -> None:
     problem = dense(0, n=40, m=5)
     learner = SkmPublished(eps1=1e9, eps2=1e-6)

@@ -22,11 +22,14 @@ from kernelweave import (
     learn,
     regularization_path,
 )
+from kernelweave.machines.evaluator import Evaluator, Incumbent
 from kernelweave.papers import gai2010 as theory
 from kernelweave.papers.gai2010._balls import Balls
 from kernelweave.papers.gai2010._centering import centered
 from kernelweave.papers.gai2010.radius import Radius
 from kernelweave.papers.gai2010.radius_bound import RadiusBound
+from kernelweave.problems.problem import make_problem
+from kernelweave.progress import Progress
 
 METHODS = ["newton", "gradient"]
 NORMS = [1, 2, None]
@@ -396,3 +399,18 @@ def test_estimation_error_bound():
     assert theory.estimation_error_bound(1000, 0.1, 1.0, 20, 0.05) > 1.0
     with pytest.raises(ValueError, match="positive"):
         theory.estimation_error_bound(10, 0.0, 1.0, 1, 0.5)
+
+
+def test_a_step_is_judged_by_what_it_knew():
+    """Time may run out between two steps, when the bundle knows of a later center."""
+    problem = dense(0)
+    inner = make_problem(KernelStack(problem.K), problem.y, 10.0, weight_norm=None)
+    evaluator = Evaluator(inner, Progress(inner))
+    steps = Radius().iterate(
+        evaluator, Incumbent(evaluator.first_bound()), np.ones(len(problem.K)), 1e-6
+    )
+    first = next(steps)
+    told = first.certify(False)[1].value
+    for _ in range(4):
+        next(steps)
+    assert first.certify(False)[1].value == told > 0.0

@@ -24,6 +24,7 @@ from _helpers.references import (
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelweave import KernelStack, MKLClassifier, Precomputed, enclosing_ball, learn
+from kernelweave.certificate import certify_given
 from kernelweave.learners import Radius, RadiusBound
 from kernelweave.papers import gai2010 as theory
 
@@ -597,6 +598,19 @@ def test_rough_sums_cannot_hide_a_constant(seed):
     exact = learn(problem.K, problem.y, learner="radius", tol=1e-8)
     assert found.status == "optimal" and found.weights[0] == 0.0
     assert found.dual <= exact.primal and exact.dual <= found.primal
+
+
+def test_the_sum_of_the_center_is_1_in_exact_arithmetic():
+    """Times a constant of 8e12 its rounding was 1e-10 of R², whose bounds changed places."""
+    size = 8.4557048217935801e12
+    K = size - np.array(
+        [[0.0, 6.5871e6, 1.2797e4], [6.5871e6, 0.0, 6.2887e6], [1.2797e4, 6.2887e6, 0.0]]
+    )
+    found = learn(K[None], np.array([-1.0, 1.0, -1.0]), C=1e-4, learner="radius_bound", tol=1e-2)
+    model = found.weights, found.coef, found.bias, found.dual_alpha
+    machine = certify_given(found.problem, *model)
+    for told in (found, found.certificate()):
+        assert told.gap >= machine.gap * (1.0 - 1e-9)
 
 
 def test_a_kernel_of_noise_alone_proves_nothing():

@@ -70,9 +70,9 @@ def _fetched(K: CombinedKernel, rows: Places, tick: Callable[[], None] | None) -
     """K at these rows, some at a time: time may run out meanwhile."""
     out = np.empty((rows.size, rows.size))
     for piece in blocks(rows.size, 1, SETTINGS.rows):
-        out[piece] = K.block(rows[piece], rows)
         if tick is not None:
             tick()
+        out[piece] = K.block(rows[piece], rows)
     return out
 
 

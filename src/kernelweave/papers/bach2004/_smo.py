@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import count
 
 import numpy as np
 from scipy.linalg.lapack import dsysv, dsysv_lwork
@@ -27,6 +26,7 @@ from kernelweave.papers.bach2004._pairs import Target
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.stacks.protocol import Stack
 
+_STEPS, _FEWEST = 10_000, 1000  # pair steps per point, and for how many points at least
 _ROUNDS = 50  # of pair and Newton steps; more than ten are rare, and more than these do not help
 _PAIR, _NEWTON, _FLOP = 1.5e-9, 1e-4, 5e-11  # rough seconds: pair step by number, overhead, flop
 
@@ -111,13 +111,15 @@ def solve(
     """Minimize G over the feasible v, with some kernels of the stack behind ``rows``.
 
     It ends at relative duality gap ``gap_tol``, where (OPT_6) holds up to 2ε = ``kkt_tol``, or
-    where rounding ends it. Without ``newton`` there are pair steps only, as many as it takes.
+    where rounding ends it. Without ``newton`` there are pair steps only: as many as it takes, up to
+    ten million, or 10,000 per point.
     ``by_brent``: the minimum along a pair is found by Brent's method.
     """
     if qp.is_hard:
         kkt_tol = max(kkt_tol, 0.25 * gap_tol)
     v = qp.feasible() if start is None else _feasible(qp, start)
     steps, least, crawls = 0, np.inf, False
+    most = _STEPS * max(qp.n, 200 if newton else _FEWEST)
     while True:
         whole = _Whole(rows, target, qp, v)
         found = SkmInner(
@@ -125,7 +127,7 @@ def solve(
         )  # fmt: skip
         if whole.gap <= gap_tol or whole.violation <= max(kkt_tol, whole.rounding):
             return found
-        if whole.value >= least or crawls or (newton and steps > 10_000 * max(qp.n, 200)):
+        if whole.value >= least or crawls or steps > most:
             return found
         least = whole.value - TIGHTEST * abs(whole.value)
         ranked, needed = whole.in_play()
@@ -221,7 +223,7 @@ class _ActiveSet:
         m, p = self.x.products.shape
         budget = max(200, p)
         kkt_tol, value = max(kkt_tol, self.rounding), np.inf
-        for _ in range(_ROUNDS) if newton else count():
+        for _ in range(_ROUNDS if newton else _STEPS * max(p, _FEWEST) // budget):
             taken, why, self.gamma = skm_pairs.iterate(
                 self.block, self.target, self.x, self.gamma, budget, gap_tol, kkt_tol, by_brent
             )

@@ -102,7 +102,8 @@ class Balls:
             for part in (v, beta)
         )
         norms = scale * (stack.diagonals().astype(FINE) @ beta).astype(float)
-        off = (beta.size * FINE_EPS + (4 + stack.units.operations) * EPS) * norms
+        uneven = 3.0 * abs(float(beta.astype(FINE).sum() - 1.0))  # what β that add up to 1 change
+        off = (beta.size * FINE_EPS + (4 + stack.units.operations) * EPS + uneven) * norms
         least = (norms - spread - off)[seen]
         if not (least > 0.0).all():
             return -math.inf
@@ -131,6 +132,8 @@ def certified_radius(
     if not fine:
         error = 4.0 * stack.units.of(2 * beta.size + 16) * size
         return radius2 + error, max(radius2 - error, 0.0)
+    beta = beta.astype(FINE)
+    beta /= beta.sum()  # to more digits than it has: constants of the kernel count by what is left
     values, weights = fine_sums(stack, d, beta), d.astype(FINE)
     norms = weights @ diagonals + ridge
     spread = beta @ values.f + ridge * (beta @ beta)

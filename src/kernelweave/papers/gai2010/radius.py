@@ -168,6 +168,9 @@ class _Objective:
             size = self.weight_set.size(point.e)
         d = self.weight_set.scale * point.e
         bound = Bound(bundle.value, bundle.v_best, "machines and balls")
+        center = (
+            bundle.beta
+        )  # that goes with it: the bundle may hear of others before this is judged
 
         plain = replace(point, e=point.e / size, v=point.v * size)
 
@@ -180,7 +183,7 @@ class _Objective:
         def certify(fine: bool) -> tuple[Point, Bound]:
             """The numbers as they are reported, for the kernels as they were given."""
             machine, final = self.given, self.weight_set.scale * plain.e
-            value, v = self.balls.proven(machine, bound.v, bundle.beta, fine)
+            value, v = self.balls.proven(machine, bound.v, center, fine)
             larger = certified_radius(machine.stack, final, state.beta, 1.0 / size, fine)[0]
             proven = replace(bound, value=value, v=v)
             if fine:  # decision values are computed anew
@@ -192,7 +195,7 @@ class _Objective:
             by,
             settled=(given(plain), bound),
             stationarity=fall,
-            extras={"radius": size**-0.5, "stationarity": fall, "center": bundle.beta},
+            extras={"radius": size**-0.5, "stationarity": fall, "center": center},
             certify=certify,
         )
 

@@ -77,7 +77,7 @@ class RadiusBound(Learner):
     def unsolved(self, evaluator: Evaluator, e: Array) -> Step:
         """R² times the loss of f = 0, R² that of the ball around the mean of the points."""
         objective = _BoundObjective(evaluator, self.ridge_in_ball)
-        point = evaluator.judge(e, evaluator.machine.feasible())
+        point = evaluator.unsolved(e)
         ball = objective.balls.around(e, np.inf, objective.ridge)
         return objective.step("start", _BallAndMachine(point, ball, np.zeros_like(e)), np.inf)
 
