@@ -65,6 +65,7 @@ def test_agrees_with_differences(kernel, rule):
     check(bank, NEW, rows=np.array([3, 8, 9, 20]))
 
 
+@pytest.mark.filterwarnings("ignore::kernelweave._core.warnings.LacksView")
 @pytest.mark.parametrize("rule", ["trace", "sphere", "center+sphere"])
 @pytest.mark.parametrize("scale", ["standard", "common", None])
 def test_through_scales_and_views_that_rows_lack(rule, scale):

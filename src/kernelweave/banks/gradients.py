@@ -82,7 +82,8 @@ def _of_member(bank: FittedBank, member: Member, left: Rows, coef: Array) -> Arr
         constant = float(weighted.mean(normalizer.means, normalizer.weights))
     a = A - A.sum() * shares
     if not on_sphere:
-        return normalizer.scale * kernel.gradient(left, right, np.tile(a, (len(left), 1)))
+        shared = np.broadcast_to(a, (len(left), len(right)))
+        return normalizer.scale * kernel.gradient(left, right, shared)
     plain = kernel.between(left, right)
     means = plain @ shares - constant
     r = inverse_root(kernel.diagonal(left) - 2.0 * means)

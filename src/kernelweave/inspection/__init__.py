@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from kernelweave.inspection.comparison import compare as compare
     from kernelweave.inspection.draws import WeightDraws as WeightDraws
     from kernelweave.inspection.draws import WeightPath as WeightPath
+    from kernelweave.inspection.features import FeatureImportance as FeatureImportance
+    from kernelweave.inspection.features import feature_importance as feature_importance
     from kernelweave.inspection.held_out import HeldOut as HeldOut
     from kernelweave.inspection.html.page import write_report as write_report
     from kernelweave.inspection.importance import drop_view as drop_view
@@ -25,12 +27,14 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Comparison": "comparison",
+    "FeatureImportance": "features",
     "HeldOut": "held_out",
     "Selection": "selection",
     "WeightDraws": "draws",
     "WeightPath": "draws",
     "compare": "comparison",
     "drop_view": "importance",
+    "feature_importance": "features",
     "null": "uncertainty",
     "over_C": "uncertainty",
     "permutation_importance": "importance",

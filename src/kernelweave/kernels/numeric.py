@@ -216,6 +216,8 @@ class Linear(Kernel):
 
     def gradient(self, a: Rows, b: Rows, weights: Array) -> Array:
         """Σ_j weights_ij z_j."""
+        if not weights.strides[0]:  # the same for all rows
+            return np.tile(weights[:1] @ b.values, (len(a), 1))
         return np.asarray(weights @ b.values)
 
     def diagonal_gradient(self, rows: Rows) -> Array:
