@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from kernelweave.inspection.comparison import compare as compare
     from kernelweave.inspection.draws import WeightDraws as WeightDraws
     from kernelweave.inspection.draws import WeightPath as WeightPath
+    from kernelweave.inspection.explain import Explanation as Explanation
+    from kernelweave.inspection.explain import explain as explain
     from kernelweave.inspection.features import FeatureImportance as FeatureImportance
     from kernelweave.inspection.features import feature_importance as feature_importance
     from kernelweave.inspection.held_out import HeldOut as HeldOut
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Comparison": "comparison",
+    "Explanation": "explain",
     "FeatureImportance": "features",
     "HeldOut": "held_out",
     "Selection": "selection",
@@ -34,6 +37,7 @@ _HOME = {
     "WeightPath": "draws",
     "compare": "comparison",
     "drop_view": "importance",
+    "explain": "explain",
     "feature_importance": "features",
     "null": "uncertainty",
     "over_C": "uncertainty",
