@@ -125,8 +125,11 @@ class Explanation:
 
         return plot_row(self, row, machine, ax, top)
 
-    def in_words(self, row: int = 0, top: int = 5) -> str:
-        """What a row's value is made of, a line for each thing, the largest first."""
+    def in_words(self, row: int = 0, top: int = 5, first: int = 0) -> str:
+        """What a row's value is made of, a line for each thing, the largest first.
+
+        ``top`` columns of each view; training rows are numbered from ``first``.
+        """
         lines = []
         for machine, name in enumerate(self.machines):
             value = f"{self.values[row, machine]:.3f}"
@@ -142,7 +145,7 @@ class Explanation:
                     part = f"{cell.parts[row, machine]:+.3f}"
                     lines.append(f"      {part}  {self.columns[cell.column]}{local}")
         lines.append(f"its views have {100 * self.seen[row]:.0f} % of the weight")
-        near = ", ".join(map(str, self.nearest[row]))
+        near = ", ".join(map(str, self.nearest[row] + first))
         return "\n".join([*lines, f"nearest training rows: {near}"])
 
     def __repr__(self) -> str:
