@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from kernelweave.stacks.dense import KernelStack as KernelStack
     from kernelweave.stacks.factors import FactorStack as FactorStack
     from kernelweave.stacks.generated import GeneratedStack as GeneratedStack
+    from kernelweave.views.gene_sets import views_from_gmt as views_from_gmt
     from kernelweave.views.joining import join_views as join_views
 
 __version__ = "0.1.0"
@@ -116,6 +117,7 @@ _HOME = {
     "load": "io.model_file",
     "regularization_path": "path",
     "to_onnx": "io.onnx",
+    "views_from_gmt": "views.gene_sets",
 }
 
 _MODULES = ("datasets", "inspection", "learners", "papers", "plotting", "report")

@@ -6,6 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kernelweave.inspection.association import Association as Association
+    from kernelweave.inspection.association import associated_views as associated_views
     from kernelweave.inspection.comparison import Comparison as Comparison
     from kernelweave.inspection.comparison import compare as compare
     from kernelweave.inspection.draws import WeightDraws as WeightDraws
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from kernelweave.inspection.widths import plot_widths as plot_widths
 
 _HOME = {
+    "Association": "association",
     "Comparison": "comparison",
     "Explanation": "explain",
     "FeatureImportance": "features",
@@ -35,6 +38,7 @@ _HOME = {
     "Selection": "selection",
     "WeightDraws": "draws",
     "WeightPath": "draws",
+    "associated_views": "association",
     "compare": "comparison",
     "drop_view": "importance",
     "explain": "explain",
