@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from kernelweave.certificate import Certificate as Certificate
     from kernelweave.certificate import duality_gap as duality_gap
     from kernelweave.estimators.classifier import MKLClassifier as MKLClassifier
+    from kernelweave.estimators.consensus import ConsensusKernel as ConsensusKernel
     from kernelweave.estimators.cross_validated import MKLClassifierCV as MKLClassifierCV
     from kernelweave.estimators.cross_validated import MKLRegressorCV as MKLRegressorCV
     from kernelweave.estimators.gp_kernel import MKLKernel as MKLKernel
+    from kernelweave.estimators.kernel_k_means import MKLKernelKMeans as MKLKernelKMeans
     from kernelweave.estimators.kernel_transformer import (
         MKLKernelTransformer as MKLKernelTransformer,
     )
@@ -72,6 +74,7 @@ _HOME = {
     "BagOfWords": "kernels.text",
     "Certificate": "certificate",
     "Cholesky": "banks.approximation",
+    "ConsensusKernel": "estimators.consensus",
     "Diffusion": "kernels.graphs",
     "DualQP": "problems.dual_qp",
     "EmpiricalKernelMap": "kernels.similarity_maps",
@@ -95,6 +98,7 @@ _HOME = {
     "MKLClassifier": "estimators.classifier",
     "MKLClassifierCV": "estimators.cross_validated",
     "MKLKernel": "estimators.gp_kernel",
+    "MKLKernelKMeans": "estimators.kernel_k_means",
     "MKLKernelTransformer": "estimators.kernel_transformer",
     "MKLOneClass": "estimators.one_class",
     "MKLRegressor": "estimators.regressor",
