@@ -24,7 +24,7 @@ from kernelweave._core.warnings import warn_unconverged
 from kernelweave.banks.bank import KernelBank
 from kernelweave.estimators._base import as_bank, read_new, store
 from kernelweave.estimators.unlabeled import Unlabeled
-from kernelweave.kernels.numeric import Gaussian
+from kernelweave.kernels.numeric import Linear
 from kernelweave.stacks.protocol import CombinedKernel, Stack
 
 
@@ -43,8 +43,8 @@ class MKLKernelKMeans(ClusterMixin, Unlabeled):
     ----------
     n_clusters : int, default=8
     kernels : KernelBank, kernel, list of kernels or "precomputed", default=None
-        None, or a bank without kernels: a Gaussian on each view, as wide as the median distance,
-        on standardized columns. Kernels are centered unless a bank says otherwise.
+        None, or a bank without kernels: a linear kernel on each view, on standardized columns, for
+        clusters around means. Kernels are centered unless a bank says otherwise.
     n_init : int, default=10
         Starts, with centers far from each other (k-means++); the best is kept.
     max_iter : int, default=300
@@ -105,7 +105,7 @@ class MKLKernelKMeans(ClusterMixin, Unlabeled):
         if params["normalize"] == "auto":
             params["normalize"] = "center+trace"
         if params["kernels"] is None:
-            params["kernels"] = [Gaussian(1.0, relative=True)]
+            params["kernels"] = [Linear()]
         return KernelBank(**params)
 
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
