@@ -72,7 +72,9 @@ def main():
             continue
         for method in ("gradient", "permutation", "marginal"):
             values = np.array([cell[method] for cell in found])
-            table.append([n, effect, method, len(values), values.mean(), values.min(), values.max()])
+            table.append(
+                [n, effect, method, len(values), values.mean(), values.min(), values.max()]
+            )
         if bar is not None:
             least = min(cell["gradient"] for cell in found)
             met = least >= bar if len(found) >= 10 else None

@@ -55,7 +55,9 @@ def measure(seed):
         "heaviest": weights["view"][0],
         "strongest": found["view"][0],
         "called": int(found["informative"].sum()),
-        "false": int(sum(int(v.split()[1]) > len(OVERLAPS) for v in found["view"][found["informative"]])),
+        "false": int(
+            sum(int(v.split()[1]) > len(OVERLAPS) for v in found["view"][found["informative"]])
+        ),
         "shuffled": int(none.informative.sum()),
     }
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from kernelweave.io.onnx import to_onnx as to_onnx
     from kernelweave.kernels.categorical import Hamming as Hamming
     from kernelweave.kernels.differentiable import GaussianWidths as GaussianWidths
+    from kernelweave.kernels.fingerprints import Tanimoto as Tanimoto
     from kernelweave.kernels.graphs import Diffusion as Diffusion
     from kernelweave.kernels.graphs import Graph as Graph
     from kernelweave.kernels.numeric import Gaussian as Gaussian
@@ -110,6 +111,7 @@ _HOME = {
     "SmithWaterman": "kernels.sequences",
     "Spectrum": "kernels.spectrum",
     "Solution": "solution",
+    "Tanimoto": "kernels.fingerprints",
     "TransductiveMKLClassifier": "estimators.transductive",
     "TorchStorage": "banks.torch_storage",
     "alignment": "inspection.alignment",

@@ -17,6 +17,7 @@ from kernelweave import (
     Linear,
     MKLClassifier,
     Polynomial,
+    Tanimoto,
 )
 from kernelweave.banks.gradients import gradient, without_gradient
 from kernelweave.banks.normalize import RULES
@@ -33,6 +34,7 @@ KERNELS = [
     Laplacian(4.0),
     GaussianWidths(np.array([1.0, 2.0, 0.7, 1.5, 3.0])),
     GaussianRange(),
+    Tanimoto(),
 ]
 
 
@@ -92,13 +94,13 @@ def test_through_scales_and_views_that_rows_lack(rule, scale):
 
 def test_sparse_rows():
     counts = rng.poisson(0.6, (30, 6)).astype(float)
-    kernels = [Linear(), Polynomial(2), Gaussian(1.5)]
+    kernels = [Linear(), Polynomial(2), Gaussian(1.5), Tanimoto()]
     dense = KernelBank(kernels, scale=None, normalize="sphere").fit(counts)
     bank = KernelBank(kernels, scale=None, normalize="sphere").fit(csr_array(counts))
     coef = rng.normal(size=30)
     new = rng.poisson(0.6, (4, 6)).astype(float)
-    found = gradient(bank, bank.read(csr_array(new)), np.ones(3), coef)
-    expected = gradient(dense, dense.read(new), np.ones(3), coef)
+    found = gradient(bank, bank.read(csr_array(new)), np.ones(4), coef)
+    expected = gradient(dense, dense.read(new), np.ones(4), coef)
     np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
 
 

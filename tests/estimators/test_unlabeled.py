@@ -186,7 +186,7 @@ def test_rows_that_lack_views_frames_and_equal_rows():
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match="n_clusters=76 needs 76 rows or more, found n_samples = 75"):
+    with pytest.raises(ValueError, match="n_clusters=76 needs 76 rows or more"):
         MKLKernelKMeans(76).fit(X)
     with pytest.raises(ValueError, match="n_clusters"):
         MKLKernelKMeans(0).fit(X)

@@ -157,7 +157,9 @@ def test_a_spread_alone_is_seen():
 
 
 def test_categories_alone():
-    frame = pd.DataFrame({"a": np.where(X[:, 0] > 0, "u", "v"), "b": np.where(X[:, 2] > 0, "u", "v")})
+    frame = pd.DataFrame(
+        {"a": np.where(X[:, 0] > 0, "u", "v"), "b": np.where(X[:, 2] > 0, "u", "v")}
+    )
     model = MKLClassifier([Hamming()]).fit(frame, Y)
     found = feature_importance(model, frame, n_resamples=2)
     assert found.methods == ("permutation", "permutation")

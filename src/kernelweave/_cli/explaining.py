@@ -39,7 +39,8 @@ def explain_rows(
         lacking.count(row)
         explained = explain(model, row)
         if number == 0 and picture is not None:
-            explained.plot().figure.savefig(picture, bbox_inches="tight", dpi=150)
+            drawn: Any = explained.plot().figure
+            drawn.savefig(picture, bbox_inches="tight", dpi=150)
         if as_json:
             told.append({"row": name, **_described(explained)})
         else:
@@ -59,7 +60,7 @@ def _described(explained: Any) -> dict[str, Any]:
     views = explained.by_view().drop(columns="row").to_dict("records")
     columns = explained.by_column().drop(columns="row").to_dict("records")
     value = dict(zip(explained.machines, np.round(explained.values[0], 12).tolist(), strict=True))
-    near = [{"training row": int(i) + 1, "kernel": float(k)}
-            for i, k in zip(explained.nearest[0], explained.similarity[0], strict=True)]  # fmt: skip
+    pairs = zip(explained.nearest[0].tolist(), explained.similarity[0].tolist(), strict=True)
+    near = [{"training row": row + 1, "kernel": value} for row, value in pairs]
     seen = float(explained.seen[0])
     return {"value": value, "views": views, "columns": columns, "nearest": near, "seen": seen}

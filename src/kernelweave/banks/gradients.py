@@ -2,8 +2,8 @@
 
     f(x) = Σ_m d_m Σ_j coef_j k_m(x, x_j),    k(x, z) = (k⁰(x, z) − c(x) − c(z))·r(x)·r(z)
 
-c and r are those of the normalization. With A_j = coef_j r(x_j), and p_j the share of a training row
-in c(x) = Σ_j p_j k⁰(x, x_j) − const., one kernel's part of f is
+c and r are those of the normalization. With A_j = coef_j r(x_j), and p_j the share of a training
+row in c(x) = Σ_j p_j k⁰(x, x_j) − const., one kernel's part of f is
 
     g(x) = r(x) h(x),    h(x) = Σ_j a_j k⁰(x, x_j) − const.,    a = A − (Σ A) p
 
@@ -43,10 +43,10 @@ def gradient(bank: FittedBank, new: Table, weights: Array, coef: Array) -> Array
         if not len(left):
             continue
         part = weights[number] * _of_member(bank, member, left, coef)
-        if member.view.factor is not None:
+        if member.numeric and member.view.factor is not None:  # others read columns unscaled
             part *= member.view.factor
         rows = np.arange(len(new)) if having is None else having
-        found[np.ix_(rows, member.view.columns)] += part
+        found[np.ix_(rows, np.array(member.view.columns))] += part
     return found
 
 
@@ -76,7 +76,7 @@ def _of_member(bank: FittedBank, member: Member, left: Rows, coef: Array) -> Arr
     assert kernel is not None and normalizer is not None
     right, A = _support(bank, member, coef)
     on_sphere, shares, constant = math.isnan(normalizer.scale), np.zeros_like(A), 0.0
-    if member.centered:
+    if normalizer.means is not None:
         counts = np.ones(len(right)) if normalizer.weights is None else normalizer.weights
         shares = counts / counts.sum()
         constant = float(weighted.mean(normalizer.means, normalizer.weights))
@@ -88,8 +88,7 @@ def _of_member(bank: FittedBank, member: Member, left: Rows, coef: Array) -> Arr
     means = plain @ shares - constant
     r = inverse_root(kernel.diagonal(left) - 2.0 * means)
     h = plain @ A - A.sum() * means
-    if member.centered:
-        assert normalizer.means is not None
+    if normalizer.means is not None:
         h -= A @ normalizer.means
     turned = h * r**3
     pull = np.multiply.outer(r, a) + np.multiply.outer(turned, shares)

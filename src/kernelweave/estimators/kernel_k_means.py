@@ -1,6 +1,8 @@
 """Clusters of rows that have several views.
 
-    min_{w, H}  Σ_m w_m² tr K_m(I − HHᵀ)    s.t.  Σ_m w_m = 1,  H_ic = 1/√n_c for the rows i of cluster c
+    min_{w, H}  Σ_m w_m² tr K_m(I − HHᵀ)    s.t.  Σ_m w_m = 1
+
+where H_ic is 1/√n_c for the rows i of cluster c, and 0 for others.
 
 For given clusters the weights are w_m ∝ 1/t_m with t_m = tr K_m(I − HHᵀ), the sum of squared
 distances of the rows from the means of their clusters under kernel m, and the value is 1/Σ_m 1/t_m.
@@ -127,9 +129,7 @@ class MKLKernelKMeans(ClusterMixin, Unlabeled):
         starts = check_number("n_init", self.n_init, int)
         steps = check_number("max_iter", self.max_iter, int)
         rng = check_random_state(self.random_state)
-        training, bank = self._fitted_bank(
-            X, sample_weight, max(count, 2), f"n_clusters={count}"
-        )
+        training, bank = self._fitted_bank(X, sample_weight, max(count, 2), f"n_clusters={count}")
         n = len(training.table)
         sizes = np.ones(n) if training.weights is None else training.weights
         best = min(

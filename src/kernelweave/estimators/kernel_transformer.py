@@ -13,10 +13,13 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._core.types import Array
+from kernelweave.estimators._documentation import Documented
 from kernelweave.estimators.classifier import MKLClassifier
 
 
-class MKLKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class MKLKernelTransformer(
+    Documented, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Learns kernel weights, and gives the learned kernel against all training rows.
 
     ``make_pipeline(MKLKernelTransformer(), KernelPCA(kernel="precomputed"))`` is kernel PCA on the

@@ -2,8 +2,8 @@
 
     f(x) = b + Σ_v f_v(x),    f_v = Σ_m d_m Σ_j coef_j k_m(·, x_j) over the kernels of view v
 
-A view's part is f_v(x) − f_v(mean), where f_v(mean) is what a row without the view gets: the mean of
-f_v over the training rows, and 0 if the kernel is centered. A view that x lacks has the part 0.
+A view's part is f_v(x) − f_v(mean), where f_v(mean) is what a row without the view gets: the mean
+of f_v over the training rows, and 0 if the kernel is centered. A view that x lacks has the part 0.
 
 Columns of kernels with derivatives get integrated gradients [sundararajan2017] from the row x̄ of
 all means,
@@ -209,7 +209,7 @@ def _has(parts: Parts, columns: list[int], weights: Array) -> Mask:
     """Which rows have the view that each column is in, (n_rows, n_columns)."""
     found = np.zeros((len(parts.table), len(columns)), dtype=bool)
     for view in {parts.bank.members[number].view for number in np.flatnonzero(weights.any(axis=0))}:
-        places = [columns.index(column) for column in view.columns]
+        places = np.array([columns.index(column) for column in view.columns])
         rows = view.rows_of(parts.table)
         found[np.ix_(np.arange(len(found)) if rows is None else rows, places)] = True
     return found

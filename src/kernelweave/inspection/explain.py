@@ -91,8 +91,7 @@ class Explanation:
         of all means adds, sum to the view's part. "local" parts do not add up.
         """
         n, k = self.values.shape
-        names = {-1: "(all means)", **dict(enumerate(self.columns))}
-        lines = [(c.view, names[c.column], c.parts, c.how) for c in self._with_means()]
+        lines = [(c.view, self.named(c), c.parts, c.how) for c in self.inside()]
         part = np.array([parts for _, _, parts, _ in lines]).reshape(len(lines), n, k)
         count = len(lines)
         return frame(
@@ -106,7 +105,11 @@ class Explanation:
             }
         )
 
-    def _with_means(self) -> list[Cells]:
+    def named(self, cell: Cells) -> str:
+        """The name of the column."""
+        return "(all means)" if cell.column < 0 else self.columns[cell.column]
+
+    def inside(self) -> list[Cells]:
         """Cells, and before those of each smooth view, what the row of all means adds."""
         found = list[Cells]()
         for place, view in enumerate(self.views):
@@ -117,9 +120,7 @@ class Explanation:
             found += own
         return found
 
-    def plot(
-        self, row: int = 0, machine: int = 0, ax: Axes | None = None, top: int = 20
-    ) -> Axes:
+    def plot(self, row: int = 0, machine: int = 0, ax: Axes | None = None, top: int = 20) -> Axes:
         """Views as bars around 0 and, inside each, its columns: the ``top`` largest of all."""
         from kernelweave.inspection.explain_plot import plot_row
 
@@ -130,7 +131,7 @@ class Explanation:
 
         ``top`` columns of each view; training rows are numbered from ``first``.
         """
-        lines = []
+        lines, inside = [], self.inside()
         for machine, name in enumerate(self.machines):
             value = f"{self.values[row, machine]:.3f}"
             lines.append(f"{name}: {value}, of which {self.baseline[machine]:.3f} is the baseline")
@@ -138,12 +139,12 @@ class Explanation:
             for place in np.argsort(-np.abs(parts), kind="stable"):
                 view = self.views[place]
                 lines.append(f"  {parts[place]:+.3f}  {view}")
-                own = [cell for cell in self.cells if cell.view == view]
+                own = [cell for cell in inside if cell.view == view]
                 own.sort(key=lambda cell: -abs(cell.parts[row, machine]))
                 for cell in own[:top]:
                     local = " (local)" if cell.how == "local" else ""
                     part = f"{cell.parts[row, machine]:+.3f}"
-                    lines.append(f"      {part}  {self.columns[cell.column]}{local}")
+                    lines.append(f"      {part}  {self.named(cell)}{local}")
         lines.append(f"its views have {100 * self.seen[row]:.0f} % of the weight")
         near = ", ".join(map(str, self.nearest[row] + first))
         return "\n".join([*lines, f"nearest training rows: {near}"])

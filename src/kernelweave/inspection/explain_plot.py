@@ -19,7 +19,8 @@ def plot_row(
     """The parts of one row and machine, views in the order of their size."""
     ax = _axes(ax)
     parts = found.parts[row, machine]
-    sizes = sorted((abs(cell.parts[row, machine]) for cell in found.cells), reverse=True)
+    inside = found.inside()
+    sizes = sorted((abs(cell.parts[row, machine]) for cell in inside), reverse=True)
     least = sizes[min(top, len(sizes)) - 1] if sizes else np.inf
     labels, widths, colors, heights = list[str](), list[float](), list[str](), list[float]()
     for place in np.argsort(-np.abs(parts), kind="stable"):
@@ -28,12 +29,12 @@ def plot_row(
         widths.append(float(parts[place]))
         colors.append(COLORS[0])
         heights.append(0.8)
-        own = [cell for cell in found.cells if cell.view == view]
+        own = [cell for cell in inside if cell.view == view]
         for cell in sorted(own, key=lambda cell: -abs(cell.parts[row, machine])):
             value = float(cell.parts[row, machine])
             if value and abs(value) >= least:
                 local = " (local)" if cell.how == "local" else ""
-                labels.append(f"    {found.columns[cell.column]}{local}")
+                labels.append(f"    {found.named(cell)}{local}")
                 widths.append(value)
                 colors.append(GRAY)
                 heights.append(0.5)

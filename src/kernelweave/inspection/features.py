@@ -14,7 +14,6 @@ p-values, adjusted for the number of columns by Benjamini and Hochberg.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -223,7 +222,9 @@ def _of_fitted(
     units = Blocks(len(table), groups=groups)
     counts = np.array([np.ones(len(table)), *(units.bootstrap(rng) for _ in range(count))])
     coef = model.dual_coef_
-    weights = np.tile(model.weights_, (len(coef), 1)) if model.weights_.ndim == 1 else model.weights_
+    weights = (
+        np.tile(model.weights_, (len(coef), 1)) if model.weights_.ndim == 1 else model.weights_
+    )
     return _Fits(bank, weights[None], coef[None], counts), table, np.full(table.n_columns, np.nan)
 
 
@@ -299,9 +300,7 @@ def _by_permutation(
     return np.asarray((fits.counts * by_row).sum(axis=1) / fits.counts.sum(axis=1))
 
 
-def _shuffled(
-    bank: FittedBank, table: Table, column: int, rng: np.random.Generator
-) -> Table:
+def _shuffled(bank: FittedBank, table: Table, column: int, rng: np.random.Generator) -> Table:
     """The table with a column in another order, among the rows that have all views it is in."""
     if table.sparse:
         raise TypeError("columns of a sparse X cannot be permuted: use kernels with derivatives")

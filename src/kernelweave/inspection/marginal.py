@@ -35,15 +35,17 @@ def marginal_p_values(table: Table, y: Any, classes: bool) -> Array:
         return np.minimum(each.min(axis=0) * len(each), 1.0)
     y = np.unique(y, return_inverse=True)[1] if classes else np.asarray(y, dtype=float)
     test = f_classif if classes else f_regression
-    numbers: Any = table.numbers.toarray() if table.sparse else table.numbers
+    numbers: Any = table.numbers
+    if table.sparse:
+        numbers = numbers.toarray()
     usual = table.numeric & ~table.declared
     whole = usual & ~np.isnan(numbers).any(axis=0)
     if whole.any():
         found[whole] = _level_or_spread(test, numbers[:, whole], y)
-    for column in np.flatnonzero(usual & ~whole):
+    for column in np.flatnonzero(usual & ~whole).tolist():
         known = ~np.isnan(numbers[:, column])
         found[column] = _level_or_spread(test, numbers[known, column][:, None], y[known])[0]
-    for column in np.flatnonzero(~usual):
+    for column in np.flatnonzero(~usual).tolist():
         known = ~table.lacking([column])
         cells = np.array([str(cell) for cell in table.raw([column])[known, 0]])
         found[column] = _of_categories(cells, y[known], classes)

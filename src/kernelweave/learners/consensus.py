@@ -7,8 +7,8 @@ C_kl = ⟨K_k, K_l⟩/(‖K_k‖‖K_l‖) the compromise that is most like all 
 
     max dᵀCd,     d the leading eigenvector of C,
 
-which is not negative, as the cosines of positive semidefinite matrices are not. It is divided by its
-sum, and multiplies the kernels as their bank has normalized them.
+which is not negative, as the cosines of positive semidefinite matrices are not. It is divided by
+its sum, and multiplies the kernels as their bank has normalized them.
 """
 
 from __future__ import annotations
