@@ -31,7 +31,8 @@ class Unlabeled(MKLEstimator):
     """The base class of estimators that learn kernel weights without labels."""
 
     _targets = NoTargets
-    learner = "uniform"  # of estimators with machines; there are none
+    learner = "uniform"  # as estimators with machines have it; there are none
+    device: Any = None  # banks have storages
 
     n_jobs: int | None
 
