@@ -78,6 +78,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "kernelweave"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_extra_path = ["llms.txt"]
 html_context = {"default_mode": "auto"}
 html_copy_source = False
 html_show_sourcelink = False

@@ -34,6 +34,7 @@ from kernelweave import (
     RandomFeatures,
     SmithWaterman,
     Spectrum,
+    Tanimoto,
     TransductiveMKLClassifier,
 )
 
@@ -89,6 +90,7 @@ ZOO: dict[str, Callable[[], Any]] = {
     "given matrices": classes("precomputed", [A, A @ A], [A[:7], (A @ A)[:7]]),
     "graph": classes([Diffusion(EDGES, [0.5, 1.0])], ROWS),
     "names": classes([Diffusion(Graph(EDGES, NAMES), normalized=True)], np.array(NAMES)[:, None]),
+    "fingerprints": classes([Tanimoto()], np.round(np.abs(X)), np.round(np.abs(NEW))),
     "scikit-learn": classes(["rbf", RBF(0.7) + WhiteKernel(0.1)], X, NEW),
     "sparse": classes([Gaussian(1.0), Linear()], csr_array(X * (X > 0)), csr_array(NEW)),
     "cross-validated": lambda: (MKLClassifierCV(Cs=[0.1, 1.0], cv=2).fit(X, Y), NEW),

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from kernelweave.certificate import Certificate as Certificate
     from kernelweave.certificate import duality_gap as duality_gap
     from kernelweave.estimators.classifier import MKLClassifier as MKLClassifier
+    from kernelweave.estimators.consensus import ConsensusKernel as ConsensusKernel
     from kernelweave.estimators.cross_validated import MKLClassifierCV as MKLClassifierCV
     from kernelweave.estimators.cross_validated import MKLRegressorCV as MKLRegressorCV
     from kernelweave.estimators.gp_kernel import MKLKernel as MKLKernel
+    from kernelweave.estimators.kernel_k_means import MKLKernelKMeans as MKLKernelKMeans
     from kernelweave.estimators.kernel_transformer import (
         MKLKernelTransformer as MKLKernelTransformer,
     )
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from kernelweave.io.onnx import to_onnx as to_onnx
     from kernelweave.kernels.categorical import Hamming as Hamming
     from kernelweave.kernels.differentiable import GaussianWidths as GaussianWidths
+    from kernelweave.kernels.fingerprints import Tanimoto as Tanimoto
     from kernelweave.kernels.graphs import Diffusion as Diffusion
     from kernelweave.kernels.graphs import Graph as Graph
     from kernelweave.kernels.numeric import Gaussian as Gaussian
@@ -63,6 +66,7 @@ if TYPE_CHECKING:
     from kernelweave.stacks.dense import KernelStack as KernelStack
     from kernelweave.stacks.factors import FactorStack as FactorStack
     from kernelweave.stacks.generated import GeneratedStack as GeneratedStack
+    from kernelweave.views.gene_sets import views_from_gmt as views_from_gmt
     from kernelweave.views.joining import join_views as join_views
 
 __version__ = "0.1.0"
@@ -71,6 +75,7 @@ _HOME = {
     "BagOfWords": "kernels.text",
     "Certificate": "certificate",
     "Cholesky": "banks.approximation",
+    "ConsensusKernel": "estimators.consensus",
     "Diffusion": "kernels.graphs",
     "DualQP": "problems.dual_qp",
     "EmpiricalKernelMap": "kernels.similarity_maps",
@@ -94,6 +99,7 @@ _HOME = {
     "MKLClassifier": "estimators.classifier",
     "MKLClassifierCV": "estimators.cross_validated",
     "MKLKernel": "estimators.gp_kernel",
+    "MKLKernelKMeans": "estimators.kernel_k_means",
     "MKLKernelTransformer": "estimators.kernel_transformer",
     "MKLOneClass": "estimators.one_class",
     "MKLRegressor": "estimators.regressor",
@@ -105,6 +111,7 @@ _HOME = {
     "SmithWaterman": "kernels.sequences",
     "Spectrum": "kernels.spectrum",
     "Solution": "solution",
+    "Tanimoto": "kernels.fingerprints",
     "TransductiveMKLClassifier": "estimators.transductive",
     "TorchStorage": "banks.torch_storage",
     "alignment": "inspection.alignment",
@@ -116,6 +123,7 @@ _HOME = {
     "load": "io.model_file",
     "regularization_path": "path",
     "to_onnx": "io.onnx",
+    "views_from_gmt": "views.gene_sets",
 }
 
 _MODULES = ("datasets", "inspection", "io", "learners", "papers", "plotting", "report")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from kernelweave import Gaussian, KernelBank, Laplacian, Linear, Polynomial, Precomputed
+from kernelweave import Gaussian, KernelBank, Laplacian, Linear, Polynomial, Precomputed, Tanimoto
 from kernelweave._core.settings import SETTINGS
 from kernelweave.banks.normalize import RULES
 from kernelweave.kernels.eigen import EigenvectorKernels
@@ -32,6 +32,7 @@ KERNELS = {
     "relative": (Gaussian(0.5, relative=True), X, NEW),
     "linear": (Linear(), X, NEW),
     "polynomial": (Polynomial(3), X, NEW),
+    "tanimoto": (Tanimoto(), X, NEW),
     "gaussian process": (3.0 * RBF(0.8), X, NEW),
     "pairwise": ("laplacian", X, NEW),
     "function": (cubes, X, NEW),

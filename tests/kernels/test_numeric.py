@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.metrics.pairwise import chi2_kernel, cosine_similarity, rbf_kernel
 
-from kernelweave import Gaussian, KernelBank, Laplacian, Linear, Polynomial
+from kernelweave import Gaussian, KernelBank, Laplacian, Linear, Polynomial, Tanimoto
 from kernelweave.kernels.eigen import EigenvectorKernels
 
 rng = np.random.default_rng(7)
@@ -43,6 +43,7 @@ FORMULAS = [
     (Polynomial(degree=3, offset=0.0), lambda A, B: (A @ B.T) ** 3),
     (Polynomial(degree=np.int64(7), offset=0.5), lambda A, B: (A @ B.T + 0.5) ** 7),
     (2.0 * RBF(0.9), lambda A, B: 2 * np.exp(-sq(A, B) / (2 * 0.9**2))),
+    (Tanimoto(), lambda A, B: A @ B.T / (sq(A, 0 * A[:1]) + sq(0 * A[:1], B) - A @ B.T)),
     ("cosine", cosine_similarity),
     ("rbf", lambda A, B: np.exp(-sq(A, B) / A.shape[1])),
     (own_kernel, own_kernel),

@@ -147,6 +147,31 @@ def predict(
 
 @program.command()
 @click.argument("model", type=click.Path())
+@click.argument("table", type=click.Path())
+@takes(*DATA[2:], JSON)
+@click.option(
+    "--row",
+    "rows",
+    multiple=True,
+    required=True,
+    metavar="ID",
+    help="The id of a row, or without --id its number, the first is 1; once for each.",
+)
+@click.option("-o", "--output", type=click.Path(), help="Picture of the first of them: PNG, SVG.")
+def explain(
+    model: str, table: str, rows: tuple[str, ...], output: str | None, as_json: bool, **said: Any
+) -> None:
+    """Tell why rows of TABLE get their predictions: what each view and column adds."""
+    from kernelweave._cli.explaining import explain_rows
+    from kernelweave._cli.output import check_output
+
+    source = _source(said, table)
+    check_output("-o", output, source, model)
+    explain_rows(model, source, rows, output, as_json)
+
+
+@program.command()
+@click.argument("model", type=click.Path())
 @takes(*DATA, DROP_UNLABELED, JSON)
 def evaluate(model: str, as_json: bool, **said: Any) -> None:
     """Score the predictions of MODEL for the rows of TABLE, whose targets are known."""

@@ -38,12 +38,12 @@ def predict_table(
 
     Where rows may lack a view, also the share of the weight that their views have.
     """
-    model, source = _loaded(path, source)
+    model, source = loaded(path, source)
     if decision and not hasattr(model, "decision_function"):
         raise ValueError("--decision: a regression has no decision values beside its predictions")
     rows, texts = NewRows(model), Texts(raw_text)
     with _opened(output) as file:
-        for number, (ids, X) in enumerate(_rows(model, source)):
+        for number, (ids, X) in enumerate(rows_of(model, source)):
             seen = rows.count(X)
             frame = _predicted(model, X, ids, decision)
             if rows.may_lack:
@@ -60,7 +60,7 @@ def labeled_rows(path: str, source: Source) -> tuple[Any, Labeled]:
     """A model, and the rows of a table with their targets."""
     if source.target is None:
         raise ValueError("the targets of the rows are needed: name their column with --target")
-    model, source = _loaded(path, source)
+    model, source = loaded(path, source)
     task = "classification" if hasattr(model, "classes_") else "regression"
     frame, source, left_out = read_rows(source)
     ((ids, X),) = _whole(model, source, frame)
@@ -78,7 +78,7 @@ def labeled_rows(path: str, source: Source) -> tuple[Any, Labeled]:
     return model, Labeled(X, y.astype(str) if words else y, ids)
 
 
-def _loaded(path: str, source: Source) -> tuple[Any, Source]:
+def loaded(path: str, source: Source) -> tuple[Any, Source]:
     """A model, and the source with the columns in which it saw words."""
     model = load(path)
     _check_views(model, source)
@@ -105,7 +105,7 @@ def _check_views(model: Any, source: Source) -> None:
         raise ValueError(f"--view {view}={path}: the model reads columns, no kernel matrices")
 
 
-def _rows(model: Any, source: Source) -> Iterator[tuple[Any, Any]]:
+def rows_of(model: Any, source: Source) -> Iterator[tuple[Any, Any]]:
     """Ids and X, in pieces where there is a single table."""
     assert source.table is not None
     if source.files or source.matrices:

@@ -27,6 +27,7 @@ from kernelweave._core.warnings import SeesLittle, warn, warn_unconverged
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.fitting import BLIND, LITTLE, seen_weight
+from kernelweave.estimators._documentation import Documented
 from kernelweave.estimators._matrices import with_matrices
 from kernelweave.estimators._targets import Targets
 from kernelweave.io import model_file
@@ -119,7 +120,7 @@ def _kernels(bank: KernelBank) -> Iterator[Kernel]:
             yield as_kernel(item[1] if isinstance(item, tuple) else item)
 
 
-class Estimator(CallbackSupportMixin, BaseEstimator):
+class Estimator(CallbackSupportMixin, Documented, BaseEstimator):
     """What all estimators of kernelweave share: callbacks, reports and files."""
 
     @contextmanager

@@ -13,10 +13,13 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._core.types import Array
+from kernelweave.estimators._documentation import Documented
 from kernelweave.estimators.classifier import MKLClassifier
 
 
-class MKLKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class MKLKernelTransformer(
+    Documented, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Learns kernel weights, and gives the learned kernel against all training rows.
 
     ``make_pipeline(MKLKernelTransformer(), KernelPCA(kernel="precomputed"))`` is kernel PCA on the
@@ -27,7 +30,7 @@ class MKLKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     ----------
     estimator : estimator, default=None
         Learns the weights: ``MKLClassifier()`` by default, or another estimator with
-        ``combined_kernel``. It is cloned.
+        ``combined_kernel``; ``ConsensusKernel()`` needs no y. It is cloned.
     keep_training : bool, default=True
         Whether pickles and copies keep the training rows. False makes them small and keeps the
         data private, but a fitted transformer that was pickled then cannot transform: the kernel
@@ -79,7 +82,7 @@ class MKLKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             self.feature_names_in_ = fitted.feature_names_in_
         elif hasattr(self, "feature_names_in_"):  # from an earlier fit
             del self.feature_names_in_
-        self._bank = fitted._training_bank
+        self._bank, self._n_rows = fitted._training_bank, fitted._training_bank.n_rows
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
@@ -102,7 +105,7 @@ class MKLKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
     @property
     def _n_features_out(self) -> int:
-        return int(self.estimator_.solution_.coef.shape[-1])
+        return int(self._n_rows)
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())

@@ -6,10 +6,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kernelweave.inspection.association import Association as Association
+    from kernelweave.inspection.association import associated_views as associated_views
     from kernelweave.inspection.comparison import Comparison as Comparison
     from kernelweave.inspection.comparison import compare as compare
     from kernelweave.inspection.draws import WeightDraws as WeightDraws
     from kernelweave.inspection.draws import WeightPath as WeightPath
+    from kernelweave.inspection.explain import Explanation as Explanation
+    from kernelweave.inspection.explain import explain as explain
+    from kernelweave.inspection.features import FeatureImportance as FeatureImportance
+    from kernelweave.inspection.features import feature_importance as feature_importance
     from kernelweave.inspection.held_out import HeldOut as HeldOut
     from kernelweave.inspection.html.page import write_report as write_report
     from kernelweave.inspection.importance import drop_view as drop_view
@@ -24,13 +30,19 @@ if TYPE_CHECKING:
     from kernelweave.inspection.widths import plot_widths as plot_widths
 
 _HOME = {
+    "Association": "association",
     "Comparison": "comparison",
+    "Explanation": "explain",
+    "FeatureImportance": "features",
     "HeldOut": "held_out",
     "Selection": "selection",
     "WeightDraws": "draws",
     "WeightPath": "draws",
+    "associated_views": "association",
     "compare": "comparison",
     "drop_view": "importance",
+    "explain": "explain",
+    "feature_importance": "features",
     "null": "uncertainty",
     "over_C": "uncertainty",
     "permutation_importance": "importance",

@@ -53,6 +53,7 @@ _KERNELS = {
     "Spectrum.features": "spectrum._Features",
     "Spectrum.fitted": "spectrum._WordKernel",
     "Spectrum.words": "spectrum._Substrings",
+    "Tanimoto": "fingerprints.Tanimoto",
     "sklearn.kernel": "adapters.GaussianProcessKernel",
     "sklearn.pairwise": "adapters.PairwiseKernel",
 }

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 
+_GENES, _PROTEINS = 12, 10  # how many follow a hidden number, the first of each table
+
+
 class MultiOmics(NamedTuple):
     """Tables of several views of the same patients, and what became of them.
 
@@ -30,6 +33,16 @@ class MultiOmics(NamedTuple):
     tables: dict[str, DataFrame]
     y: Series
     useful: tuple[str, ...]
+
+    @property
+    def informative(self) -> dict[str, tuple[str, ...]]:
+        """The columns that tell something about y, by view; the others are noise."""
+        known = {
+            "clinical": ("stage",),
+            "genes": tuple(f"g{column}" for column in range(_GENES)),
+            "proteins": tuple(f"prot{column}" for column in range(_PROTEINS)),
+        }
+        return {view: known[view] for view in self.useful}
 
 
 def make_multiomics(
@@ -57,7 +70,7 @@ def make_multiomics(
     Returns
     -------
     MultiOmics
-        ``tables``, ``y`` and ``useful``.
+        ``tables``, ``y``, ``useful`` and ``informative``.
 
     Examples
     --------
@@ -83,8 +96,8 @@ def make_multiomics(
     }
     tables = {
         "clinical": pd.DataFrame(clinical, index=patients),
-        "genes": _table(pd, rng, patients, u, followers=12, columns=80, prefix="g"),
-        "proteins": _table(pd, rng, patients, v, followers=10, columns=30, prefix="prot"),
+        "genes": _table(pd, rng, patients, u, followers=_GENES, columns=80, prefix="g"),
+        "proteins": _table(pd, rng, patients, v, followers=_PROTEINS, columns=30, prefix="prot"),
         "lipids": _table(pd, rng, patients, shared, followers=20, columns=20, prefix="lip"),
     }
     tables = {name: table.loc[rng.permutation(patients)] for name, table in tables.items()}

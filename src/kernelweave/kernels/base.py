@@ -28,6 +28,7 @@ class Kernel(Params):
     a cross-validation then share it. False of kernels that others compute: they may do anything.
     ``collapses``: made of features, so that coefficients of many rows become few numbers.
     ``is_linear``: k(x, z) = xᵀz on numbers, so that the columns are its features.
+    ``has_gradient``: it knows ∂k(x, z)/∂x, perhaps almost everywhere.
     ``advice``: added to the error message if a kernel without ``known_psd`` fails the check.
     """
 
@@ -37,6 +38,7 @@ class Kernel(Params):
     of_two_rows: ClassVar[bool] = True
     collapses: ClassVar[bool] = False
     is_linear: ClassVar[bool] = False
+    has_gradient: ClassVar[bool] = False
     advice: ClassVar[str] = ""
 
     @property
@@ -97,6 +99,17 @@ class Kernel(Params):
 
     def diagonal(self, rows: Rows) -> Array:
         """k(x, x) for every row."""
+        raise NotImplementedError
+
+    def gradient(self, a: Rows, b: Rows, weights: Array) -> Array:
+        """Σ_j weights_ij ∂k(x_i, z_j)/∂x_i for every row x_i of ``a``, over the rows z_j of ``b``.
+
+        ``weights`` (len(a), len(b)); the result (len(a), columns) is in the units of ``values``.
+        """
+        raise NotImplementedError
+
+    def diagonal_gradient(self, rows: Rows) -> Array:
+        """∂k(x, x)/∂x for every row, (len(rows), columns)."""
         raise NotImplementedError
 
     def entry(self) -> Entry | None:

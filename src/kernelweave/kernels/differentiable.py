@@ -83,6 +83,8 @@ class GaussianWidths(Kernel):
         self.width = width
         self.per_feature = per_feature
 
+    has_gradient = True
+
     # ---- as a kernel of a bank -----------------------------------------------------------------
 
     def validate(self) -> None:
@@ -102,6 +104,16 @@ class GaussianWidths(Kernel):
     def diagonal(self, rows: Rows) -> Array:
         """1 everywhere."""
         return np.ones(len(rows))
+
+    def gradient(self, a: Rows, b: Rows, weights: Array) -> Array:
+        """Σ_j weights_ij k(x_i, z_j) (z_j − x_i) / width²."""
+        pull = weights * self.between(a, b)
+        moved = pull @ b.values - pull.sum(axis=1)[:, None] * a.values
+        return np.asarray(moved / self._widths() ** 2)
+
+    def diagonal_gradient(self, rows: Rows) -> Array:
+        """0: k(x, x) is 1 everywhere."""
+        return np.zeros(rows.values.shape)
 
     def _scaled(self, rows: Rows) -> Array:
         return rows.values / self._widths()

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from kernelweave._core.checks import check_number, is_number
+from kernelweave._core.checks import check_number, is_number, is_sparse
 from kernelweave._core.decay import decay
 from kernelweave._core.types import Array
 from kernelweave.kernels.base import Kernel
@@ -29,6 +29,7 @@ class _Radial(Kernel):
     relative: bool
     _median: ClassVar[str]  # the attribute of rows that ``relative`` widths are multiples of
     fills_half = True
+    has_gradient = True
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         """Raise TypeError for ``gamma``, the name of other libraries, with the width it means."""
@@ -55,6 +56,10 @@ class _Radial(Kernel):
     def diagonal(self, rows: Rows) -> Array:
         return np.ones(len(rows))
 
+    def diagonal_gradient(self, rows: Rows) -> Array:
+        """0: k(x, x) is 1 everywhere."""
+        return np.zeros(rows.values.shape)
+
 
 class Gaussian(_Radial):
     """k(x, z) = exp(−|x − z|² / (2 width²)).
@@ -80,6 +85,11 @@ class Gaussian(_Radial):
     def fill(self, pair: Pair, out: Array) -> None:
         """Squared distances, scaled and exponentiated."""
         decay(pair.sq_distances_in(out), self.entry().a, out)
+
+    def gradient(self, a: Rows, b: Rows, weights: Array) -> Array:
+        """Σ_j weights_ij k(x_i, z_j) (z_j − x_i) / width²."""
+        pull = weights * self.between(a, b) * (2.0 * self.entry().a)
+        return pull @ b.values - pull.sum(axis=1)[:, None] * dense(a.values)
 
     def entry(self) -> Entry:
         """exp(−|x − z|² / (2 width²))."""
@@ -108,6 +118,14 @@ class Laplacian(_Radial):
         """Distances, scaled and exponentiated."""
         decay(pair.l1_distances_in(out), self.entry().a, out)
 
+    def gradient(self, a: Rows, b: Rows, weights: Array) -> Array:
+        """Σ_j weights_ij k(x_i, z_j) sign(z_j − x_i) / width; 0 for columns where they agree."""
+        pull = weights * self.between(a, b) * self.entry().a
+        found = np.empty(a.values.shape)
+        for column, (x, z) in enumerate(zip(a.values.T, b.values.T, strict=True)):
+            found[:, column] = np.einsum("ij,ij->i", pull, np.sign(z - x[:, None]))
+        return found
+
     def entry(self) -> Entry:
         """exp(−|x − z|₁ / width)."""
         return Entry(LAPLACIAN, 1.0 / self.width)
@@ -124,6 +142,7 @@ class Polynomial(Kernel):
     """
 
     fills_half = True
+    has_gradient = True
     takes_sparse = True
 
     def __init__(self, degree: int = 2, offset: float = 1.0) -> None:
@@ -151,6 +170,21 @@ class Polynomial(Kernel):
         """(|x|² + offset)^degree."""
         return _power(rows.sq_norms + float(self.offset), int(self.degree))
 
+    def gradient(self, a: Rows, b: Rows, weights: Array) -> Array:
+        """Σ_j weights_ij degree (x_iᵀz_j + offset)^(degree − 1) z_j."""
+        return np.asarray(weights * self._slope(Linear().between(a, b)) @ b.values)
+
+    def diagonal_gradient(self, rows: Rows) -> Array:
+        """2 degree (|x|² + offset)^(degree − 1) x."""
+        return 2.0 * self._slope(rows.sq_norms)[:, None] * dense(rows.values)
+
+    def _slope(self, products: Array) -> Array:
+        """The derivative by the product of two rows."""
+        degree = int(self.degree)
+        if degree == 1:
+            return np.ones_like(products)
+        return degree * _power(products + float(self.offset), degree - 1)
+
     def entry(self) -> Entry:
         """(xᵀz + offset)^degree."""
         return Entry(POLYNOMIAL, float(self.offset), int(self.degree))
@@ -165,6 +199,7 @@ class Linear(Kernel):
 
     fills_half = True
     is_linear = True
+    has_gradient = True
     takes_sparse = True
 
     def label(self) -> str:
@@ -179,6 +214,16 @@ class Linear(Kernel):
         """|x|²."""
         return rows.sq_norms
 
+    def gradient(self, a: Rows, b: Rows, weights: Array) -> Array:
+        """Σ_j weights_ij z_j."""
+        if not weights.strides[0]:  # the same for all rows
+            return np.tile(weights[:1] @ b.values, (len(a), 1))
+        return np.asarray(weights @ b.values)
+
+    def diagonal_gradient(self, rows: Rows) -> Array:
+        """2x."""
+        return 2.0 * dense(rows.values)
+
     def entry(self) -> Entry:
         """xᵀz."""
         return Entry(POLYNOMIAL, 0.0)
@@ -186,6 +231,11 @@ class Linear(Kernel):
     def most_rank(self, columns: int) -> float:
         """One for each column."""
         return columns
+
+
+def dense(values: Any) -> Array:
+    """Some rows as an array, whether X is sparse or not."""
+    return np.asarray(values.toarray() if is_sparse(values) else values)
 
 
 def _power(base: Array, degree: int, out: Array | None = None) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -19,14 +19,39 @@ class JoinedViews(NamedTuple):
     views: dict[str, slice]
 
 
-def join_views(frames: Any) -> JoinedViews:
+class JoinedTarget(NamedTuple):
+    """``X``: one data frame; ``views``: the columns of each view by position; ``y``: the target."""
+
+    X: Any
+    views: dict[str, slice]
+    y: Any
+
+
+@overload
+def join_views(frames: Any) -> JoinedViews: ...
+
+
+@overload
+def join_views(frames: Any, target: None) -> JoinedViews: ...
+
+
+@overload
+def join_views(frames: Any, target: str) -> JoinedTarget: ...
+
+
+def join_views(frames: Any, target: str | None = None) -> JoinedViews | JoinedTarget:
     """Join the tables of several views into one, aligned on their index.
 
     Parameters
     ----------
-    frames : {name: table} or list of tables
+    frames : {name: table}, list of tables, MuData or AnnData
         Data frames whose index names the rows, in any order; or arrays and other tables without
         an index, whose rows are in the same order. Views in a list are named view1, view2, ….
+        AnnData is the table of its ``X``, observations by variables; MuData has such a table for
+        each modality. Sparse ones become dense. Other layers: ``adata.to_df(layer=…)``.
+    target : str, optional
+        The column of ``obs`` to predict, of MuData or of the first AnnData that has it. Rows
+        without a target are left out.
 
     Returns
     -------
@@ -39,6 +64,8 @@ def join_views(frames: Any) -> JoinedViews:
         names. The columns of X must keep their order: a step that moves them, such as a
         ``ColumnTransformer``, mixes up the views. ``KernelBank(impute="median")`` fills empty cells
         without one.
+    y : Series
+        Only with ``target``: its values, by row of X.
 
     Examples
     --------
@@ -51,7 +78,9 @@ def join_views(frames: Any) -> JoinedViews:
     (['gene__a', 'lipid__a'], {'gene': slice(0, 1, None), 'lipid': slice(1, 2, None)})
     >>> model = MKLClassifier(KernelBank(views=views)).fit(X, [0, 1, 0, 1])
     """
-    tables = _named(frames)
+    given = _named(frames)
+    y = None if target is None else _target([frames, *given.values()], target)
+    tables = {name: _table(name, table) for name, table in given.items()}
     read = {name: _read(name, table) for name, table in tables.items()}
     if not all(hasattr(table, "iloc") for table in tables.values()):
         _check_same_rows(read)
@@ -64,10 +93,51 @@ def join_views(frames: Any) -> JoinedViews:
         start += frame.shape[1]
     import pandas as pd
 
-    return JoinedViews(pd.concat(parts, axis=1), views)
+    X = pd.concat(parts, axis=1)
+    if y is None:
+        return JoinedViews(X, views)
+    X = X[X.index.isin(y.index)]
+    if not len(X):
+        raise ValueError(f"join_views: no row has a value of the target {target!r}.")
+    return JoinedTarget(X, views, y.loc[X.index])
+
+
+def _is_annotated(table: Any) -> bool:
+    """Whether this is an AnnData: a matrix with names of its rows and columns."""
+    return all(hasattr(table, name) for name in ("X", "obs", "var", "to_df"))
+
+
+def _table(name: str, table: Any) -> Any:
+    """A table as it is; that of an AnnData."""
+    if not _is_annotated(table):
+        return table
+    if table.X is None:
+        raise ValueError(
+            f"join_views: {name!r} is an AnnData without X; give a layer as a table, "
+            "adata.to_df(layer=…)."
+        )
+    return table.to_df()
+
+
+def _target(holders: list[Any], name: str) -> Any:
+    """A column of the annotations of rows, those without a value left out."""
+    known: list[Any] = []
+    for holder in holders:
+        obs = getattr(holder, "obs", None)
+        if obs is None or not hasattr(obs, "columns"):
+            continue
+        if name in obs.columns:
+            return obs[name].dropna()
+        known += [column for column in obs.columns if column not in known]
+    told = f"they have {some(map(repr, known))}" if known else "only AnnData and MuData have some"
+    raise ValueError(f"join_views: no annotations of rows have a column {name!r}; {told}.")
 
 
 def _named(frames: Any) -> dict[str, Any]:
+    if hasattr(frames, "mod") and hasattr(frames, "obs"):  # MuData
+        return {str(name): table for name, table in frames.mod.items()}
+    if _is_annotated(frames):
+        return {"view1": frames}
     if isinstance(frames, Mapping):
         tables = {str(name): table for name, table in frames.items()}
     elif isinstance(frames, Iterable) and not hasattr(frames, "columns"):
