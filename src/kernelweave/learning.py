@@ -73,8 +73,8 @@ def learn(
         ridge helps.
     learner : str or learner object
         "auto" (Newton), "newton", "simple", "skm", "silp", "alternate", "qcqp", "uniform", "sdp",
-        "alignment", "alignf", "easy", "grouped", "radius", "radius_bound", the baselines as
-        published "hessian" and "skm_published", or an object with knobs of its own, such as
+        "alignment", "alignf", "easy", "grouped", "radius", "radius_bound", "margin_and_radius", the
+        baselines as published "hessian" and "skm_published", or an object with knobs of its own, such as
         ``Radius("gradient")`` after ``from kernelweave.learners import Radius``. "sdp" learns
         weights of either sign under a trace constraint (see ``trace``).
     loss : str

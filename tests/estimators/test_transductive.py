@@ -86,14 +86,15 @@ def test_unlabeled_rows_bind_the_weights():
 @pytest.mark.parametrize("trace", [None, 30.0])
 def test_nonnegative_weights_see_unlabeled_rows_in_the_trace_alone(learner, trace):
     K, y, _ = partly(2)
+    loss = (make_learner(learner).losses or ["hinge"])[0]
     known = np.flatnonzero(y)
     traces = np.trace(K, axis1=1, axis2=2)
     scale = np.ones(3) if trace is None else trace / traces
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "alternate" and "radius_bound" take long to a small gap
-        whole = learn(K, y, learner=learner, trace=trace, tol=1e-5)
+        whole = learn(K, y, learner=learner, trace=trace, tol=1e-5, loss=loss)
         part = (scale[:, None, None] * K)[:, known][:, :, known]
-        alone = learn(part, y[known], learner=learner, tol=1e-5)
+        alone = learn(part, y[known], learner=learner, tol=1e-5, loss=loss)
     assert whole.objective == pytest.approx(alone.objective, rel=2e-4)
     assert (whole.weights / scale).sum() == pytest.approx(1.0)  # the trace is that of all rows
     assert not whole.coef[y == 0.0].any() and not whole.dual_alpha[y == 0.0].any()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kernelweave.papers.bach2004.skm import Skm as Skm
     from kernelweave.papers.bach2004.skm_published import SkmPublished as SkmPublished
     from kernelweave.papers.chapelle2008.hessian import Hessian as Hessian
+    from kernelweave.papers.gai2010.sum_of_radii import MarginAndRadius as MarginAndRadius
     from kernelweave.papers.gai2010.radius import Radius as Radius
     from kernelweave.papers.gai2010.radius_bound import RadiusBound as RadiusBound
     from kernelweave.papers.lanckriet2004.qcqp import Qcqp as Qcqp
