@@ -375,6 +375,7 @@ def keep(model: MKLEstimator, learned: Learned) -> None:
             for member in bank.members
             if isinstance(member.kernel, DifferentiableKernel)
         },
+        "parameter_search_": dict(bank.parameter_search),
         "support_": training.places[support],
         "dual_coef_": coef,
         "intercept_": learned.bias,

@@ -5,10 +5,14 @@
 ``learn_parameters`` works with any kernel that has the methods of ``DifferentiableKernel``, and
 estimators with those that are a ``Kernel`` besides: they learn t together with the weights.
 Parameters are real numbers without bounds: use the logarithm of a quantity that must be positive.
+
+With many parameters second derivatives are too many to compute one by one. An expansion may then
+have a method ``bends``: what it is asked for is z ↦ (Σ_j ⟨M, ∂_i∂_jK⟩ z_j)_i, M symmetric.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -39,6 +43,22 @@ class Expansion(Protocol):
     def second(self, i: int, j: int) -> Array:
         """∂²K/∂t_i∂t_j."""
         ...
+
+
+Bends = Callable[[Array], Array]
+
+
+def bends(expansion: Expansion, M: Array, count: int) -> Bends:
+    """z ↦ (Σ_j ⟨M, ∂_i∂_jK⟩ z_j)_i of ``count`` parameters, M symmetric."""
+    own: Any = getattr(expansion, "bends", None)
+    if own is not None:
+        found: Bends = own(M)
+        return found
+    H = np.empty((count, count))
+    for i in range(count):
+        for j in range(i + 1):
+            H[i, j] = H[j, i] = np.vdot(M, expansion.second(i, j))
+    return H.__matmul__
 
 
 @runtime_checkable
@@ -161,8 +181,29 @@ class _GaussianExpansion:
             return self.matrix * D * (D - 2.0)
         return self.matrix * D * self._distances(j)
 
+    def bends(self, M: Array) -> Bends:
+        """With W = M∘K and D_z = Σ_j z_j D_j: ⟨W∘D_z, D_i⟩ − 2z_i⟨W, D_i⟩, by a few products."""
+        W = M * self.matrix
+        if self.count == 1:
+            D = self.squares
+            return np.array([[np.vdot(W, D * (D - 2.0))]]).__matmul__
+        X = self.scaled - self.scaled.mean(axis=0)  # far from zero differences would lose digits
+        plain = _of_distances(W, X)
+
+        def along(z: Array) -> Array:
+            sizes = np.square(X) @ z
+            D = np.add.outer(sizes, sizes) - 2.0 * (X * z) @ X.T
+            return _of_distances(W * D, X) - 2.0 * z * plain
+
+        return along
+
     def _distances(self, i: int) -> Array:
         if self.count == 1:
             return self.squares
         column = self.scaled[:, i]
         return np.square(column[:, None] - column)
+
+
+def _of_distances(W: Array, X: Array) -> Array:
+    """All Σ_ab W_ab (x_ai − x_bi)², W symmetric."""
+    return np.asarray(2.0 * (W.sum(axis=1) @ np.square(X) - np.sum(X * (W @ X), axis=0)))
