@@ -181,13 +181,22 @@ class Learned:
 
 
 @advised
-def fit(model: Any, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
-    """Fit an estimator: its fitted attributes change in the end, and not before."""
+def fit(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    sample_weight: ArrayLike | None = None,
+    start: tuple[Solution, ...] | None = None,
+) -> Any:
+    """Fit an estimator: its fitted attributes change in the end, and not before.
+
+    ``start``: solutions to begin with, one for each problem.
+    """
     posed = pose(model, read(model, X, y, sample_weight))
     began = time.perf_counter()
     with model._callbacks(X, y) as step:
         bank = fit_kernels(posed, posed.options.n_jobs)
-        keep(model, solve_all(bank, posed, step=step, began=began))
+        keep(model, solve_all(bank, posed, start, step, began))
     return model
 
 
