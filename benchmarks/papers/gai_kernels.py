@@ -94,9 +94,7 @@ def report(results, names, folds):
     print("kernels at the C chosen, on average over the folds\n")
     common.table(["data", "method", *HEAD, "paper"], rows)
     print("kernels at each C\n")
-    common.table(
-        ["data", "method", "C", *HEAD, "accuracy of the optimum", "of the last"], by_cost
-    )
+    common.table(["data", "method", "C", *HEAD, "accuracy of the optimum", "of the last"], by_cost)
     if above:
         print(
             f"the published algorithm after at most {STEPS} steps: {np.mean(evaluations):.0f} "

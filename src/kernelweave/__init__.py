@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from kernelweave.kernels.differentiable import GaussianWidths as GaussianWidths
     from kernelweave.kernels.graphs import Diffusion as Diffusion
     from kernelweave.kernels.graphs import Graph as Graph
+    from kernelweave.kernels.labeled_graphs import WeisfeilerLehman as WeisfeilerLehman
+    from kernelweave.kernels.labeled_graphs import structures as structures
     from kernelweave.kernels.numeric import Gaussian as Gaussian
     from kernelweave.kernels.numeric import Laplacian as Laplacian
     from kernelweave.kernels.numeric import Linear as Linear
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from kernelweave.kernels.spectrum import Spectrum as Spectrum
     from kernelweave.kernels.text import BagOfWords as BagOfWords
     from kernelweave.kernels.text import LatentConcepts as LatentConcepts
+    from kernelweave.kernels.trees import SubsetTree as SubsetTree
     from kernelweave.learning import learn as learn
     from kernelweave.parameters import learn_parameters as learn_parameters
     from kernelweave.path import regularization_path as regularization_path
@@ -105,8 +108,10 @@ _HOME = {
     "SmithWaterman": "kernels.sequences",
     "Spectrum": "kernels.spectrum",
     "Solution": "solution",
+    "SubsetTree": "kernels.trees",
     "TransductiveMKLClassifier": "estimators.transductive",
     "TorchStorage": "banks.torch_storage",
+    "WeisfeilerLehman": "kernels.labeled_graphs",
     "alignment": "inspection.alignment",
     "duality_gap": "certificate",
     "enclosing_ball": "_solvers.enclosing_ball",
@@ -115,6 +120,7 @@ _HOME = {
     "learn_parameters": "parameters",
     "load": "io.model_file",
     "regularization_path": "path",
+    "structures": "kernels.labeled_graphs",
     "to_onnx": "io.onnx",
 }
 

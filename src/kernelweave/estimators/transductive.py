@@ -273,7 +273,7 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
         return tags
 
 
-def _lengthened(start: Solution, n: int) -> Solution:
+def _lengthened(start: Any, n: int) -> Solution:
     """The same machine where rows have come after its own, which it does not use."""
     if not isinstance(start, Solution):
         raise TypeError(
@@ -285,8 +285,11 @@ def _lengthened(start: Solution, n: int) -> Solution:
             "start must be the solution of a fit to the first rows of X: found one of "
             f"{start.coef.shape[-1]} rows, and X has {n}"
         )
-    given = {name: getattr(start, name) for name in ("coef", "alpha", "dual_alpha")}
-    return replace(start, **{name: np.append(a, np.zeros(more)) for name, a in given.items()})
+    lengthened: dict[str, Any] = {
+        name: np.append(getattr(start, name), np.zeros(more))
+        for name in ("coef", "alpha", "dual_alpha")
+    }
+    return replace(start, **lengthened)
 
 
 def read_labels(y: Any, unlabeled: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:

@@ -50,6 +50,12 @@ _KERNELS = {
     "Spectrum.features": "spectrum._Features",
     "Spectrum.fitted": "spectrum._WordKernel",
     "Spectrum.words": "spectrum._Substrings",
+    "SubsetTree": "trees.SubsetTree",
+    "SubsetTree.fitted": "trees._TreeKernel",
+    "SubsetTree.productions": "trees._Productions",
+    "WeisfeilerLehman": "labeled_graphs.WeisfeilerLehman",
+    "WeisfeilerLehman.fitted": "labeled_graphs._LabelKernel",
+    "WeisfeilerLehman.labels": "labeled_graphs._Labels",
     "sklearn.kernel": "adapters.GaussianProcessKernel",
     "sklearn.pairwise": "adapters.PairwiseKernel",
 }

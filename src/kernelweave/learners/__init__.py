@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from kernelweave.papers.bach2004.skm import Skm as Skm
     from kernelweave.papers.bach2004.skm_published import SkmPublished as SkmPublished
     from kernelweave.papers.chapelle2008.hessian import Hessian as Hessian
-    from kernelweave.papers.gai2010.sum_of_radii import MarginAndRadius as MarginAndRadius
     from kernelweave.papers.gai2010.radius import Radius as Radius
     from kernelweave.papers.gai2010.radius_bound import RadiusBound as RadiusBound
+    from kernelweave.papers.gai2010.sum_of_radii import MarginAndRadius as MarginAndRadius
     from kernelweave.papers.lanckriet2004.qcqp import Qcqp as Qcqp
     from kernelweave.papers.lanckriet2004.sdp import Sdp as Sdp
     from kernelweave.papers.rakoto2007.silp import Silp as Silp

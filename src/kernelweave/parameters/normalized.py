@@ -13,8 +13,10 @@ another: with N = M∘uuᵀ, g = (N∘A)1, and h_i = g_i/a_i, or a number times 
 
     ⟨M, ∂_i∂_jK̃⟩ = ⟨P(N − diag h)Pᵀ, ∂_i∂_jK⟩ + 2r_i·q_j + 2q_i·r_j + 6 Σ g q_i q_j + 2q_iᵀ(N∘A)q_j
 
-where q_i = ∂_iℓ, r_i = (N∘∂_iA)1, and P = I − w1ᵀ if the rule centers. For "center+unit_trace" K̃ is K centered over T(K), its re-centered trace: J(K̃) is the
-criterion of [chapelle2008, §2], T(K)Ω(K) where the margin is hard, as a function of parameters.
+where q_i = ∂_iℓ, r_i = (N∘∂_iA)1, and P = I − w1ᵀ if the rule centers.
+
+For "center+unit_trace" K̃ is K centered over T(K), its re-centered trace: J(K̃) is the criterion of
+[chapelle2008, §2], T(K)Ω(K) where the margin is hard, as a function of parameters.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def test_kernels_that_tell_nothing_apart_change_nothing():
 def test_refusals():
     problem = dense(0)
     learner = MarginAndRadius()
-    with pytest.raises(ValueError, match="MarginAndRadius.. needs loss='squared_hinge'"):
+    with pytest.raises(ValueError, match=r"MarginAndRadius\(\) needs loss='squared_hinge'"):
         learn(problem.K, problem.y, learner=learner)
     for more in ({"ridge": 0.1}, {"C": np.ones(30)}):
         options = {"loss": "squared_hinge", "learner": learner, **more}

@@ -80,7 +80,7 @@ class MarginAndRadius(Learner):
         problem = solution.problem
         assert problem is not None
         hard = _hard_margin(problem)
-        most, least = squared_radii(problem.stack) / (2.0 * problem.formulation.C)
+        most, least = _squared_radii(problem.stack) / (2.0 * problem.formulation.C)
         d = solution.weights
         soft = replace(hard.qp, ridge=float(d @ least))
         primal = primal_of(problem, soft, d, solution.coef, float(solution.bias))
@@ -100,7 +100,7 @@ class _Criterion:
     def __init__(self, evaluator: Evaluator) -> None:
         problem, self.given = evaluator.problem, evaluator.machine
         hard = _hard_margin(problem)
-        most, least = squared_radii(evaluator.stack)
+        most, least = _squared_radii(evaluator.stack)
         self.radii, cost = np.sqrt(most), 2.0 * problem.formulation.C
         self.least = least / cost
         stack = Ridged(evaluator.stack, most / cost)
@@ -138,7 +138,7 @@ def _hard_margin(problem: Problem) -> Problem:
     return replace(problem, formulation=formulation.at_cost(np.inf))
 
 
-def squared_radii(stack: Stack) -> Array:
+def _squared_radii(stack: Stack) -> Array:
     """Upper and lower bounds of all R_j², shape (2, m); 0 where all points coincide."""
     kernels = centered(stack)
     kernels.weights("start", np.ones(stack.m))  # complains where no kernel tells points apart

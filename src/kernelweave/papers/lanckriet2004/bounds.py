@@ -48,7 +48,6 @@ from kernelweave.stacks.defaults import matrices
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.protocol import Stack
 
-
 _SLOPES = {"hinge": (1.0, 1), "squared_hinge": (2.0, 2)}  # Lipschitz constant, power of slacks
 
 

@@ -42,7 +42,6 @@ from kernelweave.machines.evaluator import (
 from kernelweave.machines.machine import Point
 from kernelweave.problems.dual_qp import relative_gap
 
-
 _NEAR = 0.05  # relative gap of a machine that another problem is begun with
 
 
