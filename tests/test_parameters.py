@@ -8,7 +8,15 @@ from scipy.optimize import minimize
 from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelweave import GaussianWidths, KernelBank, learn_parameters
+from kernelweave import (
+    GaussianWidths,
+    KernelBank,
+    Linear,
+    MKLClassifier,
+    Polynomial,
+    PolynomialWidths,
+    learn_parameters,
+)
 from kernelweave.banks.normalize import RULES
 from kernelweave.kernels.differentiable import bends
 from kernelweave.parameters import make_task
@@ -18,6 +26,8 @@ KERNELS = {
     "one width": GaussianWidths(2.0),
     "ARD": GaussianWidths(2.0, per_feature=True),
     "given": GaussianWidths([1.0, 2.0, 3.0, 4.0]),
+    "polynomial": PolynomialWidths(3, 2.0),
+    "polynomial ARD": PolynomialWidths(2, 2.0, per_feature=True),
 }
 
 
@@ -410,10 +420,14 @@ def test_a_plateau_is_not_called_optimal():
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("tilted", [False, True])
 @pytest.mark.parametrize("per_feature", [False, True])
-def test_products_are_those_of_all_second_derivatives(rule, tilted, per_feature):
+@pytest.mark.parametrize("polynomial", [False, True])
+def test_products_are_those_of_all_second_derivatives(rule, tilted, per_feature, polynomial):
     rng = np.random.default_rng(0)
     X, M = rng.standard_normal((14, 4)), rng.standard_normal((14, 14))
-    kernel, M = GaussianWidths(2.0, per_feature), M + M.T
+    kernel = (
+        PolynomialWidths(3, 2.0, per_feature) if polynomial else GaussianWidths(2.0, per_feature)
+    )
+    M = M + M.T
     t = kernel.parameters(X)
     part = Part("k", Tilted(kernel) if tilted else kernel, X, RULES[rule], np.arange(1.0, 15.0))
     at = part.expansion(t)
@@ -499,3 +513,19 @@ def test_a_local_minimum_as_another_optimizer_finds_it(seed):
     assert found.status in ("optimal", "stopped")
     if found.status == "optimal":
         assert found.objective <= best.fun * (1 + 1e-4)
+
+
+def test_an_estimator_learns_widths_of_a_polynomial():
+    X, y = _ring(300, 12)
+    model = MKLClassifier([PolynomialWidths(2, 3.0, per_feature=True), Linear()], C=1.0)
+    fixed = MKLClassifier([Polynomial(2), Linear()], C=1.0).fit(X[:100], y[:100])
+    model.fit(X[:100], y[:100])
+    (kernel,) = model.learned_kernels_.values()
+    widths = np.asarray(kernel.width)
+    assert widths[:2].max() < 0.7 * widths[2:].min()
+    assert model.parameter_search_["method"] == "newton"
+    assert model.score(X[100:], y[100:]) > fixed.score(X[100:], y[100:])
+    np.testing.assert_allclose(
+        KernelBank([kernel], normalize=None, scale=None).fit(X[:9]).stack.diagonals()[0],
+        (1.0 + np.square(X[:9] / widths).sum(axis=1)) ** 2,
+    )

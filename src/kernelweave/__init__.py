@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from kernelweave.kernels.numeric import Laplacian as Laplacian
     from kernelweave.kernels.numeric import Linear as Linear
     from kernelweave.kernels.numeric import Polynomial as Polynomial
+    from kernelweave.kernels.polynomial_widths import PolynomialWidths as PolynomialWidths
     from kernelweave.kernels.precomputed import Precomputed as Precomputed
     from kernelweave.kernels.ranges import GaussianRange as GaussianRange
     from kernelweave.kernels.sequences import SmithWaterman as SmithWaterman
@@ -103,6 +104,7 @@ _HOME = {
     "MKLRegressorCV": "estimators.cross_validated",
     "Nystroem": "banks.approximation",
     "Polynomial": "kernels.numeric",
+    "PolynomialWidths": "kernels.polynomial_widths",
     "Precomputed": "kernels.precomputed",
     "RandomFeatures": "banks.approximation",
     "SmithWaterman": "kernels.sequences",

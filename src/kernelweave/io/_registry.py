@@ -44,6 +44,7 @@ _KERNELS = {
     "LatentConcepts.model": "_plsa.ConceptModel",
     "Linear": "numeric.Linear",
     "Polynomial": "numeric.Polynomial",
+    "PolynomialWidths": "polynomial_widths.PolynomialWidths",
     "Precomputed": "precomputed.Precomputed",
     "SmithWaterman": "sequences.SmithWaterman",
     "Spectrum": "spectrum.Spectrum",

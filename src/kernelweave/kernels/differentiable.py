@@ -12,8 +12,9 @@ have a method ``bends``: what it is asked for is z ↦ (Σ_j ⟨M, ∂_i∂_jK�
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -82,7 +83,56 @@ class DifferentiableKernel(Protocol):
         ...
 
 
-class GaussianWidths(Kernel):
+class Widths(Kernel):
+    """A kernel of columns in units of widths, with parameters t = log width; its base class."""
+
+    width: float | ArrayLike | None
+    per_feature: bool
+
+    # ---- as a kernel of a bank -----------------------------------------------------------------
+
+    def validate(self) -> None:
+        """Raise an error unless all widths are positive."""
+        if self.width is not None:
+            self._widths()
+
+    def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
+        """The kernel at the widths to start from."""
+        return [("", self.with_parameters(self._log_widths(rows)))]
+
+    def _scaled(self, rows: Rows) -> Array:
+        return rows.values / self._widths()
+
+    # ---- as a function of its parameters -------------------------------------------------------
+
+    def parameters(self, X: Array) -> Array:
+        """Logarithms of the widths: a single one, or one per feature of X."""
+        return self._log_widths(Rows(Table.read(X), View("X", tuple(range(X.shape[1])))))
+
+    def with_parameters(self, t: Array) -> Self:
+        """The kernel with widths exp(t)."""
+        other = copy.copy(self)
+        other.width = float(np.exp(t[0])) if t.size == 1 else np.exp(t)
+        return other
+
+    def _log_widths(self, rows: Rows) -> Array:
+        widths = np.array([rows.median_distance]) if self.width is None else self._widths()
+        features = rows.values.shape[1]
+        if self.per_feature and widths.size == 1:
+            widths = np.repeat(widths, features)
+        if widths.size not in (1, features):
+            raise ValueError(f"{widths.size} widths, but X has {features} features")
+        return np.log(widths)
+
+    def _widths(self) -> Array:
+        given: Any = self.width
+        widths = np.atleast_1d(check_floats("width", given))
+        if not (widths.ndim == 1 and (widths > 0.0).all() and np.isfinite(widths).all()):
+            raise ValueError(f"width must be positive, found {self.width!r}")
+        return widths
+
+
+class GaussianWidths(Widths):
     """k(x, z) = exp(−½ Σ_j (x_j − z_j)²/width_j²), with parameters t = log width.
 
     An estimator learns the widths: ``MKLClassifier([GaussianWidths(per_feature=True)])``. A
@@ -103,17 +153,6 @@ class GaussianWidths(Kernel):
         self.width = width
         self.per_feature = per_feature
 
-    # ---- as a kernel of a bank -----------------------------------------------------------------
-
-    def validate(self) -> None:
-        """Raise an error unless all widths are positive."""
-        if self.width is not None:
-            self._widths()
-
-    def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
-        """The kernel at the widths to start from."""
-        return [("", self.with_parameters(self._log_widths(rows)))]
-
     def fill(self, pair: Pair, out: Array) -> None:
         """Squared distances of rows in units of the widths, exponentiated."""
         a = self._scaled(pair.a)
@@ -122,20 +161,6 @@ class GaussianWidths(Kernel):
     def diagonal(self, rows: Rows) -> Array:
         """1 everywhere."""
         return np.ones(len(rows))
-
-    def _scaled(self, rows: Rows) -> Array:
-        return rows.values / self._widths()
-
-    # ---- as a function of its parameters -------------------------------------------------------
-
-    def parameters(self, X: Array) -> Array:
-        """Logarithms of the widths: a single one, or one per feature of X."""
-        return self._log_widths(Rows(Table.read(X), View("X", tuple(range(X.shape[1])))))
-
-    def with_parameters(self, t: Array) -> GaussianWidths:
-        """The kernel with widths exp(t)."""
-        width: Any = float(np.exp(t[0])) if t.size == 1 else np.exp(t)
-        return GaussianWidths(width, self.per_feature)
 
     def derivatives(self, X: Array) -> Expansion:
         """K, K∘D_i and K∘(D_iD_j − 2δ_ij D_i), where D_i = (x_i − z_i)²/width_i²."""
@@ -146,22 +171,6 @@ class GaussianWidths(Kernel):
         """The kernel between the rows of Z and those of X."""
         widths = np.exp(self.parameters(X))
         return np.exp(-0.5 * sq_distances(Z / widths, X / widths))
-
-    def _log_widths(self, rows: Rows) -> Array:
-        widths = np.array([rows.median_distance]) if self.width is None else self._widths()
-        features = rows.values.shape[1]
-        if self.per_feature and widths.size == 1:
-            widths = np.repeat(widths, features)
-        if widths.size not in (1, features):
-            raise ValueError(f"{widths.size} widths, but X has {features} features")
-        return np.log(widths)
-
-    def _widths(self) -> Array:
-        given: Any = self.width
-        widths = np.atleast_1d(check_floats("width", given))
-        if not (widths.ndim == 1 and (widths > 0.0).all() and np.isfinite(widths).all()):
-            raise ValueError(f"width must be positive, found {self.width!r}")
-        return widths
 
 
 class _GaussianExpansion:
