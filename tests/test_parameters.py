@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelweave import GaussianWidths, KernelBank, learn_parameters
+from kernelweave import (
+    GaussianWidths,
+    KernelBank,
+    Linear,
+    MKLClassifier,
+    Polynomial,
+    PolynomialWidths,
+    learn_parameters,
+)
 from kernelweave.banks.normalize import RULES
+from kernelweave.kernels.differentiable import bends
 from kernelweave.parameters import make_task
 from kernelweave.parameters.normalized import LearnableKernel
 
@@ -16,6 +26,8 @@ KERNELS = {
     "one width": GaussianWidths(2.0),
     "ARD": GaussianWidths(2.0, per_feature=True),
     "given": GaussianWidths([1.0, 2.0, 3.0, 4.0]),
+    "polynomial": PolynomialWidths(3, 2.0),
+    "polynomial ARD": PolynomialWidths(2, 2.0, per_feature=True),
 }
 
 
@@ -400,3 +412,120 @@ def test_a_plateau_is_not_called_optimal():
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     better = learn_parameters(Z, y, kernel, criterion="margin", tol=1e-2)  # and no warning
     assert better.status in ("optimal", "stopped") and better.objective < found.objective
+
+
+# --- products with second derivatives -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("tilted", [False, True])
+@pytest.mark.parametrize("per_feature", [False, True])
+@pytest.mark.parametrize("polynomial", [False, True])
+def test_products_are_those_of_all_second_derivatives(rule, tilted, per_feature, polynomial):
+    rng = np.random.default_rng(0)
+    X, M = rng.standard_normal((14, 4)), rng.standard_normal((14, 14))
+    kernel = (
+        PolynomialWidths(3, 2.0, per_feature) if polynomial else GaussianWidths(2.0, per_feature)
+    )
+    M = M + M.T
+    t = kernel.parameters(X)
+    part = Part("k", Tilted(kernel) if tilted else kernel, X, RULES[rule], np.arange(1.0, 15.0))
+    at = part.expansion(t)
+    found = np.array([bends(at, M, t.size)(z) for z in np.eye(t.size)])
+    whole = [[np.vdot(M, at.second(i, j)) for j in range(t.size)] for i in range(t.size)]
+    np.testing.assert_allclose(found, whole, rtol=0, atol=1e-12 * np.abs(whole).max())
+
+
+@pytest.mark.parametrize("criterion", ["margin", "trace"])
+def test_products_with_many_parameters_by_finite_differences(criterion):
+    """The squared hinge, whose machine is exact once its support rows are known."""
+    X, y = _ring(60, 16)
+    C = 3.0 if criterion == "margin" else 300.0
+    kernel = GaussianWidths(4.0, per_feature=True)
+    task = make_task(X, y, [kernel], C, criterion, "squared_hinge", 1, 1e-9)
+    t, z = kernel.parameters(X), np.random.default_rng(1).standard_normal(16)
+    state = task.evaluate(t, None)
+    support = np.flatnonzero(state.solutions[0].alpha > 1e-6)
+
+    def gradient(s):
+        at = task.parts[0].expansion(s)
+        size = support.size
+        system = np.ones((size + 1, size + 1))
+        system[:size, :size] = at.matrix[np.ix_(support, support)] + np.eye(size) / C
+        system[size, size] = 0.0
+        v = np.zeros(len(y))
+        v[support] = np.linalg.solve(system, np.append(y[support], 0.0))[:size]
+        assert (v * y)[support].min() > 0.0
+        return np.array([-0.5 * v @ at.first(i) @ v for i in range(s.size)])
+
+    np.testing.assert_allclose(state.gradient, gradient(t), rtol=1e-5)
+    by_hand = (gradient(t + 1e-4 * z) - gradient(t - 1e-4 * z)) / 2e-4
+    np.testing.assert_allclose(state.bend(z), by_hand, rtol=0, atol=1e-5 * np.abs(by_hand).max())
+
+
+def test_products_under_the_radius_are_those_of_the_matrix_by_finite_differences():
+    X, y = _ring(60, 16)
+    kernel = GaussianWidths(4.0, per_feature=True)
+    task = make_task(X, y, [kernel], 3.0, "radius", "squared_hinge", 1, 1e-9)
+    t, z = kernel.parameters(X), np.random.default_rng(1).standard_normal(16)
+    state = task.evaluate(t, None)
+    ahead, behind = (task.evaluate(t + h * z, None).gradient for h in (1e-2, -1e-2))
+    by_hand = (ahead - behind) / 2e-2  # balls and machines are exact to some 1e-6 here
+    np.testing.assert_allclose(state.bend(z), by_hand, rtol=0, atol=1e-2 * np.abs(by_hand).max())
+
+
+def _ring(n, features, seed=0):
+    X = np.random.default_rng(seed).standard_normal((n, features))
+    return X, np.where(X[:, 0] ** 2 + X[:, 1] ** 2 > 1.4, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("criterion", ["margin", "radius"])
+def test_newton_by_products_ends_below_the_gradient(criterion):
+    X, y = _ring(150, 30)
+    kernel = GaussianWidths(None, per_feature=True)
+    found = {
+        method: learn_parameters(X, y, kernel, C=10.0, criterion=criterion, method=method)
+        for method in ("newton", "gradient")
+    }
+    assert {name: one.method for name, one in found.items()} == {m: m for m in found}
+    assert found["newton"].status == "optimal"
+    assert found["newton"].objective < found["gradient"].objective
+    widths = np.asarray(found["newton"].kernels[0].width)
+    assert widths[:2].max() < 0.3 * widths[2:].min()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_local_minimum_as_another_optimizer_finds_it(seed):
+    """L-BFGS with F's own values, from where the search ended: it finds nothing better nearby."""
+    X, y = _ring(40, 12, seed)
+    kernel = GaussianWidths(None, per_feature=True)
+    found = learn_parameters(
+        X, y, kernel, C=2.0, criterion="margin", loss="squared_hinge", tol=1e-6, max_iter=200
+    )
+    task = make_task(X, y, [kernel], 2.0, "margin", "squared_hinge", 1, 1e-6)
+
+    def value(t):
+        state = task.evaluate(t, None)
+        return state.value, state.gradient
+
+    t = np.log(np.asarray(found.kernels[0].width))
+    best = minimize(value, t, jac=True, method="L-BFGS-B", options={"maxiter": 30})
+    assert found.status in ("optimal", "stopped")
+    if found.status == "optimal":
+        assert found.objective <= best.fun * (1 + 1e-4)
+
+
+def test_an_estimator_learns_widths_of_a_polynomial():
+    X, y = _ring(300, 12)
+    model = MKLClassifier([PolynomialWidths(2, 3.0, per_feature=True), Linear()], C=1.0)
+    fixed = MKLClassifier([Polynomial(2), Linear()], C=1.0).fit(X[:100], y[:100])
+    model.fit(X[:100], y[:100])
+    (kernel,) = model.learned_kernels_.values()
+    widths = np.asarray(kernel.width)
+    assert widths[:2].max() < 0.7 * widths[2:].min()
+    assert model.parameter_search_["method"] == "newton"
+    assert model.score(X[100:], y[100:]) > fixed.score(X[100:], y[100:])
+    np.testing.assert_allclose(
+        KernelBank([kernel], normalize=None, scale=None).fit(X[:9]).stack.diagonals()[0],
+        (1.0 + np.square(X[:9] / widths).sum(axis=1)) ** 2,
+    )

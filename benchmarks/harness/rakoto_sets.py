@@ -31,15 +31,16 @@ def measure(
     normalize: str,
     seed: int,
     data: str | None,
-    learner: str,
+    learner: Any,
     tol: float,
     limit: float,
     C: float = C,
+    max_iter: int = MAX_ITER,
 ) -> dict[str, Any]:
     """A fit, its certified gap, and accuracy on the other half."""
     split, bank = prepare(name, normalize, seed, data)
     solution, record = fit(
-        bank.stack, split.y, C=C, tol=tol, learner=learner, limit=limit, max_iter=MAX_ITER
+        bank.stack, split.y, C=C, tol=tol, learner=learner, limit=limit, max_iter=max_iter
     )
     if solution is not None:
         values = bank.decision(split.X_test, bank.spread(solution.weights), solution.coef)

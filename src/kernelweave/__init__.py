@@ -44,10 +44,13 @@ if TYPE_CHECKING:
     from kernelweave.kernels.fingerprints import Tanimoto as Tanimoto
     from kernelweave.kernels.graphs import Diffusion as Diffusion
     from kernelweave.kernels.graphs import Graph as Graph
+    from kernelweave.kernels.labeled_graphs import WeisfeilerLehman as WeisfeilerLehman
+    from kernelweave.kernels.labeled_graphs import structures as structures
     from kernelweave.kernels.numeric import Gaussian as Gaussian
     from kernelweave.kernels.numeric import Laplacian as Laplacian
     from kernelweave.kernels.numeric import Linear as Linear
     from kernelweave.kernels.numeric import Polynomial as Polynomial
+    from kernelweave.kernels.polynomial_widths import PolynomialWidths as PolynomialWidths
     from kernelweave.kernels.precomputed import Precomputed as Precomputed
     from kernelweave.kernels.ranges import GaussianRange as GaussianRange
     from kernelweave.kernels.sequences import SmithWaterman as SmithWaterman
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from kernelweave.kernels.spectrum import Spectrum as Spectrum
     from kernelweave.kernels.text import BagOfWords as BagOfWords
     from kernelweave.kernels.text import LatentConcepts as LatentConcepts
+    from kernelweave.kernels.trees import SubsetTree as SubsetTree
     from kernelweave.learning import learn as learn
     from kernelweave.parameters import learn_parameters as learn_parameters
     from kernelweave.path import regularization_path as regularization_path
@@ -106,14 +110,17 @@ _HOME = {
     "MKLRegressorCV": "estimators.cross_validated",
     "Nystroem": "banks.approximation",
     "Polynomial": "kernels.numeric",
+    "PolynomialWidths": "kernels.polynomial_widths",
     "Precomputed": "kernels.precomputed",
     "RandomFeatures": "banks.approximation",
     "SmithWaterman": "kernels.sequences",
     "Spectrum": "kernels.spectrum",
     "Solution": "solution",
     "Tanimoto": "kernels.fingerprints",
+    "SubsetTree": "kernels.trees",
     "TransductiveMKLClassifier": "estimators.transductive",
     "TorchStorage": "banks.torch_storage",
+    "WeisfeilerLehman": "kernels.labeled_graphs",
     "alignment": "inspection.alignment",
     "duality_gap": "certificate",
     "enclosing_ball": "_solvers.enclosing_ball",
@@ -122,6 +129,7 @@ _HOME = {
     "learn_parameters": "parameters",
     "load": "io.model_file",
     "regularization_path": "path",
+    "structures": "kernels.labeled_graphs",
     "to_onnx": "io.onnx",
     "views_from_gmt": "views.gene_sets",
 }

@@ -77,10 +77,11 @@ def learn(
         ridge helps.
     learner : str or learner object
         "auto" (Newton), "newton", "simple", "skm", "silp", "alternate", "qcqp", "uniform", "sdp",
-        "alignment", "alignf", "easy", "grouped", "radius", "radius_bound", the baselines as
-        published "hessian" and "skm_published", or an object with knobs of its own, such as
-        ``Radius("gradient")`` after ``from kernelweave.learners import Radius``. "sdp" learns
-        weights of either sign under a trace constraint (see ``trace``).
+        "alignment", "alignf", "easy", "grouped", "radius", "radius_bound",
+        "margin_and_radius", the baselines as published "hessian" and "skm_published", or an object
+        with knobs of its own, such as ``Radius("gradient")`` after
+        ``from kernelweave.learners import Radius``. "sdp" learns weights of either sign under a
+        trace constraint (see ``trace``).
     loss : str
         For labels "hinge", C Σξ, or "squared_hinge", (C/2) Σξ². For numbers, with h = y − f − b,
         "squared", (C/2) Σh²; "epsilon_insensitive", C Σ(|h| − ε)₊; "quantile",

@@ -58,15 +58,16 @@ class Solution:
         ``radius_bound`` the "radius" of the enclosing ball at ``weights`` (with the ridge where
         ``RadiusBound(ridge_in_ball=True)`` says so) and "stationarity"; under ``radius``
         also the "center" β that proves the lower bound together with ``dual_alpha``; under
+        ``margin_and_radius`` the "radii" of all kernels; under
         ``alignment`` and ``alignf`` the "alignment" and, as "stationarity", by what share others
         could exceed it; under ``easy`` the "distances" between the classes, one per kernel, the
         "distance" that is least, and "stationarity";
         under ``skm`` the pair "alpha", "eta" of the last regularized machine, its "kappa", and the
         "eps1" (per sample) and "eps2" to which the pair is optimal.
     criterion : str
-        What was minimized: "margin", "radius", "radius_bound", or "given" where the weights were
-        not learned with the machine (``uniform``, ``alignment``, ``alignf``, ``easy``): the bound
-        is then for machines on ``weights``.
+        What was minimized: "margin", "radius", "radius_bound", "margin_and_radius", or "given"
+        where the weights were not learned with the machine (``uniform``, ``alignment``,
+        ``alignf``, ``easy``): the bound is then for machines on ``weights``.
     loss : str or Loss
         The loss that was asked for.
     problem : Problem or None

@@ -83,6 +83,9 @@ def test_noise_gets_wide_and_prediction_better():
     assert widths(learned)[:2].max() < 0.3 * widths(learned)[2:].min()
     better = learned.score(X[150:], y[150:]) - fixed.fit(X[:150], y[:150]).score(X[150:], y[150:])
     assert better > 0.1 and learned.score(X[150:], y[150:]) > 0.9
+    told = learned.parameter_search_  # of the second order, beyond ten parameters
+    assert told["method"] == "newton" and told["status"] == "optimal" and told["n_iter"] > 0
+    assert fixed.parameter_search_ == {}
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from _helpers.references import gaussian, gram, labels, points, sdp_optimum
 from _helpers.sklearn_faults import FAULTS
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
@@ -86,14 +87,15 @@ def test_unlabeled_rows_bind_the_weights():
 @pytest.mark.parametrize("trace", [None, 30.0])
 def test_nonnegative_weights_see_unlabeled_rows_in_the_trace_alone(learner, trace):
     K, y, _ = partly(2)
+    loss = (make_learner(learner).losses or ["hinge"])[0]
     known = np.flatnonzero(y)
     traces = np.trace(K, axis1=1, axis2=2)
     scale = np.ones(3) if trace is None else trace / traces
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "alternate" and "radius_bound" take long to a small gap
-        whole = learn(K, y, learner=learner, trace=trace, tol=1e-5)
+        whole = learn(K, y, learner=learner, trace=trace, tol=1e-5, loss=loss)
         part = (scale[:, None, None] * K)[:, known][:, :, known]
-        alone = learn(part, y[known], learner=learner, tol=1e-5)
+        alone = learn(part, y[known], learner=learner, tol=1e-5, loss=loss)
     assert whole.objective == pytest.approx(alone.objective, rel=2e-4)
     assert (whole.weights / scale).sum() == pytest.approx(1.0)  # the trace is that of all rows
     assert not whole.coef[y == 0.0].any() and not whole.dual_alpha[y == 0.0].any()
@@ -446,3 +448,37 @@ def test_C_by_hidden_labels(cancer):
         model = TransductiveMKLClassifier(C=C, learner="sdp").fit(X, kept)
         scores[C] = float(np.mean(model.transduction_[hidden] == truth[hidden]))
     assert max(scores.values()) > 0.8
+
+
+# --- rows that arrive one by one ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", ["sphere", "trace", "center+trace"])
+@pytest.mark.parametrize("learner", ["sdp", "auto"])
+def test_rows_that_arrive_one_by_one(learner, rule):
+    """Labeled or not: the result is that of a cold fit, for fewer machines."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y = X[::6], np.where(np.arange(95) % 2, y[::6], -1)
+    model = TransductiveMKLClassifier(KernelBank(normalize=rule), learner=learner, tol=1e-4)
+    before, solves = model.fit(X[:88], y[:88]).solution_, []
+    for n in range(89, 93):
+        before = model.fit(X[:n], y[:n], start=before).solution_
+        cold = clone(model).fit(X[:n], y[:n])
+        assert model.duality_gap_ <= 1e-4
+        assert model.objective_ == pytest.approx(cold.objective_, rel=2.1e-4)
+        assert (model.transduction_ == cold.transduction_).mean() > 0.97
+        solves.append((before.n_svm_solves, cold.solution_.n_svm_solves))
+    warm, cold = np.sum(solves, axis=0)
+    assert warm <= 0.7 * cold
+
+
+def test_a_start_must_be_of_the_first_rows():
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y = X[:40], np.where(np.arange(40) % 2, y[:40], -1)
+    found = TransductiveMKLClassifier().fit(X, y).solution_
+    with pytest.raises(ValueError, match="first rows of X: found one of 40 rows, and X has 30"):
+        TransductiveMKLClassifier().fit(X[:30], y[:30], start=found)
+    with pytest.raises(TypeError, match="start must be a Solution"):
+        TransductiveMKLClassifier().fit(X, y, start=found.weights)
+    with pytest.raises(ValueError, match=r"start\.weights"):
+        TransductiveMKLClassifier([Gaussian(1.0)]).fit(X, y, start=found)

@@ -40,7 +40,10 @@ from kernelweave import (
     SmithWaterman,
     Spectrum,
     Tanimoto,
+    SubsetTree,
     TransductiveMKLClassifier,
+    WeisfeilerLehman,
+    structures,
 )
 from kernelweave.io import _registry
 from kernelweave.io._conform import _conforms
@@ -60,6 +63,14 @@ STRINGS = np.array([["".join("ACGT"[int(v) % 4] for v in 9 + 3 * row)] for row i
 LETTERS = np.array([["ab"[int(x > 0)], "cde"[int(x + 9) % 3]] for x in X[:, 0]], dtype=object)
 EDGES = (A > 0.5) * 1.0 - np.eye(N) * (A > 0.5)
 NAMES = [f"node {i}" for i in range(N)]
+
+MOLECULES = structures(
+    [
+        (("C", "NO"[i % 2], "C", "O")[: 2 + i % 3], ((0, 1), (1, 2), (0, 3))[: 1 + i % 3])
+        for i in range(N)
+    ]
+)
+SENTENCES = structures([("S", ("A", "ab"[i % 2]), *(("B", "c"),) * (i % 3)) for i in range(N)])
 
 BANKS = {
     "default": (None, X),
@@ -82,6 +93,8 @@ BANKS = {
     "precomputed": ([("a", Precomputed(A)), ("b", Precomputed(A @ A))], ROWS),
     "graph": ([Diffusion(EDGES, [0.5, 1.0])], ROWS),
     "names": ([Diffusion(Graph(EDGES, NAMES), normalized=True)], np.array(NAMES)[:, None]),
+    "labeled graphs": (KernelBank([WeisfeilerLehman(2)], normalize="sphere"), MOLECULES),
+    "trees": (KernelBank([SubsetTree(0.5)], normalize="sphere"), SENTENCES),
     "sklearn": (["rbf", RBF(0.7) + WhiteKernel(0.1)], X),
     "sparse": ([Gaussian(1.0), Linear()], csr_array(X * (X > 0))),
 }

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
-from kernelweave import load
+from kernelweave import load, structures
 from kernelweave.io import _registry, model_file
 
 ZOO = Path(__file__).parent / "zoo"
@@ -26,7 +26,14 @@ def rows_of(answer: dict[str, Any]) -> Any:
         return pd.DataFrame(rows, columns=answer["columns"]).infer_objects()
     if kind == "sparse":
         return csr_array(rows)
+    if any(isinstance(cell, list) for row in rows for cell in row):  # graphs and trees
+        return structures([tuples(row[0]) for row in rows])
     return np.array(rows, dtype=object if kind == "O" else None)
+
+
+def tuples(cell: Any) -> Any:
+    """Nested tuples, which JSON has as lists."""
+    return tuple(map(tuples, cell)) if isinstance(cell, list) else cell
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

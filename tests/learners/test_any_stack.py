@@ -24,6 +24,10 @@ BY_MARGIN = {"auto", "newton", "simple", "silp", "alternate", "grouped", "skm", 
 TASKS = [(1.0, "hinge"), (1.0, "squared_hinge"), ("learn", "squared_hinge")]
 
 
+def first_loss(name: str) -> str:
+    return (make_learner(name).losses or ("hinge",))[0]
+
+
 @pytest.fixture
 def many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces as small beside n = 48 as they are beside n = 1536 otherwise.
@@ -84,6 +88,10 @@ def test_every_learner_proves_its_result(
     if isinstance(C, str) and name not in BY_MARGIN:
         with pytest.raises(ValueError, match="goes with the margin criterion"):
             check_supported(learner, C, 1)
+        return
+    if learner.losses is not None and loss not in learner.losses:
+        with pytest.raises(ValueError, match="needs loss="):
+            check_supported(learner, C, 1, loss)
         return
     tol = 1e-3 if name == "alternate" else TOL  # it may not certify less where J has kinks
     if (name, C) == ("simple", "learn"):
@@ -300,7 +308,7 @@ def test_a_hard_margin(name: str, many_rows: None) -> None:
     y, on_demand = table()[1], kernels(constant=name != "radius_bound")
     tol = 1e-4
     found = [
-        quietly(stack, y, C=np.inf, learner=name, tol=tol)
+        quietly(stack, y, C=np.inf, learner=name, loss=first_loss(name), tol=tol)
         for stack in same_kernels(on_demand).values()
     ]
     for solution in found:
@@ -314,7 +322,7 @@ def test_a_hard_margin(name: str, many_rows: None) -> None:
 def test_no_hard_margin(name: str) -> None:
     X, y, line = table()
     with pytest.raises(HardMarginInfeasible, match="C=inf asks for a hard margin, but"):
-        learn(OnDemand(X, [], [line]), y, C=np.inf, learner=name)
+        learn(OnDemand(X, [], [line]), y, C=np.inf, learner=name, loss=first_loss(name))
 
 
 class Duck:

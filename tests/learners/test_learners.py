@@ -548,6 +548,20 @@ def test_silp_from_simple() -> None:
     assert found.history["gap"][first - 1] > 0.3
 
 
+def test_silp_from_simple_without_staying_near_solves_at_the_weights_of_the_programs() -> None:
+    """As the paper proposes it: from the first linear program on, the vertices are those of J."""
+    problem = rank_one(1, m=12)
+    learners = {near: Silp(warm_start=True, stay_near=near) for near in (None, True, False)}
+    found = {
+        near: learn(problem.K, problem.y, learner=learner, tol=1e-4)
+        for near, learner in learners.items()
+    }
+    for one in found.values():
+        check(problem, one, qcqp_optimum(problem.K, problem.y, 1.0), 1e-4)
+    assert found[None].n_iter == found[True].n_iter != found[False].n_iter
+    assert set(found[False].history["by"]) == {"simple", "silp"}
+
+
 def test_starting_silp_from_simple_saves_linear_programs() -> None:
     """A third and more, and machines too; of one, the vertices that HiGHS picks may decide."""
     cold, warm = np.zeros(2), np.zeros(2)

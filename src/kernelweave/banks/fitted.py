@@ -52,6 +52,7 @@ class FittedBank:
     weights: Array | None = None  # how often each training row counts; None for once
     _exactness: Exactness | None = None  # what approximations leave of the exact kernels
     hull: Any = None  # the family that its kernels are some of, where there are more
+    parameter_search: dict[str, Any] = field(default_factory=dict)  # how parameters were learned
     _coef: Array | None = None  # coefficients of all rows that decisions are expected for
     _images: dict[int, Array] = field(default_factory=dict)  # what features make of these
 

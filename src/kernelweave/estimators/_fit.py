@@ -173,13 +173,22 @@ class Learned:
 
 
 @advised
-def fit(model: Any, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
-    """Fit an estimator: its fitted attributes change in the end, and not before."""
+def fit(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    sample_weight: ArrayLike | None = None,
+    start: tuple[Solution, ...] | None = None,
+) -> Any:
+    """Fit an estimator: its fitted attributes change in the end, and not before.
+
+    ``start``: solutions to begin with, one for each problem.
+    """
     posed = pose(model, read(model, X, y, sample_weight))
     began = time.perf_counter()
     with model._callbacks(X, y) as step:
         bank = fit_kernels(posed, posed.options.n_jobs)
-        keep(model, solve_all(bank, posed, step=step, began=began))
+        keep(model, solve_all(bank, posed, start, step, began))
     return model
 
 
@@ -370,6 +379,7 @@ def keep(model: MKLEstimator, learned: Learned) -> None:
             for member in bank.members
             if isinstance(member.kernel, DifferentiableKernel)
         },
+        "parameter_search_": dict(bank.parameter_search),
         "support_": training.places[support],
         "dual_coef_": coef,
         "intercept_": learned.bias,

@@ -202,6 +202,10 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     learned_kernels_ : dict of str to kernel
         Kernels with learned parameters by name, such as ``GaussianWidths`` with its ``width``, in
         the units in which kernels see the columns; empty where no kernel has parameters.
+    parameter_search_ : dict
+        How they were learned: the "method", "newton" or "gradient", the number of steps
+        "n_iter", how it ended, "status", and the relative fall that one more step promised,
+        "stationarity". Empty where no kernel has parameters.
     support_ : ndarray (n_SV,)
         Numbers of the support rows in X, of any machine, in ascending order.
     dual_coef_ : ndarray (n_machines, n_SV)

@@ -8,7 +8,7 @@ Normalization, trace and semidefiniteness refer to all rows; the machine uses th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -32,6 +32,7 @@ from kernelweave.estimators._targets import (
 from kernelweave.learners.base import Learner
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.losses import Loss
+from kernelweave.solution import Solution
 from kernelweave.views.table import Table
 
 _INDUCTION = ("weights", "per_point")
@@ -199,7 +200,7 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
     ) -> None:
         store(self, locals())
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:
+    def fit(self, X: Any, y: ArrayLike, start: Solution | None = None) -> Self:
         """Learn kernel weights and machine, and the labels of rows that have none.
 
         Parameters
@@ -208,12 +209,17 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
             Columns that the kernels read, for all rows.
         y : array-like (n,)
             Labels, of any type, of two classes; ``unlabeled`` for rows without one.
+        start : Solution, optional
+            Where to begin: the ``solution_`` of an earlier fit to the first rows of X, as where
+            rows arrive one by one [lanckriet2004, §4.8]. The rows after them may have labels or
+            not. The result is that of a fit from the start, and its certificate, too.
 
         Returns
         -------
         self
         """
-        return fit(self, X, y)
+        begin = None if start is None else (_lengthened(start, len(as_vector(y))),)
+        return fit(self, X, y, start=begin)
 
     def decision_function(self, X: Any) -> Array:
         """f(x) for every row of X, shape (n_new,); positive for ``classes_[1]``."""
@@ -256,7 +262,8 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
         training = Training(self._as_bank(self.kernels), table, None, np.arange(n), None, n)
         posed = pose(self, training, targets=SomeLabels((signs,), None, self.classes_))
         bank = fit_kernels(posed, self.n_jobs)
-        start = self._start if len(self._start) == bank.stack.m else None
+        known = len(self._start) == bank.stack.m
+        start = (_lengthened(self.solution_, n),) if known else None
         learned = solve_all(bank, posed, start)
         last = bank.stack.combined(learned.solutions[0].weights).rows(np.array([n - 1]))[0]
         return float(last @ learned.coef[0] + learned.bias[0])
@@ -265,6 +272,25 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def _lengthened(start: Any, n: int) -> Solution:
+    """The same machine where rows have come after its own, which it does not use."""
+    if not isinstance(start, Solution):
+        raise TypeError(
+            f"start must be a Solution, such as the solution_ of an earlier fit, found {start!r}"
+        )
+    more = n - start.coef.size
+    if more < 0 or start.coef.ndim != 1:
+        raise ValueError(
+            "start must be the solution of a fit to the first rows of X: found one of "
+            f"{start.coef.shape[-1]} rows, and X has {n}"
+        )
+    lengthened: dict[str, Any] = {
+        name: np.append(getattr(start, name), np.zeros(more))
+        for name in ("coef", "alpha", "dual_alpha")
+    }
+    return replace(start, **lengthened)
 
 
 def read_labels(y: Any, unlabeled: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:

@@ -5,11 +5,16 @@
 ``learn_parameters`` works with any kernel that has the methods of ``DifferentiableKernel``, and
 estimators with those that are a ``Kernel`` besides: they learn t together with the weights.
 Parameters are real numbers without bounds: use the logarithm of a quantity that must be positive.
+
+With many parameters second derivatives are too many to compute one by one. An expansion may then
+have a method ``bends``: what it is asked for is z ↦ (Σ_j ⟨M, ∂_i∂_jK⟩ z_j)_i, M symmetric.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+import copy
+from collections.abc import Callable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,6 +46,22 @@ class Expansion(Protocol):
         ...
 
 
+Bends = Callable[[Array], Array]
+
+
+def bends(expansion: Expansion, M: Array, count: int) -> Bends:
+    """z ↦ (Σ_j ⟨M, ∂_i∂_jK⟩ z_j)_i of ``count`` parameters, M symmetric."""
+    own: Any = getattr(expansion, "bends", None)
+    if own is not None:
+        found: Bends = own(M)
+        return found
+    H = np.empty((count, count))
+    for i in range(count):
+        for j in range(i + 1):
+            H[i, j] = H[j, i] = np.vdot(M, expansion.second(i, j))
+    return H.__matmul__
+
+
 @runtime_checkable
 class DifferentiableKernel(Protocol):
     """A positive semidefinite kernel with parameters t."""
@@ -62,7 +83,56 @@ class DifferentiableKernel(Protocol):
         ...
 
 
-class GaussianWidths(Kernel):
+class Widths(Kernel):
+    """A kernel of columns in units of widths, with parameters t = log width; its base class."""
+
+    width: float | ArrayLike | None
+    per_feature: bool
+
+    # ---- as a kernel of a bank -----------------------------------------------------------------
+
+    def validate(self) -> None:
+        """Raise an error unless all widths are positive."""
+        if self.width is not None:
+            self._widths()
+
+    def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
+        """The kernel at the widths to start from."""
+        return [("", self.with_parameters(self._log_widths(rows)))]
+
+    def _scaled(self, rows: Rows) -> Array:
+        return rows.values / self._widths()
+
+    # ---- as a function of its parameters -------------------------------------------------------
+
+    def parameters(self, X: Array) -> Array:
+        """Logarithms of the widths: a single one, or one per feature of X."""
+        return self._log_widths(Rows(Table.read(X), View("X", tuple(range(X.shape[1])))))
+
+    def with_parameters(self, t: Array) -> Self:
+        """The kernel with widths exp(t)."""
+        other = copy.copy(self)
+        other.width = float(np.exp(t[0])) if t.size == 1 else np.exp(t)
+        return other
+
+    def _log_widths(self, rows: Rows) -> Array:
+        widths = np.array([rows.median_distance]) if self.width is None else self._widths()
+        features = rows.values.shape[1]
+        if self.per_feature and widths.size == 1:
+            widths = np.repeat(widths, features)
+        if widths.size not in (1, features):
+            raise ValueError(f"{widths.size} widths, but X has {features} features")
+        return np.log(widths)
+
+    def _widths(self) -> Array:
+        given: Any = self.width
+        widths = np.atleast_1d(check_floats("width", given))
+        if not (widths.ndim == 1 and (widths > 0.0).all() and np.isfinite(widths).all()):
+            raise ValueError(f"width must be positive, found {self.width!r}")
+        return widths
+
+
+class GaussianWidths(Widths):
     """k(x, z) = exp(−½ Σ_j (x_j − z_j)²/width_j²), with parameters t = log width.
 
     An estimator learns the widths: ``MKLClassifier([GaussianWidths(per_feature=True)])``. A
@@ -79,22 +149,11 @@ class GaussianWidths(Kernel):
         One parameter per feature. If ``width`` is a single number, all of them start from it.
     """
 
+    has_gradient = True
+
     def __init__(self, width: float | ArrayLike | None = None, per_feature: bool = False) -> None:
         self.width = width
         self.per_feature = per_feature
-
-    has_gradient = True
-
-    # ---- as a kernel of a bank -----------------------------------------------------------------
-
-    def validate(self) -> None:
-        """Raise an error unless all widths are positive."""
-        if self.width is not None:
-            self._widths()
-
-    def expand(self, rows: Rows) -> list[tuple[str, Kernel]]:
-        """The kernel at the widths to start from."""
-        return [("", self.with_parameters(self._log_widths(rows)))]
 
     def fill(self, pair: Pair, out: Array) -> None:
         """Squared distances of rows in units of the widths, exponentiated."""
@@ -115,20 +174,6 @@ class GaussianWidths(Kernel):
         """0: k(x, x) is 1 everywhere."""
         return np.zeros(rows.values.shape)
 
-    def _scaled(self, rows: Rows) -> Array:
-        return rows.values / self._widths()
-
-    # ---- as a function of its parameters -------------------------------------------------------
-
-    def parameters(self, X: Array) -> Array:
-        """Logarithms of the widths: a single one, or one per feature of X."""
-        return self._log_widths(Rows(Table.read(X), View("X", tuple(range(X.shape[1])))))
-
-    def with_parameters(self, t: Array) -> GaussianWidths:
-        """The kernel with widths exp(t)."""
-        width: Any = float(np.exp(t[0])) if t.size == 1 else np.exp(t)
-        return GaussianWidths(width, self.per_feature)
-
     def derivatives(self, X: Array) -> Expansion:
         """K, K∘D_i and K∘(D_iD_j − 2δ_ij D_i), where D_i = (x_i − z_i)²/width_i²."""
         widths = np.exp(self.parameters(X))
@@ -138,22 +183,6 @@ class GaussianWidths(Kernel):
         """The kernel between the rows of Z and those of X."""
         widths = np.exp(self.parameters(X))
         return np.exp(-0.5 * sq_distances(Z / widths, X / widths))
-
-    def _log_widths(self, rows: Rows) -> Array:
-        widths = np.array([rows.median_distance]) if self.width is None else self._widths()
-        features = rows.values.shape[1]
-        if self.per_feature and widths.size == 1:
-            widths = np.repeat(widths, features)
-        if widths.size not in (1, features):
-            raise ValueError(f"{widths.size} widths, but X has {features} features")
-        return np.log(widths)
-
-    def _widths(self) -> Array:
-        given: Any = self.width
-        widths = np.atleast_1d(check_floats("width", given))
-        if not (widths.ndim == 1 and (widths > 0.0).all() and np.isfinite(widths).all()):
-            raise ValueError(f"width must be positive, found {self.width!r}")
-        return widths
 
 
 class _GaussianExpansion:
@@ -173,8 +202,29 @@ class _GaussianExpansion:
             return self.matrix * D * (D - 2.0)
         return self.matrix * D * self._distances(j)
 
+    def bends(self, M: Array) -> Bends:
+        """With W = M∘K and D_z = Σ_j z_j D_j: ⟨W∘D_z, D_i⟩ − 2z_i⟨W, D_i⟩, by a few products."""
+        W = M * self.matrix
+        if self.count == 1:
+            D = self.squares
+            return np.array([[np.vdot(W, D * (D - 2.0))]]).__matmul__
+        X = self.scaled - self.scaled.mean(axis=0)  # far from zero differences would lose digits
+        plain = _of_distances(W, X)
+
+        def along(z: Array) -> Array:
+            sizes = np.square(X) @ z
+            D = np.add.outer(sizes, sizes) - 2.0 * (X * z) @ X.T
+            return _of_distances(W * D, X) - 2.0 * z * plain
+
+        return along
+
     def _distances(self, i: int) -> Array:
         if self.count == 1:
             return self.squares
         column = self.scaled[:, i]
         return np.square(column[:, None] - column)
+
+
+def _of_distances(W: Array, X: Array) -> Array:
+    """All Σ_ab W_ab (x_ai − x_bi)², W symmetric."""
+    return np.asarray(2.0 * (W.sum(axis=1) @ np.square(X) - np.sum(X * (W @ X), axis=0)))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kernelweave.papers.chapelle2008.hessian import Hessian as Hessian
     from kernelweave.papers.gai2010.radius import Radius as Radius
     from kernelweave.papers.gai2010.radius_bound import RadiusBound as RadiusBound
+    from kernelweave.papers.gai2010.sum_of_radii import MarginAndRadius as MarginAndRadius
     from kernelweave.papers.lanckriet2004.qcqp import Qcqp as Qcqp
     from kernelweave.papers.lanckriet2004.sdp import Sdp as Sdp
     from kernelweave.papers.rakoto2007.silp import Silp as Silp

@@ -51,6 +51,7 @@ _BY_NAME = {
     "grouped": "learners.grouped.Grouped",
     "radius": "papers.gai2010.radius.Radius",
     "radius_bound": "papers.gai2010.radius_bound.RadiusBound",
+    "margin_and_radius": "papers.gai2010.sum_of_radii.MarginAndRadius",
 }
 AUTO = "newton"
 NAMES = ("auto", *_BY_NAME)
@@ -113,6 +114,8 @@ class Learner(Params):
     targets : tuple of str
         What y may hold: "labels", "values" (regression), "nothing" (one class). ``why_not`` says
         why not the others.
+    losses : tuple of str or None
+        The losses it can do; None for all of its targets.
     weighted : bool
         Whether rows may have weights.
     needs_dense : bool
@@ -139,6 +142,7 @@ class Learner(Params):
     sums: ClassVar[bool] = False
     targets: ClassVar[tuple[str, ...]] = ("labels", "values", "nothing")
     why_not: ClassVar[str] = ""
+    losses: ClassVar[tuple[str, ...] | None] = None
     weighted: ClassVar[bool] = True
     needs_dense: bool = False
     reports: ClassVar[bool] = False
@@ -315,6 +319,11 @@ def check_supported(
             f"{learner!r} does not go with loss={loss!r}, since {learner.why_not}; use "
             f"{versatile()}"
         )
+    if learner.losses is not None and type(as_loss(loss)) not in map(
+        type, map(as_loss, learner.losses)
+    ):
+        told = " or ".join(map(repr, learner.losses))
+        raise ValueError(f"{learner!r} needs loss={told}, found {loss!r}")
     if weighted and not learner.weighted:
         raise ValueError(
             f"{learner!r} takes no sample_weight: it would have to count rows in more than the "

@@ -66,6 +66,8 @@ class ParametricSolution:
         The criterion after each step of the best start. It never increases.
     runs : list of float
         The criterion that each start reached.
+    method : str
+        "newton" or "gradient".
     """
 
     kernels: list[DifferentiableKernel]
@@ -76,6 +78,7 @@ class ParametricSolution:
     runs: list[float]
     X: Array = field(repr=False)
     normalizers: list[Normalizer] = field(repr=False)
+    method: str = "newton"
 
     @property
     def objective(self) -> float:
@@ -131,7 +134,9 @@ def learn_parameters(
         margin of kernels that are centered and have trace 1, whatever their parameters: T(K)Ω(K)
         of [chapelle2008, §2].
     method : "newton" or "gradient"
-        Newton steps, with the curvature made positive, or gradient steps of spectral length.
+        Newton steps, with the curvature made positive, or gradient steps of spectral length. For
+        more than ten parameters Newton's system is solved by products with the second derivatives
+        (conjugate gradients), where kernels offer these (``bends``), as ``GaussianWidths`` does.
     weight_norm : float or None
         As for ``learn``.
     tol : float
@@ -161,7 +166,7 @@ def learn_parameters(
     rng = np.random.default_rng(random_state)
     first = np.concatenate(task.first)
     starts = [first, *(first + rng.standard_normal(first.size) for _ in range(n_starts - 1))]
-    runs = [descend(task, t, method == "newton", tol, max_iter) for t in starts]
+    runs = [descend(task, t, method, tol, max_iter) for t in starts]
     best = min(runs, key=lambda run: run.state.value)
     best.warn()
     learned = task.at(best.state.t)
@@ -174,6 +179,7 @@ def learn_parameters(
         runs=[run.state.value for run in runs],
         X=task.parts[0].X,
         normalizers=[part.normalizer(t) for part, t in learned],
+        method=best.method,
     )
 
 

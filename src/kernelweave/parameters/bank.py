@@ -28,7 +28,6 @@ from kernelweave.problems.problem import Formulation
 from kernelweave.views.rows import Rows
 
 _STEPS = 50
-_MANY = 10  # parameters from which on second derivatives cost more than they save
 
 
 def refuse_parameters(bank: KernelBank, who: str) -> None:
@@ -92,7 +91,7 @@ def learn_bank(
 
     alone = task(bank.kept[places], None)
     t = np.concatenate(alone.first)
-    options = t.size <= _MANY, tol, _STEPS, until
+    options = None, tol, _STEPS, until
     found = descend(alone, t, *options)
     if rest.size:
         # Beside others a kernel may start without a weight, and then nothing tells it where to go:
@@ -102,7 +101,14 @@ def learn_bank(
         best = min(starts, key=lambda state: state.value)
         found = descend(together, best.t, *options)
     found.warn()
-    return replace(bank, members=_learned(bank, numbers, found), _stack=found.state.stack)
+    told = {
+        "method": found.method,
+        "status": found.status,
+        "stationarity": found.stationarity,
+        "n_iter": len(found.history) - 1,
+    }
+    members = _learned(bank, numbers, found)
+    return replace(bank, members=members, _stack=found.state.stack, parameter_search=told)
 
 
 def _part(bank: FittedBank, member: Member, normalize: str | None) -> LearnableKernel:

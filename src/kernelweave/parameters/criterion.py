@@ -22,9 +22,9 @@ from kernelweave._core.tolerances import FREE, SQUARED_TOL, VARIES
 from kernelweave._core.types import Array, Places
 from kernelweave._solvers.enclosing_ball import ball_qp, center, smallest_ball
 from kernelweave._solvers.svm.curvature import hessian_factor
-from kernelweave.kernels.differentiable import Expansion
+from kernelweave.kernels.differentiable import Bends, Expansion, bends
 from kernelweave.learners.base import Learner
-from kernelweave.parameters.normalized import LearnableKernel
+from kernelweave.parameters.normalized import NormalizedExpansion, LearnableKernel
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.problem import Formulation
 from kernelweave.solution import Solution
@@ -118,9 +118,22 @@ class Evaluation:
         """∂F/∂t [gai2010, eq. 21]."""
         return np.sum([one.gradient for one in self.solved], axis=0)
 
+    def bend(self, z: Array) -> Array:
+        """∂²F/∂t² times z, at fixed weights, with the second-order terms of K and of 1/R²."""
+        return np.sum([one.bend(z) for one in self.solved], axis=0)
+
     def hessian(self) -> Array:
-        """∂²F/∂t² at fixed weights, with the second-order terms of K and of 1/R²."""
-        return np.sum([one.hessian() for one in self.solved], axis=0)
+        """∂²F/∂t², column by column."""
+        H = np.zeros((self.t.size, self.t.size))
+        for row, z in zip(H, np.eye(self.t.size), strict=True):
+            row[:] = self.bend(z)
+        return 0.5 * (H + H.T)
+
+    @property
+    def bends_in_products(self) -> bool:
+        """Whether no kernel needs its second derivatives one by one."""
+        plain = [e.inner if isinstance(e, NormalizedExpansion) else e for e in self.expansions]
+        return all(hasattr(expansion, "bends") for expansion in plain)
 
 
 @dataclass(frozen=True)
@@ -229,33 +242,64 @@ class Solved:
             ]
         )
 
-    def hessian(self) -> Array:
-        """At fixed weights."""
-        radius2, firsts, energy = self.ball[1], self.firsts, self.energy
-        count = len(firsts)
-        energies = np.array([d.energy for d in firsts])
-        slopes = np.array([d.radius2 for d in firsts])
-        bends, curves = np.zeros((count, count)), np.zeros((count, count))
-        for weight, expansion, block in self._parts():
-            for i in range(block.size if weight > 0.0 else 0):
-                for j in range(i + 1):
-                    D = weight * expansion.second(i, j)
-                    found = float(np.vdot(self.V, D @ self.V)), self._slope(D)
-                    for a, b in ((block[i], block[j]), (block[j], block[i])):
-                        bends[a, b], curves[a, b] = found
-        if self.ball[0].any():
-            qp = ball_qp(np.zeros(len(self.K)))
-            curves += 2.0 * _response(self.K, qp, self.ball[0], [d.center for d in firsts])
-        # ∂_i∂_j of vᵀKv/R² at fixed v
-        cross = np.outer(energies, slopes)
-        ratio = bends / radius2 - (cross + cross.T) / radius2**2
-        ratio += energy * (2.0 * np.outer(slopes, slopes) / radius2**3 - curves / radius2**2)
-        total, K = -0.5 * ratio, self.K / radius2 + self.ridge * np.eye(len(self.K))
+    @cached_property
+    def bend(self) -> Bends:
+        """z ↦ ∂²F/∂t² z at fixed weights.
+
+        With E = vᵀKv and its derivatives at fixed v, that of −½E/R²; and QᵀĀQ for each machine.
+        """
+        radius2, energy = self.ball[1], self.energy
+        energies = np.array([d.energy for d in self.firsts])
+        slopes = np.array([d.radius2 for d in self.firsts])
+        of_energy, of_ball = self._bends(self.V @ self.V.T), self._bends_of_ball()
+        responses = self._responses()
+
+        def along(z: Array) -> Array:
+            rise, widening = float(energies @ z), float(slopes @ z)
+            bent = of_energy(z) / radius2
+            bent = bent - (energies * widening + slopes * rise) / radius2**2
+            bent += energy * (2.0 * slopes * widening / radius2**3 - of_ball(z) / radius2**2)
+            return np.asarray(sum((B.T @ (B @ z) for B in responses), -0.5 * bent))
+
+        return along
+
+    def _bends(self, M: Array) -> Bends:
+        """z ↦ (Σ_j ⟨M, ∂_i∂_jK⟩ z_j)_i over all parts; zero for those without a weight."""
+        found = [
+            (weight, block, bends(expansion, M, block.size))
+            for weight, expansion, block in self._parts()
+            if weight > 0.0 and block.size
+        ]
+
+        def along(z: Array) -> Array:
+            out = np.zeros_like(z)
+            for weight, block, part in found:
+                out[block] = weight * part(z[block])
+            return out
+
+        return along
+
+    def _bends_of_ball(self) -> Bends:
+        """Those of R²: at fixed β, and because β follows."""
+        beta = self.ball[0]
+        if not beta.any():
+            return np.zeros_like
+        fixed = self._bends(np.diag(beta) - np.outer(beta, beta))
+        qp = ball_qp(np.zeros(len(self.K)))
+        B = _response(self.K, qp, beta, [d.center for d in self.firsts])
+        return lambda z: fixed(z) + 2.0 * (B.T @ (B @ z))
+
+    def _responses(self) -> list[Array]:
+        """B with BᵀB = QᵀĀQ, of each machine."""
+        radius2 = self.ball[1]
+        K, found = self.K / radius2 + self.ridge * np.eye(len(self.K)), []
         for number, (qp, v) in enumerate(self.machines):
             f = self.K @ self.V[:, number]
-            moves = [d.products[:, number] / radius2 - f * d.radius2 / radius2**2 for d in firsts]
-            total += _response(K, qp, v, moves)
-        return total
+            moves = [
+                d.products[:, number] / radius2 - f * d.radius2 / radius2**2 for d in self.firsts
+            ]
+            found.append(_response(K, qp, v, moves))
+        return found
 
 
 @dataclass(frozen=True)
@@ -270,12 +314,12 @@ class _Derivative:
 
 
 def _response(K: Array, qp: DualQP, v: Array, products: list[Array]) -> Array:
-    """QᵀĀQ: how the value bends because v follows; zero where no variable is free."""
+    """B with BᵀB = QᵀĀQ: how the value bends because v follows; empty where no variable is free."""
     slack = FREE * float(np.abs(v).max())  # rounding makes no variable free
     free = np.flatnonzero((v > qp.lower + slack) & (v < qp.upper - slack))
     Q = np.reshape(products, (-1, qp.n))[:, free % qp.n]
     B = hessian_factor(DenseCombined(K), qp, free, Q)
-    return np.zeros((len(products), len(products))) if B is None else B.T @ B
+    return np.zeros((0, len(products))) if B is None else B
 
 
 def _check_parameters(part: LearnableKernel) -> Array:

@@ -14,6 +14,9 @@ from kernelweave._core.warnings import warn_unconverged
 from kernelweave._solvers.enclosing_ball import PointsCoincide
 from kernelweave.parameters.criterion import Evaluation, ParameterProblem
 
+_MANY = 10  # parameters up to which the matrix of second derivatives is made
+_PRODUCTS = 50  # at most, for one step
+_CLOSE = 0.1  # what the last residual of such a step may be, as a share of the gradient
 _LONGEST = 1.0  # no parameter changes by more in one step; for a log width, by a factor e
 _FLAT = (
     "the criterion is flat: the kernels hardly change with their parameters, and nothing "
@@ -24,12 +27,16 @@ _FLAT = (
 
 @dataclass(frozen=True)
 class DescentResult:
-    """Where one start led: the last state, F after each step, the last promise, why it ended."""
+    """Where one start led: the last state, F after each step, the last promise, why it ended.
+
+    ``method``: "newton" or "gradient".
+    """
 
     state: Evaluation
     history: list[float]
     stationarity: float
     status: str
+    method: str
 
     def warn(self) -> None:
         """Say so if nothing could be learned."""
@@ -40,13 +47,20 @@ class DescentResult:
 def descend(
     task: ParameterProblem,
     t: Array,
-    newton: bool,
+    method: str | None,
     tol: float,
     max_iter: int,
     until: float = np.inf,
 ) -> DescentResult:
-    """Steps downhill from t, at most ``max_iter``, the last begun before the time ``until``."""
+    """Steps downhill from t, at most ``max_iter``, the last begun before the time ``until``.
+
+    ``method`` None: "newton", but for many parameters of kernels that have their second derivatives
+    one by one alone.
+    """
     now = task.evaluate(t, None)
+    if method is None:
+        method = "newton" if t.size <= _MANY or now.bends_in_products else "gradient"
+    newton = method == "newton"
     history, length = [now.value], 1.0
     share = np.inf
     for _ in range(max_iter):
@@ -56,20 +70,19 @@ def descend(
         fall = -float(now.gradient @ step)
         share = fall / max(abs(now.value), TINY)
         if share <= tol:
-            return DescentResult(
-                now, history, max(share, 0.0), "flat" if now.is_flat else "optimal"
-            )
+            status = "flat" if now.is_flat else "optimal"
+            return DescentResult(now, history, max(share, 0.0), status, method)
         if time.perf_counter() > until:
-            return DescentResult(now, history, share, "max_time")
+            return DescentResult(now, history, share, "max_time", method)
         new = _shortened(task, now, step, fall)
         if new is None:
-            return DescentResult(now, history, share, "stopped")
+            return DescentResult(now, history, share, "stopped", method)
         moved = new.t - now.t
         change = float(moved @ (new.gradient - now.gradient)) if not newton else 0.0
         length = float(moved @ moved) / change if change > 0.0 else 10.0 * length
         now = new
         history.append(now.value)
-    return DescentResult(now, history, share, "max_iter")
+    return DescentResult(now, history, share, "max_iter", method)
 
 
 def _shortened(
@@ -87,7 +100,29 @@ def _shortened(
 
 def _newton_step(state: Evaluation) -> Array:
     """−|H|⁻¹∇F: negative curvature turned round, flat directions bounded."""
+    if state.t.size > _MANY and state.bends_in_products:
+        return _truncated_step(state)
     values, vectors = np.linalg.eigh(state.hessian())
     sizes = np.abs(values)
     sizes = np.maximum(sizes, 1e-3 * sizes.max(initial=TINY))
     return -vectors @ ((vectors.T @ state.gradient) / sizes)
+
+
+def _truncated_step(state: State) -> Array:
+    """About −H⁻¹∇F by conjugate gradients, as far as curvature is positive."""
+    step, residual = np.zeros_like(state.t), -state.gradient
+    along, size = residual, float(residual @ residual)
+    enough = _CLOSE**2 * size
+    for _ in range(_PRODUCTS):
+        bent = state.bend(along)
+        curvature = float(along @ bent)
+        if curvature <= 0.0:
+            break
+        length = size / curvature
+        step = step + length * along
+        residual = residual - length * bent
+        before, size = size, float(residual @ residual)
+        if size <= enough:
+            break
+        along = residual + (size / before) * along
+    return step if step.any() else -state.gradient

@@ -26,6 +26,7 @@ from kernelweave import (
     Linear,
     MKLClassifier,
     MKLRegressor,
+    PolynomialWidths,
 )
 from kernelweave.kernels.differentiable import GaussianWidths
 
@@ -40,6 +41,7 @@ MORE = {
     "pairs": lambda: MKLClassifier(BOTH, multi_class="ovo").fit(X, three(X[:, 0])),
     "own weights": lambda: MKLClassifier(BOTH, shared_weights=False).fit(X, three(X[:, 0])),
     "widths": lambda: MKLClassifier([GaussianWidths(1.0)]).fit(X, Y),
+    "polynomial widths": lambda: MKLClassifier([PolynomialWidths(2, 2.0, True)]).fit(X, Y),
     "range": lambda: MKLClassifier([GaussianRange()]).fit(X, Y),
     "filled": lambda: MKLClassifier(KernelBank(BOTH, impute="median")).fit(HOLES, Y),
     "missing views": lambda: MKLClassifier(KernelBank(BOTH, {"a": [0], "b": [1, 2]})).fit(GONE, Y),

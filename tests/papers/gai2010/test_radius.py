@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
+from types import SimpleNamespace
 
 import cvxpy as cp
 import numpy as np
 import pytest
 from _helpers.opened import opened
-from _helpers.references import awkward, dense, factor, separable, solve
+from _helpers.references import awkward, coarse, dense, factor, rank_one, separable, solve
 from sklearn.datasets import load_breast_cancer
 
 from kernelweave import (
@@ -26,10 +27,12 @@ from kernelweave.machines.evaluator import Evaluator, Incumbent
 from kernelweave.papers import gai2010 as theory
 from kernelweave.papers.gai2010._balls import Balls
 from kernelweave.papers.gai2010._centering import centered
+from kernelweave.papers.gai2010._projected_gradient import projected_gradient
 from kernelweave.papers.gai2010.radius import Radius
 from kernelweave.papers.gai2010.radius_bound import RadiusBound
 from kernelweave.problems.problem import make_problem
 from kernelweave.progress import Progress
+from kernelweave.problems.weight_sets import Simplex
 
 METHODS = ["newton", "gradient"]
 NORMS = [1, 2, None]
@@ -206,30 +209,84 @@ def test_certificate_holds_for_the_data(problem, loss):
         assert theory.rkl(K, y, theta, C=C, loss=loss) >= solution.dual * (1 - 1e-7)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_optimum_is_global(seed):
-    """min J(θ) s.t. R²(θ) ≤ 1 by a conic solver, whose points are β-free: ‖φ_i − c‖² ≤ 1."""
-    problem = dense(seed, n=20, m=3, C=1.0)
-    solution = learn(problem.K, problem.y, C=1.0, learner="radius", tol=1e-7)
-    assert solution.status == "optimal"
-    # R²(θ) ≤ 1 iff for some γ_m: Σ_m ‖√θ_m φ_m,i − γ_m‖² ≤ 1; with γ_m = √θ_m z_m it is
-    # Σ_m θ_m ‖φ_m,i − z_m‖², and with u_m = θ_m z_m jointly convex in (θ, u).
-    factors = [factor(matrix) for matrix in problem.K]
-    theta = cp.Variable(3, nonneg=True)
+def conic_optimum(K: np.ndarray, y: np.ndarray, C: float) -> float:
+    """min J(θ) s.t. R²(θ) ≤ 1 by a conic solver, whose points are β-free: ‖φ_i − c‖² ≤ 1.
+
+    R²(θ) ≤ 1 iff for some γ_m: Σ_m ‖√θ_m φ_m,i − γ_m‖² ≤ 1; with γ_m = √θ_m z_m it is
+    Σ_m θ_m ‖φ_m,i − z_m‖², and with u_m = θ_m z_m jointly convex in (θ, u).
+    """
+    factors = [factor(matrix) for matrix in K]
+    theta = cp.Variable(len(K), nonneg=True)
     w = [cp.Variable(F.shape[1]) for F in factors]
     u = [cp.Variable(F.shape[1]) for F in factors]
-    b, xi = cp.Variable(), cp.Variable(20, nonneg=True)
+    b, xi = cp.Variable(), cp.Variable(y.size, nonneg=True)
     f = sum(F @ part for F, part in zip(factors, w, strict=True))
-    limits = [cp.multiply(problem.y, f + b) >= 1 - xi]
-    for i in range(20):
+    limits = [cp.multiply(y, f + b) >= 1 - xi]
+    for i in range(y.size):
         inside = sum(
             theta[m] * float(F[i] @ F[i]) - 2 * F[i] @ u[m] + cp.quad_over_lin(u[m], theta[m])
             for m, F in enumerate(factors)
         )
         limits.append(inside <= 1)
     energy = sum(cp.quad_over_lin(part, theta[m]) for m, part in enumerate(w))
-    value = solve(cp.Problem(cp.Minimize(0.5 * energy + cp.sum(xi)), limits))
+    return solve(cp.Problem(cp.Minimize(0.5 * energy + C * cp.sum(xi)), limits))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_optimum_is_global(seed):
+    problem = dense(seed, n=20, m=3, C=1.0)
+    solution = learn(problem.K, problem.y, C=1.0, learner="radius", tol=1e-7)
+    assert solution.status == "optimal"
+    value = conic_optimum(problem.K, problem.y, 1.0)
     assert solution.objective == pytest.approx(value, rel=1e-5)
+
+
+# --- the algorithm of §5 alone ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_published_algorithm_finds_the_optimum_or_says_that_it_stopped(seed):
+    make = (dense, rank_one, coarse)[seed % 3]
+    problem = make(seed, n=14)
+    K, y, C = problem.K[:4], problem.y, (0.1, 1.0, 10.0, 100.0)[seed % 4]
+    best = conic_optimum(K, y, C)
+    for norm in NORMS:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = learn(K, y, C=C, learner=Radius(finish=False), weight_norm=norm, tol=1e-4)
+        assert set(found.history["by"]) == {"gradient"}
+        assert np.all(np.diff(found.history["objective"]) <= 0.0)
+        assert found.dual <= best * (1 + 1e-6) and found.primal >= best * (1 - 1e-6)
+        if found.status == "optimal":
+            assert found.objective == pytest.approx(best, rel=1e-4)
+        else:
+            assert found.status in ("stopped", "max_iter") and found.gap > 1e-4
+
+
+def test_the_published_algorithm_begins_with_equal_weights_of_the_kernels_as_they_are(cancer):
+    K, _ = scaled(cancer[0])
+    for norm in NORMS:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = learn(K, cancer[1], learner=Radius(finish=False), weight_norm=norm, max_iter=1)
+        assert found.weights == pytest.approx(np.full(20, found.weights[0]))
+
+
+def test_the_published_steps_are_projections_that_armijo_accepts():
+    """On a quadratic in the plane, where the arc can be followed by hand."""
+    seen = []
+
+    def evaluate(x):
+        seen.append(x)
+        return SimpleNamespace(value=float(x @ x - x[0]), gradient=2.0 * x - [1.0, 0.0])
+
+    simplex = Simplex(np.ones(2))
+    path = [
+        x for x, _ in projected_gradient(evaluate, simplex.project, np.ones(2), 1e-9, plain=True)
+    ]
+    # from (½, ½) along −(0, 1) by ½ to (½, 0), which is projected to (¾, ¼): the minimum
+    np.testing.assert_allclose(path, [[0.5, 0.5], [0.75, 0.25]])
+    assert len(seen) == 2
 
 
 def test_gradient_method_agrees_and_is_quick(cancer):

@@ -277,3 +277,51 @@ def test_results_are_frozen() -> None:
     with pytest.raises(AttributeError):
         Capacity(1.0, 0.0, 2.0).mean = 3.0  # type: ignore[misc]
     assert ErrorBound.__dataclass_params__.frozen  # type: ignore[attr-defined]
+
+
+# --- the 2-norm cost ----------------------------------------------------------------------------
+
+
+def cost(a: np.ndarray, power: int) -> np.ndarray:
+    """φ of the proof, and φ₂."""
+    return np.clip(1.0 - a, 0.0, 1.0) ** power
+
+
+@pytest.mark.parametrize(("power", "slope"), [(1, 1.0), (2, 2.0)])
+@pytest.mark.parametrize("seed", range(5))
+def test_contraction_of_the_cost_by_all_signs(seed: int, power: int, slope: float) -> None:
+    """Step 4 for kernel expansions of some size and their negatives: all 2¹⁰ sign vectors."""
+    rng = np.random.default_rng(seed)
+    y, K = labels(rng, 10), dense(seed, n=10, m=2).K[0]
+    F = rng.standard_normal((40, 10)) @ K * 10.0 ** rng.uniform(-2, 0.5, (40, 1))
+    F = np.concatenate([F, -F])
+    signs = all_signs(10)
+    plain = (signs @ F.T).max(axis=1).mean()
+    costly = (signs @ cost(y * F, power).T).max(axis=1).mean()
+    assert costly <= slope * plain * (1 + 1e-12)
+
+
+def test_the_slope_of_two_is_needed() -> None:
+    """Near a margin of 0 small functions cost twice what they are."""
+    F = 1e-3 * all_signs(6)
+    signs, costs = all_signs(6), cost(np.maximum(F, 0.0), 2)
+    ratio = (signs @ costs.T).max(axis=1).mean() / (signs @ np.maximum(F, 0.0).T).max(axis=1).mean()
+    assert ratio == pytest.approx(2.0, rel=2e-3)
+    assert cost(np.array([-3.0, 0.0]), 2).tolist() == [1.0, 1.0]
+
+
+def test_the_bound_for_the_2_norm() -> None:
+    K, y, found = fitted(n=60)
+    options = {"bias": found.bias, "margin": 0.1, "trace": 60.0}
+    f = np.tensordot(found.weights, K, axes=1) @ found.coef + found.bias
+    slacks = np.maximum(1.0 - y * f, 0.0)[y != 0.0]
+    plain = error_bound(K, y, found.weights, found.coef, **options)
+    squared = error_bound(K, y, found.weights, found.coef, loss="squared_hinge", **options)
+    assert squared.margin_cost == pytest.approx((slacks**2).mean())
+    assert plain.margin_cost == pytest.approx(slacks.mean())
+    assert squared.complexity == pytest.approx(2.0 * plain.complexity)
+    assert squared.complexity_limit == pytest.approx(2.0 * plain.complexity_limit)
+    assert (squared.sampling, squared.confidence) == (plain.sampling, plain.confidence)
+    assert squared.capacity == plain.capacity
+    with pytest.raises(ValueError, match="loss"):
+        error_bound(K, y, found.weights, found.coef, loss="squared")

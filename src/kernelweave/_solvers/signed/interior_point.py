@@ -27,6 +27,7 @@ from kernelweave.stacks.cholesky import triangle
 
 _REACH = (1.0, 0.85, 0.7, 0.55, 0.4, 0.25, 0.15, 0.07, 0.03, 0.01, 1e-3, 1e-5)
 _LEAST = (0.03, 0.3, 1.0)  # share of τ to keep, by the number of points without a bound
+_NEAR = 0.01  # what is left of f near the optimum, as a share
 _BACK = 0.99  # share of the way to the boundary that a step may go
 
 
@@ -60,10 +61,12 @@ def follow(
     starts: Iterable[Array],
     tol: float,
     patience: int = 12,
+    near: bool = False,
 ) -> Iterator[Center[AnyConvex]]:
     """Minimize f over the set; yields each point, of the interior, that it comes to.
 
-    It begins at the first of ``starts``, coordinates of points of the interior, where f is finite.
+    It begins at the first of ``starts``, coordinates of points of the interior, where f is finite;
+    they are ``near`` the optimum if what is left of f there is little: so is Z then.
 
     ``evaluate(e, close)`` looks at f to relative precision ``close``; None where f is infinite.
     Whoever drives this stops on value and bound. It returns where rounding ends all progress. After
@@ -81,7 +84,7 @@ def follow(
         constant, slope, _ = look.expand()
         yield Center(look, constant + float(slope @ region.center))
         return
-    Y: Array | None = None
+    Y = _NEAR * abs(look.value) / region.size * np.eye(region.size) if near else None
     lost = 0
     while True:
         state = _Interior(region, look, x, L, Y)
@@ -111,6 +114,7 @@ def follow_sets(
     evaluate: Callable[[Array, float], AnyConvex | None],
     starts: Callable[[SemidefiniteSet], Iterable[Array]],
     tol: float,
+    near: bool = False,
 ) -> Iterator[tuple[SemidefiniteSet, Center[AnyConvex]]]:
     """``follow`` in the first of the sets whose points have K(e) ⪰ 0 on all rows.
 
@@ -118,7 +122,7 @@ def follow_sets(
     """
     for region in sets:
         try:
-            for center in follow(region, _inside(region, evaluate), starts(region), tol):
+            for center in follow(region, _inside(region, evaluate), starts(region), tol, near=near):
                 yield region, center
             return
         except _Outside:

@@ -17,6 +17,7 @@ this bound.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -52,7 +53,13 @@ class Radius(Learner):
     method : "newton" or "gradient"
         "newton": minimize, where the ball's radius is linearized, the cuts of past machines plus
         the curvature of J and R² (sequential quadratic programming). "gradient": the projected
-        gradient with Armijo's rule of [gai2010, §5], finished by cutting planes where it stalls.
+        gradient with Armijo's rule of [gai2010, §5], with spectral steps scaled by the weights.
+    finish : bool
+        Whether what is not in the paper may help: either ``method`` is finished by cutting planes
+        where it stalls. False leaves the algorithm of [gai2010, §5] and nothing else: gradient
+        projection with Armijo's rule under the norm that was asked for, 1, 2 or None, from equal
+        weights of the kernels as they are; ``method`` is then not read. It ends "stopped" where no
+        step falls although the gap is open, as at a kink.
     """
 
     targets = ("labels",)
@@ -62,8 +69,14 @@ class Radius(Learner):
     scale_free = True
     standard_units = False  # it has its own
 
-    def __init__(self, method: str = "newton") -> None:
+    def __init__(self, method: str = "newton", finish: bool = True) -> None:
         self.method = method
+        self.finish = finish
+
+    @property
+    def patience(self) -> int:  # type: ignore[override]
+        """The algorithm of the paper ends itself: it may fall for long before the gap does."""
+        return super().patience if self.finish else sys.maxsize
 
     def iterate(
         self, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float
@@ -74,10 +87,15 @@ class Radius(Learner):
         objective = _Objective(evaluator, incumbent, tol)
         e = objective.start(e)
         steps = _newton if self.method == "newton" else _gradient
-        yield from steps(objective, e)
+        yield from (steps if self.finish else _published)(objective, e)
 
     def start(self, problem: Problem) -> Array | None:
-        """Those under which all kernels have the same trace: the scale of a kernel is no matter."""
+        """Those under which all kernels have the same trace: the scale of a kernel is no matter.
+
+        The published algorithm begins with equal weights, as its norms see them.
+        """
+        if not self.finish:
+            return None
         traces = problem.stack.traces()
         even = np.divide(1.0, traces, out=np.zeros(traces.size), where=traces > 0.0)
         return even if even.any() else None
@@ -270,6 +288,16 @@ def _gradient(objective: _Objective, e: Array) -> Iterator[Step]:
             if pace < 0.01 * objective.incumbent.gap:
                 break
     yield from _cutting_planes(objective, center)
+
+
+def _published(objective: _Objective, e: Array) -> Iterator[Step]:
+    """[gai2010, §5] and no more, on the weights themselves."""
+    close = max(0.1 * min(objective.tol, 0.1) ** 2, SQUARED_TOL)
+    steps = projected_gradient(
+        lambda e: objective.evaluate(e, close), objective.weight_set.project, e, close, plain=True
+    )
+    for _, center in steps:
+        yield objective.step("gradient", center)
 
 
 class _Planes(Descent[_UnitBall]):

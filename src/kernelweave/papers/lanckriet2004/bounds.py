@@ -14,6 +14,16 @@ random signs σ. The classes are combinations of given kernels with tr K ≤ c. 
 λ_j the largest eigenvalue of K_j; with signed weights and K ⪰ 0, C ≤ 2cn. As printed, the theorem
 has √(2 log(1/δ)) where its proof gives 2√log(1/δ), and n in place of ‖σ‖² = 2n.
 
+For the 2-norm soft margin (``loss="squared_hinge"``) the same holds with the mean of
+max(1 − y_i f(x_i), 0)², and twice the last term. The proof goes through with the cost
+
+    φ₂(a) = 1 for a ≤ 0,  (1 − a)² for 0 < a ≤ 1,  0 for a > 1
+
+in place of φ. Step 1 asks that 1[a ≤ 0] ≤ φ₂(a) ≤ max(1 − a, 0)²: so it is. Steps 2 and 3 ask for
+values in [0, 1]. Step 4, the contraction lemma, asks for a Lipschitz constant L and gives
+R̂(φ₂∘F) ≤ L·R̂(F): on [0, 1] the slope −2(1 − a) is between −2 and 0, elsewhere 0, and φ₂ has no
+jump, so that L = 2, where that of φ is 1. Step 5 does not know the cost.
+
 Only √c/γ matters: a kernel ten times as large with a tenth of αᵀKα gives the same functions. The
 theorem requires √c/γ to be fixed before the labels are seen. If it is taken from the model instead,
 the bound is made to hold for all values 2⁻ᵏn, k = 0, 1, …, at once, each with the share
@@ -27,7 +37,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelweave._core.checks import check_finite, check_number, check_vector
+from kernelweave._core.checks import check_choice, check_finite, check_number, check_vector
 from kernelweave._core.tolerances import TINY
 from kernelweave._core.types import Array
 from kernelweave._solvers.signed.semidefinite_set import Joint
@@ -38,6 +48,8 @@ from kernelweave.stacks.completed import as_stack
 from kernelweave.stacks.defaults import matrices
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.protocol import Stack
+
+_SLOPES = {"hinge": (1.0, 1), "squared_hinge": (2.0, 2)}  # Lipschitz constant, power of slacks
 
 
 @dataclass(frozen=True)
@@ -64,13 +76,13 @@ class ErrorBound:
     Attributes
     ----------
     margin_cost : float
-        Mean of max(1 − y f, 0) over the rows with labels.
+        Mean of max(1 − y f, 0), for the 2-norm of its square, over the rows with labels.
     sampling : float
         4/√n, the cost of symmetrization.
     confidence : float
         2√(log(1/δ)/n), with the share of δ for this margin.
     complexity : float
-        √C(𝒦)/(nγ), with C(𝒦) estimated.
+        √C(𝒦)/(nγ), for the 2-norm twice that, with C(𝒦) estimated.
     complexity_limit : float
         The same with the closed-form bound of C(𝒦).
     margin : float
@@ -123,6 +135,7 @@ def error_bound(
     signed: bool = False,
     samples: int = 200,
     random_state: int = 0,
+    loss: str = "hinge",
 ) -> ErrorBound:
     """Bound the share of errors of f = Σ_m weights_m K_m coef on the rows without labels.
 
@@ -151,6 +164,9 @@ def error_bound(
         semidefinite program, solved to 1e-3 from above.
     random_state : int
         Seed of the signs.
+    loss : "hinge" or "squared_hinge"
+        The cost that the bound begins with, whatever the model was learned with. Both hold; do not
+        choose between them by their values.
 
     Returns
     -------
@@ -174,6 +190,7 @@ def error_bound(
     >>> bound.vacuous  # with so few rows
     True
     """
+    check_choice("loss", loss, _SLOPES)
     stack = as_stack(K)
     labels = check_labels(y, stack.n, partly=True)
     rows = np.flatnonzero(labels)
@@ -191,9 +208,11 @@ def error_bound(
     one = capacity(
         stack, signed=signed, constant=bias is not None, samples=samples, random_state=random_state
     )
+    slope, power = _SLOPES[loss]
+    slacks = np.maximum(1.0 - labels[rows] * f[rows], 0.0)
     if margin is None and trace is None:
         trace = size
-        radius, share = _stratum(radius, n, delta, one.mean)
+        radius, share = _stratum(radius, n, delta, slope * slope * one.mean)
     elif margin is None or trace is None:
         raise ValueError("margin and trace define the class together: give both, or neither")
     else:
@@ -206,11 +225,11 @@ def error_bound(
             )
         radius = given
     return ErrorBound(
-        margin_cost=float(np.maximum(1.0 - labels[rows] * f[rows], 0.0).mean()),
+        margin_cost=float((slacks**power).mean()),
         sampling=4.0 / float(np.sqrt(n)),
         confidence=_confidence(share, n),
-        complexity=float(np.sqrt(one.mean)) * radius / n,
-        complexity_limit=float(np.sqrt(one.limit)) * radius / n,
+        complexity=slope * float(np.sqrt(one.mean)) * radius / n,
+        complexity_limit=slope * float(np.sqrt(one.limit)) * radius / n,
         margin=float(np.sqrt(trace)) / radius if radius > 0.0 else np.inf,
         trace=trace,
         capacity=Capacity(trace * one.mean, trace * one.error, trace * one.limit),

@@ -42,6 +42,8 @@ from kernelweave.machines.evaluator import (
 from kernelweave.machines.machine import Point
 from kernelweave.problems.dual_qp import relative_gap
 
+_NEAR = 0.05  # relative gap of a machine that another problem is begun with
+
 
 class Sdp(Learner):
     """Signed weights: a primal-dual interior point method in weight space, one SVM per step.
@@ -80,13 +82,15 @@ class Sdp(Learner):
         best: Point | None = None
         best_q = np.zeros(e.size)
         seen: SemidefiniteSet | None = None
+        near = _begins_near(evaluator, e)
 
         def starts(region: SemidefiniteSet) -> Iterable[Array]:
             nearest = e if best is None else best.e
-            return map(region.inside, (nearest, region.center, *np.eye(e.size)[scale > 0.0]))
+            others = (region.center, *np.eye(e.size)[scale > 0.0])
+            return region.inside(nearest, near), *map(region.inside, others)
 
         joint = Joint(problem.whole, scale, identity=problem.learns_C)
-        path = follow_sets(nested_sets(joint), partial(_look, evaluator), starts, tol)
+        path = follow_sets(nested_sets(joint), partial(_look, evaluator), starts, tol, near)
         for region, center in path:
             if region is not seen:
                 seen = region
@@ -110,6 +114,14 @@ class Sdp(Learner):
             if relative_gap(best.primal, proven.value) <= tol:
                 _warn_at_limit(best.e, seen.least)
             yield _settled(evaluator, best, proven)
+
+
+def _begins_near(evaluator: Evaluator, e: Array) -> bool:
+    """Whether weights and machine of an earlier solution nearly fit, as those of a row less do."""
+    if not evaluator.last.given or evaluator.last.v is None:
+        return False
+    point = evaluator.judge(e, evaluator.last.v)
+    return relative_gap(point.primal, point.value) <= _NEAR
 
 
 def _settled(evaluator: Evaluator, best: Point, bound: Bound) -> Step:
