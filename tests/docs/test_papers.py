@@ -200,7 +200,7 @@ def test_names_exist(name):
 
 
 def test_commands_exist():
-    """Tests and programs that rows name; ``benchmarks.papers.commands`` runs them."""
+    """Tests and programs that rows name; ``benchmarks.papers.paper_commands`` runs them."""
     named = {match for key in PAPERS for row in rows(key) for match in COMMANDS.findall(row[4])}
     assert len(named) > 50
     for kind, what in sorted(named):

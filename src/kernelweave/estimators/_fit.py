@@ -202,8 +202,9 @@ def read(
             "None."
         )
     bank, names, advice = model._as_bank(model.kernels), None, ""
-    if model.device is not None:
-        bank = bank.on_device(model.device)
+    device = getattr(model, "device", None)  # estimators of users may know none
+    if device is not None:
+        bank = bank.on_device(device)
     if hasattr(y, "is_cuda"):  # a tensor of PyTorch, wherever it is
         y = y.detach().cpu().numpy()
     matrices = model._given_matrices

@@ -1,6 +1,6 @@
 """Runs every command that docs/papers.md names, and says which of them fail.
 
-    python -m benchmarks.papers.commands
+    python -m benchmarks.papers.paper_commands
 
 Tests run together, in one pytest; programs print what they have measured.
 """
