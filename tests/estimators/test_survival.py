@@ -26,6 +26,7 @@ from kernelweave import (
     MKLSurvivalCV,
     Precomputed,
     load,
+    to_onnx,
 )
 from kernelweave.estimators._times import concordance
 from kernelweave.inspection import compare, select_views, stability
@@ -229,6 +230,15 @@ def test_scikit_learn_around_it(tmp_path: Path) -> None:
         curves = again.predict_survival_function(X)
         np.testing.assert_array_equal(curves, fitted.predict_survival_function(X))
         assert again.score(X, Y) == fitted.score(X, Y)
+
+
+def test_onnx_gives_the_logarithm_of_the_time(tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    fitted = MKLSurvival(BOTH, folds=None).fit(X, Y)
+    to_onnx(fitted, tmp_path / "m.onnx", double=True)
+    values = runtime.InferenceSession(str(tmp_path / "m.onnx")).run(None, {"X": X})[0]
+    np.testing.assert_allclose(values[:, 0], -fitted.predict(X), atol=1e-9)
 
 
 def test_rows_may_lack_views_and_X_may_be_matrices() -> None:
