@@ -31,8 +31,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import kernelweave as kw
 from benchmarks.harness import common
-from kernelweave.estimators._times import concordance
-from kernelweave.inspection.held_out import HeldOut, told
+from benchmarks.harness.internals import HeldOut, concordance, told
 
 SETS = {
     "whas500": "load_whas500",
@@ -156,7 +155,7 @@ def views(seed):
 
 def main():
     args = common.arguments(__doc__)
-    results = common.Results("survival", args)
+    results = common.Results("survival_rivals", args)
     names = ["veterans"] if args.quick else list(SETS)
     seeds = range(2 if args.quick else REPEATS * FOLDS)
     plan = [((n, m, seed), measure, n, m, seed) for m in METHODS for seed in seeds for n in names]
