@@ -17,6 +17,8 @@ import numpy as np
 from kernelweave import solving
 from kernelweave._core.settings import SETTINGS
 from kernelweave._solvers.svm import choice
+from kernelweave.estimators._times import concordance
+from kernelweave.inspection.held_out import HeldOut, told
 from kernelweave.io._registry import CLASSES as MODEL_CLASSES
 from kernelweave.kernels._plsa import plsa
 from kernelweave.kernels.eigen import EigenvectorKernels
@@ -39,6 +41,7 @@ __all__ = [
     "EigenvectorKernels",
     "FactorCombined",
     "HardMarginInfeasible",
+    "HeldOut",
     "Hinge",
     "JoinedFactor",
     "LazyStack",
@@ -46,6 +49,7 @@ __all__ = [
     "as_if_large",
     "certifying",
     "choice",
+    "concordance",
     "cone_program",
     "factor",
     "hinge",
@@ -53,6 +57,7 @@ __all__ = [
     "plsa",
     "read_problem",
     "solve_cone_program",
+    "told",
     "write_problem",
 ]
 

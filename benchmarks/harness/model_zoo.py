@@ -28,6 +28,7 @@ from kernelweave import (
     MKLClassifierCV,
     MKLOneClass,
     MKLRegressor,
+    MKLSurvival,
     Nystroem,
     Polynomial,
     Precomputed,
@@ -95,6 +96,7 @@ ZOO: dict[str, Callable[[], Any]] = {
     "sparse": classes([Gaussian(1.0), Linear()], csr_array(X * (X > 0)), csr_array(NEW)),
     "cross-validated": lambda: (MKLClassifierCV(Cs=[0.1, 1.0], cv=2).fit(X, Y), NEW),
     "numbers": lambda: (MKLRegressor(max_iter=50).fit(X, X[:, 0]), NEW),
+    "times": lambda: (MKLSurvival(folds=3).fit(X, np.exp(X[:, 0])), NEW),
     "one class": lambda: (MKLOneClass().fit(X), NEW),
     "transductive": lambda: (
         TransductiveMKLClassifier([Gaussian(1.0), Linear()], unlabeled="?").fit(

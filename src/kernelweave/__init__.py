@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     )
     from kernelweave.estimators.one_class import MKLOneClass as MKLOneClass
     from kernelweave.estimators.regressor import MKLRegressor as MKLRegressor
+    from kernelweave.estimators.survival import MKLSurvival as MKLSurvival
+    from kernelweave.estimators.survival_cv import MKLSurvivalCV as MKLSurvivalCV
     from kernelweave.estimators.transductive import (
         TransductiveMKLClassifier as TransductiveMKLClassifier,
     )
@@ -108,6 +110,8 @@ _HOME = {
     "MKLOneClass": "estimators.one_class",
     "MKLRegressor": "estimators.regressor",
     "MKLRegressorCV": "estimators.cross_validated",
+    "MKLSurvival": "estimators.survival",
+    "MKLSurvivalCV": "estimators.survival_cv",
     "Nystroem": "banks.approximation",
     "Polynomial": "kernels.numeric",
     "PolynomialWidths": "kernels.polynomial_widths",

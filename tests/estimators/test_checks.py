@@ -21,6 +21,8 @@ from kernelweave import (
     MKLClassifier,
     MKLOneClass,
     MKLRegressor,
+    MKLSurvival,
+    MKLSurvivalCV,
 )
 from kernelweave.papers.rakoto2007.simple import Simple
 
@@ -52,6 +54,9 @@ def cosine(A, B):
         MKLRegressor(),
         MKLRegressor(loss="squared", learner="silp"),
         MKLRegressor(loss="quantile", learner="uniform", shared_weights=False),
+        MKLRegressor(loss="interval"),
+        MKLSurvival(folds=2),
+        MKLSurvivalCV(KernelBank([Linear()]), Cs=[1.0], weight_norms=["equal"], cv=2),
         MKLOneClass(),
         MKLOneClass(learner="newton"),
     ],

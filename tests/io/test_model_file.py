@@ -136,6 +136,11 @@ def three(x):
     return np.digitize(x, [-0.5, 0.5])
 
 
+def times():
+    """Times to an event, and which were seen."""
+    return np.stack([np.exp(X[:, 0] + 0.1 * X[:, 1]), np.arange(N) % 3 > 0], axis=1)
+
+
 ESTIMATORS = {
     "classes": lambda: MKLClassifier().fit(X, three(X[:, 0])),
     "cv": lambda: MKLClassifierCV(Cs=[0.1, 1.0], weight_norms=[1, "equal"], cv=2).fit(X, Y),
@@ -144,6 +149,8 @@ ESTIMATORS = {
     ),
     "regressor": lambda: kernelweave.MKLRegressor(max_iter=50).fit(X, X[:, 0]),
     "regressor cv": lambda: kernelweave.MKLRegressorCV(Cs=[0.1, 1.0], cv=2).fit(X, X[:, 0]),
+    "survival": lambda: kernelweave.MKLSurvival([Gaussian(1.0), Linear()]).fit(X, times()),
+    "survival cv": lambda: kernelweave.MKLSurvivalCV(Cs=[0.1, 1.0], cv=2).fit(X, times()),
     "one class": lambda: kernelweave.MKLOneClass().fit(X),
     "options": lambda: MKLClassifier(
         KernelBank([Linear()], {"a": slice(0, 2), "b": np.array([2])}),

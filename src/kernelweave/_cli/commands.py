@@ -15,12 +15,14 @@ from kernelweave._cli.options import (
     COST,
     DATA,
     DROP_UNLABELED,
+    FILES,
     JOBS,
     JSON,
     LEARNING,
     NAME_ROWS,
     SEED,
     parse_view,
+    TARGET,
     takes,
 )
 
@@ -105,7 +107,7 @@ def fit(
     scored = None if cv is None else models.held_out(data, task, options, cv)
     model = models.fitted(data, task, options)
     rows = models.Labeled.of(data, task)
-    verdict = "" if asked is None else asked.write(model, rows, said["target"])
+    verdict = "" if asked is None else asked.write(model, rows, _predicted(said))
     if output is not None:
         model.save(output)
     if as_json:
@@ -125,7 +127,7 @@ def fit(
 @program.command()
 @click.argument("model", type=click.Path())
 @click.argument("table", type=click.Path())
-@takes(*DATA[2:])
+@takes(*FILES)
 @click.option("-o", "--output", type=click.Path(), help="CSV file to write; default: the screen.")
 @click.option("--decision", is_flag=True, help="Add the decision values.")
 @click.option(
@@ -189,8 +191,7 @@ def evaluate(model: str, as_json: bool, **said: Any) -> None:
 @program.command()
 @click.argument("model", type=click.Path())
 @click.argument("table", type=click.Path(), required=False)
-@click.option("--target", help="Column that the model predicts.")
-@takes(*DATA[2:], DROP_UNLABELED, SEED, JOBS)
+@takes(*TARGET, *FILES, DROP_UNLABELED, SEED, JOBS)
 @click.option("-o", "--output", type=click.Path(), required=True, help="HTML file to write.")
 @click.option("--cv", type=click.IntRange(2), help="Folds of the held-out scores; 5 by default.")
 @takes(NAME_ROWS)
@@ -206,7 +207,7 @@ def report(model: str, output: str, **said: Any) -> None:
     asked = _report(said, "-o", output, model)
     known = said["table"] is None
     found, rows = (load(model), None) if known else labeled_rows(model, _source(said))
-    print(asked.write(found, rows, said["target"]))
+    print(asked.write(found, rows, _predicted(said)))
     say(f"report written to {output}")
 
 
@@ -287,6 +288,11 @@ def _source(said: dict[str, Any], table: str | None = None) -> Any:
     views = tuple(parse_view(text) for text in said["views"])
     where = said["table"] if table is None else table
     roles = said.get("target"), said["key"]
+    time, event = said.get("time"), said.get("event")
+    if (time is None) != (event is None):
+        raise ValueError("--time and --event go together: one names times, the other says of what")
+    if event is not None and roles[0] is not None:
+        raise ValueError("--target goes without --time and --event: they are what is predicted")
     return Source(
         where,
         *roles,
@@ -295,7 +301,13 @@ def _source(said: dict[str, Any], table: str | None = None) -> Any:
         drop=said.get("drop", ()),
         text_ids=said["text_ids"],
         labeled=said.get("drop_unlabeled", False),
+        times=None if time is None or event is None else (time, event),
     )
+
+
+def _predicted(said: dict[str, Any]) -> str | None:
+    """What is predicted, in words; None if nothing is named."""
+    return said["target"] if said["event"] is None else f"time to {said['event']}"
 
 
 def _learning(
@@ -309,6 +321,11 @@ def _learning(
     from kernelweave._core.checks import some
 
     source = _source(said)
+    if not source.targets:
+        raise ValueError(
+            "Missing option '--target': name the column to predict, or with --time and --event "
+            "those of times to an event"
+        )
     data = read_data(source)
     task = models.task_of(data.target, said["task"])
     told = [data.left_out] * bool(data.left_out) + [models.told(data.target, task)]
@@ -318,6 +335,8 @@ def _learning(
     models.check_words(data, source)
     if data.unused:
         told.append(f"columns in no view are left out: {some(data.unused)}")
+    if task == "survival" and not _said("C"):
+        C = models.default_C(task)
     impute = None if said["impute"] == "none" else said["impute"]
     asked = C, said["learner"], said["norm"], said["seed"], said["jobs"], impute
     options = models.Options(
@@ -326,6 +345,12 @@ def _learning(
     for line in (*told, *told_of_data(data, options)):
         say(line)
     return data, task, options
+
+
+def _said(option: str) -> bool:
+    """Whether the user gave an option of this command, or left it at what it is."""
+    source = click.get_current_context().get_parameter_source(option)
+    return source is not click.core.ParameterSource.DEFAULT
 
 
 def _report(said: dict[str, Any], option: str, path: str | None, *inputs: str) -> Any:

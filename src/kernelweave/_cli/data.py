@@ -32,6 +32,7 @@ class Source:
     text_ids: bool = False  # whether 007 and 7 are ids of different rows
     labeled: bool = False  # whether rows without a target are left out
     kept: Any = None  # which rows of the table are not
+    times: tuple[str, str] | None = None  # columns of times and events, in place of a target
 
     def read(self, path: str, view: str = "") -> Any:
         """A table; ids, where 007 is not 7, and columns of words are read as text."""
@@ -39,6 +40,11 @@ class Source:
         texts = [name.removeprefix(start) for name in self.words if name.startswith(start)]
         ids = () if self.key is None else (self.key,)
         return read_table(path, self.delimiter, (*texts, *ids), may_be_empty=bool(view))
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The columns that are predicted."""
+        return self.times or (() if self.target is None else (self.target,))
 
     @property
     def matrices(self) -> dict[str, str]:
@@ -113,7 +119,7 @@ def read_data(source: Source) -> Data:
         raise ValueError("a table is needed, which holds the target")
     frame, source, left_out = read_rows(source)
     ids = None if source.key is None else read_ids(frame, source.key, str(source.table))
-    target = None if source.target is None else check_target(frame, source)
+    target = check_target(frame, source) if source.targets else None
     own = [str(name) for name in _features(frame, source).columns]
     kept = [name for name in own if source.keeps(name)]
     if source.matrices:
@@ -143,14 +149,16 @@ def read_rows(source: Source) -> tuple[Any, Source, str]:
     """
     path = str(source.table)
     frame = source.read(path)
-    if not source.labeled or source.target is None:
+    if not source.labeled or not source.targets:
         return frame, source, ""
-    known = column(frame, source.target, path).notna().to_numpy()
+    cells = [column(frame, name, path).notna().to_numpy() for name in source.targets]
+    known = np.all(cells, axis=0)
     count = int(np.count_nonzero(~known))
     if not known.any() or not count:  # who has no target at all is told so
         return frame, source, ""
     are = "is" if count == 1 else "are"
-    told = f"{path}: {counted(count, 'row')} without {source.target!r} {are} left out"
+    lacks = " or ".join(map(repr, source.targets))
+    told = f"{path}: {counted(count, 'row')} without {lacks} {are} left out"
     return frame[known].reset_index(drop=True), replace(source, kept=known), told
 
 
@@ -274,14 +282,15 @@ def _side_by_side(others: dict[str, Any], ids: Any) -> Any:
 
 
 def check_target(frame: Any, source: Source) -> Any:
-    """The column of the targets; refuses rows without one."""
-    target = column(frame, str(source.target), str(source.table))
+    """The column of the targets, or those of times and events; refuses rows without one."""
 
     def where(row: int) -> str:
         return source.where(row, None if source.key is None else frame[source.key])
 
-    _refuse_empty(target, str(source.table), where, "leave {} out, or say --drop-unlabeled")
-    return target
+    for name in source.targets:
+        cells = column(frame, name, str(source.table))
+        _refuse_empty(cells, str(source.table), where, "leave {} out, or say --drop-unlabeled")
+    return cells if source.times is None else frame[list(source.times)]
 
 
 def read_ids(frame: Any, key: str, path: str) -> Any:
@@ -330,7 +339,7 @@ def counted(count: int, what: str) -> str:
 
 
 def _features(frame: Any, source: Source) -> Any:
-    special = [name for name in (source.target, source.key) if name in frame.columns]
+    special = [name for name in (*source.targets, source.key) if name in frame.columns]
     return frame.drop(columns=special)
 
 
@@ -368,7 +377,7 @@ def _check_drop(names: list[str], source: Source) -> None:
 
 def _no_feature(name: str, names: list[str], source: Source, lacks: str = "") -> str:
     """Why a column is not among those to learn from."""
-    roles = {source.target: "the target", source.key: "the column of ids"}
+    roles = dict.fromkeys(source.targets, "the target") | {source.key: "the column of ids"}
     if name in roles:
         return f"{name!r} is {roles[name]}, which is in no view; do not name it here"
     if not lacks and not source.keeps(name):

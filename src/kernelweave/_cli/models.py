@@ -14,10 +14,18 @@ from kernelweave.banks.bank import KernelBank
 from kernelweave.estimators._targets import class_factors
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.cross_validated import MKLClassifierCV, MKLRegressorCV
-from kernelweave.estimators.regressor import MKLRegressor
+from kernelweave.estimators.regressor import MKLRegressor, in_standard_units, standard_units
+from kernelweave.estimators.survival import MKLSurvival, Times, log_ends
+from kernelweave.estimators.survival_cv import MKLSurvivalCV
 from kernelweave.kernels.precomputed import Precomputed
 from kernelweave.views.cells import reads_as_number
 
+_ESTIMATORS: dict[str, tuple[Any, Any]] = {
+    "classification": (MKLClassifier, MKLClassifierCV),
+    "regression": (MKLRegressor, MKLRegressorCV),
+    "survival": (MKLSurvival, MKLSurvivalCV),
+}
+_METRICS = {"classification": "accuracy", "regression": "R²", "survival": "C-index"}
 _FEW = 20  # as many different whole numbers are classes, more are values
 
 
@@ -49,7 +57,11 @@ class Labeled:
 
 
 def task_of(target: Any, asked: str = "auto") -> str:
-    """Whether to classify or to regress."""
+    """Whether to classify or to regress, or to predict times to an event."""
+    if hasattr(target, "columns"):
+        if asked != "auto":
+            raise ValueError(f"--task {asked} goes without --time and --event: leave it out")
+        return "survival"
     values = target.to_numpy()
     number = values.dtype.kind in "iuf"
     if asked == "regression" and not number:
@@ -67,6 +79,10 @@ def few(values: NDArray[Any]) -> bool:
 
 def told(target: Any, task: str) -> str:
     """What was found, in words."""
+    if task == "survival":
+        time, event = target.columns
+        seen = np.count_nonzero(labels(target, task)["event"])
+        return f"{time!r} is a time to {event!r}, seen in {seen} of {len(target)} rows: survival"
     if task == "regression":
         return f"{target.name!r} is a number: regression"
     classes = sorted({str(label) for label in target})
@@ -81,6 +97,8 @@ def class_weight_of(asked: str, target: Any, task: str) -> str | None:
     """What ``--class-weight`` says to an estimator."""
     if asked == "none":
         return None
+    if task == "survival":
+        raise ValueError("--class-weight needs classes: leave it out with --time and --event")
     if task == "regression":
         raise ValueError(
             f"--class-weight needs classes, and {target.name!r} is a number: leave it out, or say "
@@ -91,6 +109,8 @@ def class_weight_of(asked: str, target: Any, task: str) -> str | None:
 
 def labels(target: Any, task: str) -> NDArray[Any]:
     """The target as a model takes it."""
+    if task == "survival":
+        return np.asarray(Times.read(target, None))
     values = target.to_numpy()
     if task == "regression":
         return values.astype(np.float64)
@@ -153,11 +173,15 @@ def estimator(kernels: Any, task: str, options: Options) -> Any:
     }
     if task == "classification":
         shared["class_weight"] = options.class_weight
+    single, chosen = _ESTIMATORS[task]
     if options.C is None:
-        chosen = MKLRegressorCV if task == "regression" else MKLClassifierCV
         return chosen(kernels, scoring=scoring_of(options), **shared)
-    kind = MKLRegressor if task == "regression" else MKLClassifier
-    return kind(kernels, C=options.C, weight_norm=options.norm, **shared)
+    return single(kernels, C=options.C, weight_norm=options.norm, **shared)
+
+
+def default_C(task: str) -> float:
+    """What C is if nothing is said."""
+    return float(_ESTIMATORS[task][0]().C)
 
 
 def scoring_of(said: Any) -> str | None:
@@ -183,8 +207,11 @@ def check_folds(data: Data, task: str, folds: int | None, option: str) -> None:
         classes, counts = np.unique(labels(data.target, task), return_counts=True)
         most = int(counts.min())
         there = f"{counted(most, 'row')} of class {str(classes[counts.argmin()])!r}"
+    if task == "survival":
+        most = int(np.count_nonzero(labels(data.target, task)["event"]))
+        there = f"{counted(most, 'row')} with an event"
     if most < 2:
-        each = " of each class" if task == "classification" else ""
+        each = {"classification": " of each class", "survival": " with an event"}.get(task, "")
         raise ValueError(f"{option} holds rows out, and needs 2 or more{each}; found {there}")
     if not 2 <= folds <= most:
         raise ValueError(f"{option} must lie between 2 and {most}, found {folds}; {there}")
@@ -196,14 +223,14 @@ def held_out(data: Data, task: str, options: Options, folds: int) -> dict[str, A
 
     y = labels(data.target, task)
     kind = KFold if task == "regression" else StratifiedKFold
-    splits = kind(folds, shuffle=True, random_state=options.seed)
+    cutter = kind(folds, shuffle=True, random_state=options.seed)
+    splits = list(cutter.split(np.zeros(len(y)), y["event"] if task == "survival" else y))
     model = estimator(bank_of(data, options), task, options)
     scoring = scoring_of(options)
     how: dict[str, Any] = {"cv": splits, "scoring": scoring, "error_score": "raise"}
     scores = cross_val_score(model, rows_of(data), y, **how)
-    plain = "R²" if task == "regression" else "accuracy"
     return {
-        "metric": plain if scoring is None else scoring.replace("_", " "),
+        "metric": _METRICS[task] if scoring is None else scoring.replace("_", " "),
         "mean": float(np.mean(scores)),
         "scores": [float(score) for score in scores],
     }
@@ -230,6 +257,8 @@ def scores(model: Any, rows: Labeled) -> dict[str, float]:
     from sklearn import metrics
 
     X, y = rows.X, rows.y
+    if hasattr(model, "predict_time"):
+        return {"C-index": float(model.score(X, y))}
     predicted = model.predict(X)
     if not hasattr(model, "classes_"):
         return {
@@ -261,9 +290,12 @@ def along_path(data: Data, task: str, options: Options, Cs: list[float]) -> dict
 
     bank = bank_of(data, options).fit(rows_of(data), n_jobs=options.jobs)
     y = labels(data.target, task)
-    factors = None
+    factors, loss = None, {"regression": "epsilon_insensitive", "survival": "interval"}
     if task == "regression":
         signs = (y - y.mean()) / (y.std() or 1.0)
+    elif task == "survival":
+        ends = log_ends(y)
+        signs = in_standard_units(ends, *standard_units(ends["lower"][:, None], None))
     else:
         classes, numbers = np.unique(y, return_inverse=True)
         signs = np.where(numbers[:, None] == np.arange(len(classes)), 1.0, -1.0)
@@ -274,7 +306,7 @@ def along_path(data: Data, task: str, options: Options, Cs: list[float]) -> dict
         signs,
         Cs,
         factors=1.0 if factors is None else factors,
-        loss="epsilon_insensitive" if task == "regression" else "hinge",
+        loss=loss.get(task, "hinge"),
         weight_norm=options.norm,
         learner=options.learner,
     )

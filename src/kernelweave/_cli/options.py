@@ -35,9 +35,16 @@ class LearnerName(click.ParamType):
         return value
 
 
-DATA = (
-    click.argument("table", type=click.Path()),
-    click.option("--target", required=True, help="Column to predict."),
+TARGET = (
+    click.option("--target", help="Column to predict."),
+    click.option("--time", metavar="COLUMN", help="Column of times to an event, with --event."),
+    click.option(
+        "--event",
+        metavar="COLUMN",
+        help="Column that says whether the event came then (1), or the row was last seen then (0).",
+    ),
+)
+FILES = (
     click.option("--id", "key", help="Column of row ids; other tables are joined on it."),
     click.option(
         "--text-ids",
@@ -56,6 +63,7 @@ DATA = (
         "--delimiter", help="What separates the columns of CSV files; found out by default."
     ),
 )
+DATA = click.argument("table", type=click.Path()), *TARGET, *FILES
 SEED = click.option(
     "--seed",
     type=click.IntRange(0),
@@ -120,7 +128,8 @@ COST = click.option(
     type=Cost(),
     default="1",
     show_default=True,
-    help="Cost of errors in training; auto: chosen by cross-validation, together with the norm.",
+    help="Cost of errors in training; 0.1 for times to an event, unless it is given. auto: chosen "
+    "by cross-validation, together with the norm.",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 NAME_ROWS = click.option(

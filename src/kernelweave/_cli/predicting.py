@@ -58,17 +58,21 @@ def predict_table(
 
 def labeled_rows(path: str, source: Source) -> tuple[Any, Labeled]:
     """A model, and the rows of a table with their targets."""
-    if source.target is None:
+    if not source.targets:
         raise ValueError("the targets of the rows are needed: name their column with --target")
     model, source = loaded(path, source)
     task = "classification" if hasattr(model, "classes_") else "regression"
+    task = "survival" if hasattr(model, "predict_time") else task
+    if (source.times is not None) != (task == "survival"):
+        name = "--time and --event" if task == "survival" else "--target"
+        raise ValueError(f"this is a model for {task}: name its targets with {name}")
     frame, source, left_out = read_rows(source)
     ((ids, X),) = _whole(model, source, frame)
     y = labels(check_target(frame, source), task)
     if left_out:
         say(left_out)
-    known = {str(label) for label in getattr(model, "classes_", y)}
-    strange = sorted({str(label) for label in y} - known)
+    known = {str(label) for label in getattr(model, "classes_", ())}
+    strange = sorted({str(label) for label in y} - known) if known else []
     if strange:
         raise ValueError(f"the model does not know class {some(map(repr, strange))}")
     rows = NewRows(model)
@@ -126,7 +130,7 @@ def _whole(model: Any, source: Source, frame: Any) -> Iterator[tuple[Any, Any]]:
     if source.matrices:
         yield ids, _matrices(source, len(frame))
         return
-    joined = join(frame, ids, replace(source, target=None))
+    joined = join(frame, ids, replace(source, target=None, times=None))
     yield ids, _chosen(joined, ids, model, source)
 
 
@@ -218,6 +222,9 @@ def _predicted(model: Any, X: Any, ids: Any, decision: bool) -> Any:
     import pandas as pd
 
     columns = {} if ids is None else {str(ids.name): ids.to_numpy()}
+    if hasattr(model, "predict_time"):
+        risk = model.predict(X)
+        return pd.DataFrame({**columns, "risk": risk, "time": np.exp(-risk)})
     columns["prediction"] = model.predict(X)
     if decision:
         values = np.asarray(model.decision_function(X))

@@ -104,7 +104,7 @@ class FitOptions:
         task = model._targets
         C, loss = getattr(model, "C", 1.0), getattr(model, "loss", task.loss)
         _check_C(C, task.learns_C)
-        check_loss(loss, task.kind)
+        check_loss(loss, task.kind, task.also)
         task.check(model)
         generator = check_random_state(model.random_state)
         check_verbose(model.verbose)

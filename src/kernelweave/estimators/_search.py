@@ -70,6 +70,7 @@ from kernelweave.estimators._fit import (
 )
 from kernelweave.estimators._matrices import ROW_NUMBERS
 from kernelweave.estimators._targets import Targets
+from kernelweave.estimators._threads import in_threads
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.numeric import Linear
 from kernelweave.learners.base import Learner
@@ -86,12 +87,14 @@ _SHARE, _MOST = 0.25, 4.0 * GIB  # of the available memory that folds may share
 class Trial:
     """One bank on one fold: values of the held-out rows, (n_candidates, n_test, n_machines).
 
-    ``targets``: those of the rows learned on, which say what values mean.
+    ``biases``: their part that is the same for all rows, (n_candidates, n_machines). ``targets``:
+    those of the rows learned on, which say what values mean.
     """
 
     bank: str
     fold: Fold
     values: Array
+    biases: Array
     targets: Targets
 
 
@@ -143,7 +146,8 @@ class Search:
                 f"fold {fold.number + 1}, bank {choice.name!r}: {bank.m_all} kernels, "
                 f"{len(learned)} fits, {time.perf_counter() - began:.1f} s"
             )
-        return Trial(choice.name, fold, values, learned[0].posed.targets)
+        biases = np.array([one.bias for one in learned])
+        return Trial(choice.name, fold, values, biases, learned[0].posed.targets)
 
     def learn(self, choice: Choice, rows: Places) -> tuple[FittedBank, list[Learned]]:
         """The kernels of a bank on these rows, and what every candidate learns."""
@@ -178,10 +182,14 @@ def search(
         banks = {choice.name: choice.bank for choice in task.choices}
         found = {"banks_": banks, "skipped_": task.skipped, **targets.attributes}
         found |= model._chosen(task.params, model._scores(scorer, task, trials))
+        name, norm, C = found["best_params_"].values()
+        place = found["best_index_"] - [one["bank"] for one in task.params].index(name)
+        held_out = model._held_out(task, [one for one in trials if one.bank == name], place)
+        found |= held_out
         if model.refit:
-            name, norm, C = found["best_params_"].values()
             best: Any = model._candidate(banks[name], norm, C)
             best.fit(X, y, sample_weight)
+            vars(best).update(held_out)
             found = {**vars(best), **found, "best_estimator_": best}
         replace_fitted(model, {k: v for k, v in found.items() if k[-1] == "_" != k[0]})
     return model
@@ -322,6 +330,13 @@ class CrossValidated(Estimator):
         """The score of a model that has the values of all rows held out, which count by weight."""
         count = {} if weights is None else {"sample_weight": weights}
         return as_score(scorer(model, np.empty((len(y), 0)), y, **count))
+
+    def _held_out(self, task: Search, trials: list[Trial], place: int) -> dict[str, Any]:
+        """Fitted attributes from what the candidate chosen said of the rows held out.
+
+        ``trials``: those of its bank, whose ``values[place]`` are its own.
+        """
+        return {}
 
     def _chosen(self, params: list[dict[str, Any]], scores: Array) -> dict[str, Any]:
         """What is chosen by scores, (n_candidates, n_folds), as fitted attributes."""

@@ -46,9 +46,13 @@ class Targets:
     factors: Any = None
 
     kind: ClassVar[str] = "labels"  # the losses that go with it; "nothing" takes no y
+    also: ClassVar[tuple[str, ...]] = ()  # words of other losses that the estimator may have
     loss: ClassVar[str] = "hinge"  # of estimators that have no such parameter
     signed: ClassVar[bool] = False  # whether kernels may have negative weights
     learns_C: ClassVar[bool] = False
+    metric: ClassVar[str] = "accuracy"  # what ``score`` is, and the most that it can be
+    most: ClassVar[float] = 1.0
+    constant: ClassVar[str] = "always saying the mean"  # the simplest rival, in words
 
     @classmethod
     def check(cls, model: Any) -> None:
@@ -73,6 +77,21 @@ class Targets:
     def attributes(self) -> dict[str, Any]:
         """Fitted attributes from which ``known`` makes them again."""
         return {}
+
+    @classmethod
+    def strata(cls, targets: Any) -> Any:
+        """What folds shall have equal shares of, beside classes; None where there is nothing."""
+        return None
+
+    @classmethod
+    def numbers(cls, targets: Any) -> Array:
+        """Targets as finite numbers, for pictures: (n,) or (n, k)."""
+        return np.asarray(targets, dtype=float)
+
+    @classmethod
+    def distance(cls, targets: Any, said: Array) -> Array:
+        """How far predictions are off, (n,)."""
+        return np.abs(said - targets).reshape(len(targets), -1).sum(axis=1)
 
     def check_kernels(self, stack: Any, weights: Array | None) -> None:
         """Raise an error if nothing can be learned with these kernels."""

@@ -14,7 +14,7 @@ from kernelweave.estimators._base import store
 from kernelweave.estimators._candidates import Fold, number_of_folds
 from kernelweave.estimators._search import CrossValidated, search
 from kernelweave.estimators.classifier import NO_PROBABILITIES, MKLClassifier, no_probabilities
-from kernelweave.estimators.regressor import MKLRegressor
+from kernelweave.estimators.regressor import MKLRegressor, takes_intervals
 from kernelweave.kernels.numeric import Gaussian, Linear
 from kernelweave.learners.base import Learner
 from kernelweave.problems.losses import Loss
@@ -220,9 +220,10 @@ class MKLRegressorCV(RegressorMixin, MultiOutputMixin, CrossValidated):
     scoring : str, callable or None, default=None
         One score to maximize; None is R². For ``loss="quantile"``, choose one for quantiles, such
         as ``make_scorer(mean_pinball_loss, alpha=…, greater_is_better=False)``.
-    loss : {"squared", "epsilon_insensitive", "quantile"}, default="squared"
+    loss : {"squared", "epsilon_insensitive", "huber", "quantile", "interval"}, default="squared"
         As in ``MKLRegressor``, whose default is another: the squared loss, since what is chosen by
         is R², which counts squared errors. "epsilon_insensitive" where some targets are far off.
+        "interval" is chosen by minus the mean cost, with the ``epsilon`` given.
     learner, epsilon, quantile
         As in ``MKLRegressor``. Targets share their kernel weights.
     random_state : int, RandomState or None, default=None
@@ -288,7 +289,7 @@ class MKLRegressorCV(RegressorMixin, MultiOutputMixin, CrossValidated):
         X : array, list of rows, data frame or sparse matrix (n, n_features)
             Columns that the kernels read.
         y : array-like (n,) or (n, n_targets)
-            Numbers to predict.
+            Numbers to predict; with loss="interval", ends as in ``MKLRegressor``.
         groups, sample_weight : array-like (n,), optional
             As in ``MKLClassifierCV``.
 
@@ -302,3 +303,13 @@ class MKLRegressorCV(RegressorMixin, MultiOutputMixin, CrossValidated):
         count = number_of_folds(self.cv, len(y), "rows", each=1 if self.scoring else 2)  # R²
         shuffled = {"shuffle": self.random_state is not None, "random_state": self.random_state}
         return GroupKFold(count) if grouped else KFold(count, **shuffled)
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """R²; with loss="interval" minus the mean cost, as in ``MKLRegressor``."""
+        return float(self._fitted().score(X, y, sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = not (ends := takes_intervals(self.loss))
+        tags.regressor_tags.poor_score = ends  # which is a cost, not R²
+        return tags

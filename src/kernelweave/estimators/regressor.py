@@ -9,14 +9,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from kernelweave._core.checks import check_floats, check_truth, refuse_masked
+from kernelweave._core.checks import check_floats, check_truth, is_one_of, refuse_masked
 from kernelweave._core.types import Array
 from kernelweave.estimators._base import MKLEstimator, store
 from kernelweave.estimators._fit import Training, fit
-from kernelweave.estimators._targets import Targets, as_vector, takes_several
+from kernelweave.estimators._targets import Targets, as_vector, refuse_complex, takes_several
 from kernelweave.learners.base import Learner, versatile
 from kernelweave.problems.groups import GroupNorm
-from kernelweave.problems.losses import Loss
+from kernelweave.problems.interval import (
+    AMONG_WEIGHTED,
+    Interval,
+    check_informed,
+    informed,
+    middle,
+    read_ends,
+)
+from kernelweave.problems.losses import Loss, as_loss
 from kernelweave.views import weighted
 
 
@@ -29,6 +37,8 @@ class Numbers(Targets):
     one_column: bool = True
 
     kind = "values"
+    also = ("interval",)
+    metric = "R²"
 
     @classmethod
     def check(cls, model: Any) -> None:
@@ -79,6 +89,67 @@ class Numbers(Targets):
     def scores(self, values: Array) -> Array:
         """Numbers, shaped as y was."""
         return values[:, 0] if self.one_column else values
+
+
+@dataclass(frozen=True)
+class Intervals(Numbers):
+    """Numbers that are known to lie between two ends; one machine, in units of the finite ends."""
+
+    kind = "intervals"
+    metric = "minus mean cost"
+    most = 0.0
+
+    @classmethod
+    def read(cls, y: Any, model: Any) -> Any:
+        """Both ends of each row, from (n, 2), or (n,) where all targets are exact."""
+        refuse_complex(y)
+        return read_ends(as_vector(y) if np.asarray(y).shape[1:] == (1,) else y)
+
+    @classmethod
+    def encode(cls, training: Training, model: Any, learner: Learner) -> Intervals:
+        """The targets of these rows."""
+        ends, weights = training.targets, training.weights
+        check_informed(ends, AMONG_WEIGHTED)
+        known = informed(ends)
+        places = middle(ends[known])[:, None]
+        mean, scale = standard_units(places, None if weights is None else weights[known])
+        return cls((in_standard_units(ends, mean, scale),), None, mean, scale)
+
+    @classmethod
+    def numbers(cls, targets: Any) -> Array:
+        """The finite end of each row, or the middle of both; the mean of all where none is."""
+        known, places = informed(targets), middle(targets)
+        return np.where(known, places, places[known].mean())
+
+    @classmethod
+    def distance(cls, targets: Any, said: Array) -> Array:
+        """How far predictions are outside, (n,)."""
+        return np.maximum(np.maximum(targets["lower"] - said, said - targets["upper"]), 0.0)
+
+
+def takes_intervals(loss: Any) -> bool:
+    """Whether y holds intervals under this loss."""
+    return isinstance(loss, Interval) or is_one_of(loss, ("interval",))
+
+
+def in_standard_units(ends: Any, mean: Any, scale: Any) -> Any:
+    """Both ends of each row at these units; what is open stays open."""
+    found = np.empty_like(ends)
+    for side in ("lower", "upper"):
+        found[side] = (ends[side] - mean) / scale
+    return found
+
+
+def mean_cost(model: Any, loss: Any, ends: Any, f: Array, weights: ArrayLike | None) -> float:
+    """What predictions f cost on average, at C = 1 and in the standard units of a fitted model.
+
+    Rows that are open on both sides do not count.
+    """
+    units = model.target_mean_, model.target_scale_
+    costs = loss.cost(in_standard_units(ends, *units), (f - units[0]) / units[1])
+    known = informed(ends)
+    count = None if weights is None else np.asarray(weights, dtype=float)[known]
+    return float(np.average(costs[known], weights=count))
 
 
 def check_values(y: Any) -> Array:
@@ -146,12 +217,17 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         in ``SVR`` on standardized targets.
     learner : str or learner object, default="auto"
         How the weights are learned, as for ``MKLClassifier``; some are for classes alone.
-    loss : {"epsilon_insensitive", "squared", "quantile"}, default="epsilon_insensitive"
+    loss : {"epsilon_insensitive", "squared", "huber", "quantile", "interval"}
+        By default "epsilon_insensitive".
         ℓ(h) = (|h| − epsilon)₊; h²/2, which is kernel ridge regression with a bias and ridge 1/C;
-        or max(qh, (q − 1)h) with q = ``quantile``, whose f is a quantile, not a mean.
+        the same for small errors and |h| for large ones; max(qh, (q − 1)h) with q = ``quantile``,
+        whose f is a quantile, not a mean. "interval" is for targets that are known to lie between
+        two ends, such as values below a detection limit: y has shape (n, 2), an open end is ±inf,
+        and a prediction costs (lower − f − epsilon)₊ + (f − upper − epsilon)₊. For times of which
+        some are censored there is ``MKLSurvival``.
     epsilon : float, default=0.1
-        Errors up to this cost nothing, with "epsilon_insensitive". It is in standard deviations of
-        the target, not in units of y.
+        Errors up to this cost nothing, with "epsilon_insensitive" and "interval". It is in standard
+        deviations of the target, not in units of y.
     quantile : float, default=0.5
         The share of targets that shall lie below the prediction, with "quantile"; 0.5 is the
         median.
@@ -182,7 +258,8 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
     intercept_ : ndarray (n_targets,)
         The bias of each target, in the units of y.
     target_mean_, target_scale_ : ndarray (n_targets,)
-        What the targets were standardized by; the scale of a constant target is 1.
+        What the targets were standardized by; the scale of a constant target is 1. With "interval",
+        mean and deviation of the finite ends, of the middle where both are finite.
     duality_gap_, objective_ : float
         The certificate and the primal value for standardized targets, summed over them.
     solution_ : Solution
@@ -204,7 +281,9 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
     True
     """
 
-    _targets = Numbers
+    @property
+    def _targets(self) -> type[Numbers]:  # type: ignore[override]
+        return Intervals if takes_intervals(self.loss) else Numbers
 
     def __init__(
         self,
@@ -237,7 +316,8 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         X : array, list of rows, data frame or sparse matrix (n, n_features)
             Columns that the kernels read; kernel matrices if ``kernels="precomputed"``.
         y : array-like (n,) or (n, n_targets)
-            Numbers to predict.
+            Numbers to predict; with loss="interval", the lower and upper end of each, (n, 2), or
+            (n,) where all are exact.
         sample_weight : array-like (n,), optional
             How often each row counts, ≥ 0; 1 for all by default.
 
@@ -252,7 +332,16 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         values, targets = self._values(X), self._targets.known(self)
         return targets.decode(targets.scores(values))
 
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """R²; with loss="interval" minus the mean cost, in standard units of the targets."""
+        if not takes_intervals(self.loss):
+            return float(super().score(X, y, sample_weight))
+        loss, ends = as_loss(self.loss, epsilon=self.epsilon), self._targets.read(y, self)
+        return -mean_cost(self, loss, ends, self.predict(X), sample_weight)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = takes_several(self.learner, self.shared_weights)
+        several, ends = takes_several(self.learner, self.shared_weights), takes_intervals(self.loss)
+        tags.target_tags.multi_output = several and not ends
+        tags.regressor_tags.poor_score = ends  # which is a cost, not R²
         return tags

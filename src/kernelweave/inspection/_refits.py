@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._core.status import Bar, tell
@@ -35,6 +35,7 @@ from kernelweave.estimators._fit import (
     solve_all,
 )
 from kernelweave.estimators._search import CrossValidated
+from kernelweave.estimators._threads import in_threads
 from kernelweave.estimators.transductive import TransductiveMKLClassifier
 from kernelweave.inspection._fits import found_instead
 from kernelweave.parameters.bank import refuse_parameters
@@ -102,6 +103,14 @@ class Refits:
     def n(self) -> int:
         """Number of rows."""
         return len(self.training.places)
+
+    @property
+    def strata(self) -> Any:
+        """Classes, or what else folds and draws keep the shares of, (n,); None without such."""
+        if self.targets is None:
+            return None
+        given = self.targets[self.training.places]
+        return given if is_classifier(self.model) else self.model._targets.strata(given)
 
     @property
     def views(self) -> tuple[str, ...]:

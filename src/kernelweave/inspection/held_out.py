@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _SHARES = ("accuracy", "balanced_accuracy")  # of rows predicted right
-_AT_MOST_1 = (None, *_SHARES, "r2")  # scores that end there
+_AT_MOST_1 = (*_SHARES, "r2")  # scores that end there
 
 Ask = Callable[[Refits, Fold], Mapping[str, Score]]  # scores of several models on one split
 
@@ -215,12 +215,14 @@ class Splits:
             )
         scoring = how.scoring
         scorer = check_scoring(refits.model, scoring=scoring)
-        named = {None: "accuracy" if is_classifier(refits.model) else "R²"}.get(scoring)
-        name = named or (scoring if isinstance(scoring, str) else "score")
+        task = refits.model._targets
+        named = scoring if isinstance(scoring, str) else "score"
+        name = task.metric if scoring is None else named
         folds = as_folds(_pairs(refits, how), refits.n, np.arange(refits.n))
         if len(folds) < 2:
             raise ValueError("cv must make two splits or more, found 1: one has no interval")
         most = 1.0 if scoring in _AT_MOST_1 else np.inf
+        most = task.most if scoring is None else most
         every = np.arange(refits.n)
         units = every if how.groups is None else _numbered(how.groups)
         by_row, parts = name in _SHARES, np.zeros_like(every)
@@ -277,8 +279,8 @@ def _numbered(values: Any) -> Places:
 
 def _pairs(refits: Refits, how: How) -> Any:
     cv, groups = how.cv, how.groups
-    classes = refits.targets if is_classifier(refits.model) else None
-    dummy, y = np.zeros(refits.n), refits.targets[refits.training.places]
+    classes, dummy = refits.strata, np.zeros(refits.n)
+    y = refits.targets[refits.training.places] if classes is None else classes
     if not is_whole(cv):
         return list(check_cv(cv, y, classifier=classes is not None).split(dummy, y, groups))
     kinds = {

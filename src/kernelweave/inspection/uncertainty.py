@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import is_classifier
 
 from kernelweave._core.checks import check_level, check_number, is_number, shown
 from kernelweave._core.types import Array
@@ -68,7 +67,7 @@ def stability(
     """
     level = check_level(level)
     refits = Refits.of(model, X, y, n_jobs)
-    units = Blocks(refits.n, classes_of(refits), groups)
+    units = Blocks(refits.n, refits.strata, groups)
     rng = np.random.default_rng(random_state)
     count = check_number("n_resamples", n_resamples, int)
     drawn = [units.bootstrap(rng) for _ in range(count)]
@@ -164,11 +163,6 @@ def over_C(
 
     run("over_C", job, np.argsort(-values).tolist(), None, verbose)
     return WeightPath(refits.bank.names, refits.bank.views, values, weights)
-
-
-def classes_of(refits: Refits) -> Any:
-    """The class of each row, where there are classes."""
-    return refits.targets if is_classifier(refits.model) else None
 
 
 def loose(refits: Refits, tol: float | None) -> float:

@@ -21,6 +21,8 @@ ESTIMATORS = {
     "MKLOneClass": "kernelweave.estimators.one_class.MKLOneClass",
     "MKLRegressor": "kernelweave.estimators.regressor.MKLRegressor",
     "MKLRegressorCV": "kernelweave.estimators.cross_validated.MKLRegressorCV",
+    "MKLSurvival": "kernelweave.estimators.survival.MKLSurvival",
+    "MKLSurvivalCV": "kernelweave.estimators.survival_cv.MKLSurvivalCV",
     "TransductiveMKLClassifier": "kernelweave.estimators.transductive.TransductiveMKLClassifier",
 }
 

@@ -33,7 +33,8 @@ def to_onnx(model: Any, path: str | os.PathLike[str] | None = None, *, double: b
 
     Input "X" (n, n_features); output "values" (n, n_machines): the decision values, or the
     predictions of a regression. Several classes have one column per machine, as in
-    ``decision_function`` with ``multi_class="ovr"``.
+    ``decision_function`` with ``multi_class="ovr"``. Of ``MKLSurvival`` it is the logarithm of the
+    time, minus the risk.
 
     Parameters
     ----------

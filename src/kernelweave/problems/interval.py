@@ -13,6 +13,7 @@ from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.losses import Loss, far_origin
 
 ENDS = np.dtype([("lower", float), ("upper", float)])
+AMONG_WEIGHTED = " among the rows with a positive sample_weight"
 
 
 class Interval(Loss):
@@ -36,11 +37,11 @@ class Interval(Loss):
     def read(self, y: Any) -> tuple[Any, Mask]:
         """Both ends of each row, and whether one of them is finite."""
         ends = read_ends(y)
-        return ends, np.isfinite(ends["lower"]) | np.isfinite(ends["upper"])
+        return ends, informed(ends)
 
     def check_left(self, targets: Any) -> None:
         """Complain where rows of weight zero were all that said something."""
-        check_informed(targets, " among the rows with a positive sample_weight")
+        check_informed(targets, AMONG_WEIGHTED)
 
     def cost(self, targets: Any, f: Array) -> Array:
         """What a prediction f costs each row, at C = 1."""
@@ -89,9 +90,23 @@ def read_ends(y: Any) -> Any:
     return ends
 
 
+def informed(ends: Any) -> Mask:
+    """Which rows say something: one of their ends is finite."""
+    known: Mask = np.isfinite(ends["lower"]) | np.isfinite(ends["upper"])
+    return known
+
+
+def middle(ends: Any) -> Array:
+    """The middle of each row, or its one finite end; NaN where there is none."""
+    low, high = ends["lower"], ends["upper"]
+    one = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, np.nan))
+    both = np.isfinite(low) & np.isfinite(high)
+    return np.where(both, 0.5 * np.where(both, low, 0.0) + 0.5 * np.where(both, high, 0.0), one)
+
+
 def check_informed(ends: Any, where: str = "") -> None:
     """Complain if no row says anything."""
-    if not (np.isfinite(ends["lower"]) | np.isfinite(ends["upper"])).any():
+    if not informed(ends).any():
         raise ValueError(
             f"y has no finite end{where}: every row is open on both sides, (-inf, inf), and there "
             "is nothing to learn from"

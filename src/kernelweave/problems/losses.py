@@ -20,6 +20,7 @@ that have a word.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -189,10 +190,10 @@ def _class_of(word: str) -> Any:
     return getattr(import_module(f"kernelweave.{module}"), name)
 
 
-def check_loss(loss: Any, target: str) -> None:
-    """Complain about what is no loss for targets of this kind."""
+def check_loss(loss: Any, target: str, also: Iterable[str] = ()) -> None:
+    """Complain about what is no loss for targets of this kind, and none of the words ``also``."""
     if not (isinstance(loss, Loss) and loss.target == target):
-        check_choice("loss", loss, _BY_TARGET[target])
+        check_choice("loss", loss, [*_BY_TARGET[target], *also])
 
 
 def far_origin(y: Array) -> float:

@@ -37,6 +37,7 @@ HOLES = np.where(np.arange(X.size).reshape(X.shape) % 7 == 0, np.nan, X)
 GONE = np.where(np.arange(len(X))[:, None] % 5 + [0, 1, 1] == 0, np.nan, X)
 FRAME = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=LETTERS[:, 0])
 BOTH = [Gaussian(1.0), Linear()]
+OPEN = np.stack([X[:, 1], np.where(np.arange(len(X)) % 3, X[:, 1], np.inf)], axis=1)
 MORE = {
     "pairs": lambda: MKLClassifier(BOTH, multi_class="ovo").fit(X, three(X[:, 0])),
     "own weights": lambda: MKLClassifier(BOTH, shared_weights=False).fit(X, three(X[:, 0])),
@@ -48,6 +49,7 @@ MORE = {
     "table": lambda: MKLClassifier().fit(FRAME, Y),
     "epsilon": lambda: MKLRegressor(BOTH, loss="epsilon_insensitive").fit(X, X[:, 1]),
     "quantile": lambda: MKLRegressor(BOTH, loss="quantile", quantile=0.7).fit(X, X[:, 1]),
+    "interval": lambda: MKLRegressor(BOTH, loss="interval").fit(X, OPEN),
     "several targets": lambda: MKLRegressor(BOTH).fit(X, X[:, 1:]),
 }
 SEEN = {"filled": HOLES, "missing views": GONE, "table": FRAME}

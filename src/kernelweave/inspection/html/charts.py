@@ -14,6 +14,7 @@ from sklearn.metrics import confusion_matrix, roc_auc_score, roc_curve
 
 from kernelweave._core.extras import missing
 from kernelweave._core.types import Array
+from kernelweave.estimators._times import kaplan_meier
 from kernelweave.inspection.draws import WeightDraws, WeightPath
 from kernelweave.inspection.held_out import HeldOut
 from kernelweave.inspection.html.facts import Predicted
@@ -172,9 +173,40 @@ def confusion(found: Predicted, classes: NDArray[Any]) -> Chart:
     return chart("Confusion matrix of rows held out.", draw, 3.6)
 
 
-def residuals(found: Predicted) -> Chart:
+def risk_thirds(found: Predicted) -> Chart:
+    """Kaplan–Meier curves of the thirds of rows held out, by the risk predicted."""
+    risk = found.said if found.scores is None else found.scores
+    third = np.searchsorted(np.quantile(risk, (1 / 3, 2 / 3)), risk)
+
+    def draw(ax: Axes) -> None:
+        for part, name in enumerate(("lowest third of risks", "middle", "highest")):
+            rows = found.truth[third == part]
+            if not len(rows):  # equal risks
+                continue
+            times, share, error = kaplan_meier(rows["time"], rows["event"])
+            last = rows["time"].max()
+            at, left = np.r_[0.0, times, last], np.r_[1.0, share, share[-1:], 1.0][: len(times) + 2]
+            off = 1.96 * np.r_[0.0, error, error[-1:], 0.0][: len(times) + 2]
+            ax.step(at, left, where="post", color=COLORS[part], label=f"{name} ({len(rows)} rows)")
+            band = np.clip(left - off, 0.0, 1.0), np.clip(left + off, 0.0, 1.0)
+            ax.fill_between(at, *band, step="post", color=COLORS[part], alpha=0.15, linewidth=0)
+        ax.set_ylim(0.0, 1.02)
+        ax.set_xlabel("time")
+        ax.set_ylabel("share without the event")
+        ax.legend(fontsize="small", frameon=False)
+
+    return chart(
+        "Share without the event over time, by thirds of the risk predicted for rows held out "
+        "(Kaplan–Meier, with 95 % bands). The further apart the curves, the more the risk tells.",
+        draw,
+        3.6,
+        broad=True,
+    )
+
+
+def residuals(found: Predicted, targets: Array) -> Chart:
     """Predictions of rows held out against their targets."""
-    truth, said = found.truth.reshape(len(found.truth), -1), found.said
+    truth, said = targets.reshape(len(targets), -1), found.said
     said = said.reshape(truth.shape)
 
     def draw(ax: Axes) -> None:

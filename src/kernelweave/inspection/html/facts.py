@@ -13,6 +13,8 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from kernelweave._core.types import Array, Places
 from kernelweave.banks.fitting import LITTLE
 from kernelweave.estimators._base import recalled
+from kernelweave.estimators._candidates import Fold
+from kernelweave.estimators._fit import pose
 from kernelweave.inspection._refits import Refits, quiet
 from kernelweave.inspection.comparison import Comparison, compare
 from kernelweave.inspection.draws import WeightDraws, WeightPath
@@ -54,7 +56,8 @@ class Asked:
 class Predicted:
     """Rows predicted by models that had not seen them.
 
-    ``scores``: the decision value of two classes, else None. ``doubt``: per row, the larger the
+    ``scores``: the decision value of two classes, or the risk without the bias of its fit, which
+    differs between folds; else None. ``doubt``: per row, the larger the
     worse it was predicted.
     """
 
@@ -142,15 +145,24 @@ def _guessed(splits: Splits) -> float | None:
     None if it has no score: a scorer may ask for more than predictions.
     """
     refits = splits.refits
-    guess: Any = DummyClassifier() if is_classifier(refits.model) else DummyRegressor()
     y, blank, scores = refits.targets[refits.training.places], np.zeros((refits.n, 1)), []
     for fold in splits.folds:
-        guess.fit(blank[fold.train], y[fold.train])
+        guess = _constant(refits, fold, y, blank)
         try:
             scores.append(float(splits.scorer(guess, blank[fold.test], y[fold.test])))
         except (AttributeError, TypeError, ValueError):
             return None
     return float(np.mean(scores))
+
+
+def _constant(refits: Refits, fold: Fold, y: NDArray[Any], blank: Array) -> Any:
+    """A model that says one thing of all rows, learned from the training rows of a fold."""
+    if y.dtype.names is None:
+        guess: Any = DummyClassifier() if is_classifier(refits.model) else DummyRegressor()
+        return guess.fit(blank[fold.train], y[fold.train])
+    targets = pose(refits.model, refits.training.take(fold.train)).targets
+    mean = targets.in_units(np.zeros((1, 1)), np.zeros(1))[1]
+    return recalled(refits.model, np.tile(mean, (fold.test.size, 1)), targets)
 
 
 def _predicted(splits: Splits) -> Predicted:
@@ -168,7 +180,9 @@ def _predicted(splits: Splits) -> Predicted:
             scores = scores if scores.ndim == 1 else np.full(len(truth), np.nan)
         else:
             scores = np.full(len(truth), np.nan)
-            doubt = np.abs(said - truth).reshape(len(truth), -1).sum(axis=1)
+            if hasattr(known, "predict_time"):
+                scores = said + fitted.intercept_[0]
+            doubt = refits.model._targets.distance(truth, said)
         found.append((truth, said, scores, doubt, fold.test))
     truth, said, scores, doubt, rows = (np.concatenate(part) for part in zip(*found, strict=True))
     return Predicted(truth, said, None if np.isnan(scores).all() else scores, doubt, rows)
@@ -208,7 +222,7 @@ def _target_kernel(refits: Refits, rows: Places) -> Array:
     targets = refits.targets[refits.training.places[rows]]
     if is_classifier(refits.model):
         return (targets[:, None] == targets[None, :]).astype(float)
-    columns = targets.reshape(len(targets), -1)
+    columns = refits.model._targets.numbers(targets).reshape(len(targets), -1)
     columns = (columns - columns.mean(axis=0)) / np.maximum(
         columns.std(axis=0), np.finfo(float).tiny
     )
@@ -224,6 +238,8 @@ def _points(refits: Refits) -> tuple[Array, NDArray[Any]] | None:
     if refits.targets is None:
         return top, np.zeros(len(rows))
     targets = refits.targets[refits.training.places[rows]]
+    if not is_classifier(refits.model):
+        targets = refits.model._targets.numbers(targets)
     return top, targets if targets.ndim == 1 else targets[:, 0]
 
 

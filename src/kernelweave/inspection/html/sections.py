@@ -196,8 +196,11 @@ class Reader:
         if found is None:
             return
         classes = getattr(self.model, "classes_", None)
-        if classes is None:
-            pictures = [charts.residuals(found)]
+        timed = "event" in (found.truth.dtype.names or ())
+        if timed:
+            pictures = [charts.risk_thirds(found)]
+        elif classes is None:
+            pictures = [charts.residuals(found, self.model._targets.numbers(found.truth))]
         else:
             pictures = [charts.confusion(found, classes)]
             if found.scores is not None:
@@ -205,19 +208,22 @@ class Reader:
         yield Section("Predictions of rows held out", (), pictures)
         worst = np.argsort(-found.doubt, kind="stable")[:_HARDEST]
         header, ids = ["rank", "truth", "prediction", "how far off"], self.row_ids
+        said = [f"{x:.4g}" for x in np.exp(-found.said)] if timed else found.said
         rows = [
-            [rank + 1, *(str(x[k]) for x in (found.truth, found.said)), float(found.doubt[k])]
+            [rank + 1, _shown(found.truth[k]), _shown(said[k]), float(found.doubt[k])]
             for rank, k in enumerate(worst)
         ]
         text = [
             "Row names are left out: they may be names of people. Ask for them with row_ids, or "
             "--name-rows on the command line."
         ]
+        if timed:
+            text.insert(0, "Times; 12+ is a row that was last seen at 12, without the event.")
         if ids is not None:
             header.insert(1, "row")
             for row, k in zip(rows, worst, strict=True):
                 row.insert(1, str(ids[found.rows[k]]))
-            text = []
+            text.pop()
         yield Section(
             "Hardest rows", text, (), [ReportTable("Rows held out, the worst first", header, rows)]
         )
@@ -272,13 +278,24 @@ def certificate_in_words(model: Any) -> str:
     return f"Certificate: the fit ended early ({status}), proved to be within {gap} of the {best}."
 
 
+def _shown(target: Any) -> str:
+    """A target or a prediction as people read it: a time, open at the end, or an interval."""
+    names = getattr(getattr(target, "dtype", None), "names", None)
+    if names is None:
+        return str(target)
+    if "event" in names:
+        return f"{target['time']:g}{'' if target['event'] else '+'}"
+    low, high = target["lower"], target["upper"]
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}".replace("inf", "∞")
+
+
 def _constant(model: Any, scores: HeldOut) -> str:
     """The simplest model, in words; what is best for a score that was asked for is not known."""
     if not np.isfinite(scores.most):
         return "one constant answer"
     classes = getattr(model, "classes_", None)
     if classes is None:
-        return "always saying the mean"
+        return str(model._targets.constant)
     return f"always saying the {'commoner' if len(classes) == 2 else 'commonest'} class"
 
 
