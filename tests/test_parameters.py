@@ -429,7 +429,9 @@ def test_products_are_those_of_all_second_derivatives(rule, tilted, per_feature,
     )
     M = M + M.T
     t = kernel.parameters(X)
-    part = Part("k", Tilted(kernel) if tilted else kernel, X, RULES[rule], np.arange(1.0, 15.0))
+    part = LearnableKernel(
+        "k", Tilted(kernel) if tilted else kernel, X, RULES[rule], np.arange(1.0, 15.0)
+    )
     at = part.expansion(t)
     found = np.array([bends(at, M, t.size)(z) for z in np.eye(t.size)])
     whole = [[np.vdot(M, at.second(i, j)) for j in range(t.size)] for i in range(t.size)]

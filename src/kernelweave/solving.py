@@ -256,7 +256,7 @@ class _Run:
     def _steps(self, e: Array) -> Iterator[Step]:
         """Those of the learner; before them those that the cuts of a neighbor make worthwhile."""
         evaluator, incumbent = self.evaluator, self.incumbent
-        simplex, trail = evaluator.weight_set.norm == 1.0, self.trail
+        simplex, trail = evaluator.weight_set.is_simplex, self.trail
         if trail is not None and self.learner.follows and simplex and incumbent.best is not None:
             yield from trail.followed(evaluator, incumbent, self.tol)
             e = incumbent.best.e

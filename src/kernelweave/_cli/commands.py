@@ -21,8 +21,8 @@ from kernelweave._cli.options import (
     LEARNING,
     NAME_ROWS,
     SEED,
-    parse_view,
     TARGET,
+    parse_view,
     takes,
 )
 

@@ -6,16 +6,13 @@ How they are fitted is told in ``_fit.py``, what y means to each in its ``Target
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import kernelweave
@@ -23,7 +20,7 @@ from kernelweave import __version__
 from kernelweave._core.checks import is_one_of
 from kernelweave._core.html import html_table
 from kernelweave._core.types import Array
-from kernelweave._core.warnings import SeesLittle, warn, warn_unconverged
+from kernelweave._core.warnings import SeesLittle, warn
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.fitting import BLIND, LITTLE, seen_weight
@@ -66,31 +63,6 @@ def replace_fitted(model: Any, found: Mapping[str, Any]) -> None:
         if name.endswith("_") and not name.startswith("_"):
             delattr(model, name)
     vars(model).update(found)
-
-
-def in_threads(
-    job: Callable[[Any], Any],
-    items: Iterable[Any],
-    n_jobs: int | None,
-    late: Callable[[int], str],
-    each: Callable[[int], Any] = lambda done: None,
-) -> list[Any]:
-    """``job(item)`` of each item, in order, in threads; results do not depend on ``n_jobs``.
-
-    ``each`` hears how many are done. Of all that jobs warn of, only fits that fell short of their
-    tolerance are told, in one warning that begins with ``late(how many)``.
-    """
-    done = list[Any]()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        jobs = (delayed(job)(item) for item in items)
-        for result in Parallel(n_jobs=n_jobs, backend="threading", return_as="generator")(jobs):
-            done.append(result)
-            each(len(done))
-    short = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
-    if short:
-        warn_unconverged(f"{late(len(short))}. The first: {short[0].message}")
-    return done
 
 
 def as_bank(kernels: Any) -> KernelBank:

@@ -37,7 +37,6 @@ from kernelweave.estimators._base import (
     Estimator,
     MKLEstimator,
     as_bank,
-    in_threads,
     recalled,
     replace_fitted,
     takes_sparse,

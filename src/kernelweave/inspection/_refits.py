@@ -24,7 +24,7 @@ from kernelweave._core.status import Bar, tell
 from kernelweave._core.types import Array, Places
 from kernelweave._core.warnings import LacksView
 from kernelweave.banks.fitted import FittedBank
-from kernelweave.estimators._base import MKLEstimator, in_threads
+from kernelweave.estimators._base import MKLEstimator
 from kernelweave.estimators._fit import (
     Learned,
     Training,

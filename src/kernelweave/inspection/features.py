@@ -35,7 +35,7 @@ from kernelweave.inspection._refits import Refit, Refits, run
 from kernelweave.inspection._resampling import Blocks
 from kernelweave.inspection.marginal import marginal_p_values
 from kernelweave.inspection.selection import adjust
-from kernelweave.inspection.uncertainty import classes_of, loose
+from kernelweave.inspection.uncertainty import loose
 from kernelweave.views.table import Table
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def _refitted(
     verbose: int,
 ) -> _Fits:
     """The fit to all rows, and fits to resamples."""
-    units = Blocks(refits.n, classes_of(refits), groups)
+    units = Blocks(refits.n, refits.strata, groups)
     drawn = [units.bootstrap(rng) for _ in range(count)]
     base = refits.fit()
 

@@ -24,7 +24,7 @@ from kernelweave._solvers.enclosing_ball import ball_qp, center, smallest_ball
 from kernelweave._solvers.svm.curvature import hessian_factor
 from kernelweave.kernels.differentiable import Bends, Expansion, bends
 from kernelweave.learners.base import Learner
-from kernelweave.parameters.normalized import NormalizedExpansion, LearnableKernel
+from kernelweave.parameters.normalized import LearnableKernel, NormalizedExpansion
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.problem import Formulation
 from kernelweave.solution import Solution

@@ -108,7 +108,7 @@ def _newton_step(state: Evaluation) -> Array:
     return -vectors @ ((vectors.T @ state.gradient) / sizes)
 
 
-def _truncated_step(state: State) -> Array:
+def _truncated_step(state: Evaluation) -> Array:
     """About −H⁻¹∇F by conjugate gradients, as far as curvature is positive."""
     step, residual = np.zeros_like(state.t), -state.gradient
     along, size = residual, float(residual @ residual)

@@ -31,8 +31,8 @@ from kernelweave.papers.gai2010._projected_gradient import projected_gradient
 from kernelweave.papers.gai2010.radius import Radius
 from kernelweave.papers.gai2010.radius_bound import RadiusBound
 from kernelweave.problems.problem import make_problem
-from kernelweave.progress import Progress
 from kernelweave.problems.weight_sets import Simplex
+from kernelweave.progress import Progress
 
 METHODS = ["newton", "gradient"]
 NORMS = [1, 2, None]
