@@ -6,7 +6,7 @@ plain numbers; before "optimal" is said both bounds are computed as they hold in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from operator import attrgetter
 
 import numpy as np
@@ -229,7 +229,10 @@ class _Run:
             progress.record(incumbent, self.evaluator.last.solves, self.last)
             return "optimal"
         least, since, failures = np.inf, 0, 0
-        for step in self._steps(e):
+        steps, asked = learner.iterate, (self.evaluator, incumbent, e, self.tol)
+        if self.trail is not None and learner.follows and self.evaluator.weight_set.is_simplex:
+            steps = partial(self.trail.followed, learner)
+        for step in steps(*asked):
             self.last = step
             if step.settled is not None:
                 incumbent.settle(*step.settled)
@@ -252,15 +255,6 @@ class _Run:
             if gap >= 0.5 and self._is_zero():
                 return "stopped"
         return "stopped" if progress.time_left() > 0.0 else "max_time"
-
-    def _steps(self, e: Array) -> Iterator[Step]:
-        """Those of the learner; before them those that the cuts of a neighbor make worthwhile."""
-        evaluator, incumbent = self.evaluator, self.incumbent
-        simplex, trail = evaluator.weight_set.is_simplex, self.trail
-        if trail is not None and self.learner.follows and simplex and incumbent.best is not None:
-            yield from trail.followed(evaluator, incumbent, self.tol)
-            e = incumbent.best.e
-        yield from self.learner.iterate(evaluator, incumbent, e, self.tol)
 
     def _is_zero(self) -> bool:
         """Whether nothing is known of the optimum but that it is 0 up to rounding.

@@ -73,9 +73,10 @@ class Newton(Learner):
             yield from learner_of_norms(evaluator).iterate(evaluator, incumbent, e, tol)
             return
         first = first_point(evaluator, e, inner_tol(1.0, tol))
-        state = _NewtonDescent(
-            Cuts(tol, evaluator=evaluator, incumbent=incumbent), first, self.screen
-        )
+        cuts = Cuts(tol, evaluator=evaluator, incumbent=incumbent)
+        if evaluator.inherited is not None:
+            evaluator.inherited(cuts)
+        state = _NewtonDescent(cuts, first, self.screen)
         yield Step("newton")
         for _ in range(1 if self.mixed else self.warm_up):
             if incumbent.gap < 0.2 or not state.center.q.any():
@@ -88,7 +89,24 @@ class Newton(Learner):
             yield Step("simple" if self.mixed else "multiplicative")
             if before - state.center.primal <= _PAYS * gap * abs(before):
                 break
-        yield from newton_steps(state)
+        while state.stale < _PATIENCE:
+            gap = incumbent.gap
+            e, model = state.propose()
+            # the proximal step's λ is not that of the best bound: ask for it only where it may pay
+            if state.may_be_done(model):
+                state.cuts.bound()
+            if incumbent.gap <= tol < gap:  # the cuts together prove it: no machine is needed
+                yield Step("newton")
+            center = state.center
+            if state.follow(e):
+                yield Step("joint")
+                if state.center is not center:
+                    continue
+            state.go(e, model)
+            yield Step("newton")
+            if state.refine():
+                yield Step("joint")
+            state.adapt(incumbent.gap <= 0.8 * gap)
         cuts = Cuts(
             tol, evaluator=evaluator, incumbent=incumbent
         )  # anew: the many made at one place are nearly alike
@@ -224,32 +242,3 @@ class _NewtonDescent(Descent[Look]):
             self.tried, self.damping = True, self.damping * bend
         weights = np.maximum(e, 1.0 / np.count_nonzero(e))
         return float(np.nanmax(q)) * np.maximum(self.damping / weights, LEAST_PROXIMAL)
-
-
-def begun(cuts: Cuts, first: Point) -> _NewtonDescent:
-    """The state of steps that begin with these cuts, at a point that was solved."""
-    return _NewtonDescent(cuts, first, screen=True)
-
-
-def newton_steps(state: _NewtonDescent) -> Iterator[Step]:
-    """Steps with curvature, until the gap has not fallen for long."""
-    cuts = state.cuts
-    incumbent, tol = cuts.incumbent, cuts.tol
-    while state.stale < _PATIENCE:
-        gap = incumbent.gap
-        e, model = state.propose()
-        # the proximal step's λ is not that of the best bound: ask for it only where it may pay
-        if state.may_be_done(model):
-            cuts.bound()
-        if incumbent.gap <= tol < gap:  # the cuts together prove it: no machine is needed
-            yield Step("newton")
-        center = state.center
-        if state.follow(e):
-            yield Step("joint")
-            if state.center is not center:
-                continue
-        state.go(e, model)
-        yield Step("newton")
-        if state.refine():
-            yield Step("joint")
-        state.adapt(incumbent.gap <= 0.8 * gap)

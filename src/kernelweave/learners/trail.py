@@ -19,9 +19,9 @@ import numpy as np
 
 from kernelweave._core.tolerances import COINCIDE
 from kernelweave._core.types import Array
-from kernelweave._solvers.bundle.cuts import Cuts, inner_tol
-from kernelweave.learners.base import Step
-from kernelweave.learners.newton import begun, newton_steps
+from kernelweave._solvers.bundle.cuts import Cuts
+from kernelweave.learners.base import Learner, Step
+from kernelweave.learners.newton import Newton
 from kernelweave.machines.evaluator import Bound, Evaluator, Incumbent
 from kernelweave.machines.machine import Machine
 
@@ -39,23 +39,29 @@ class Trail:
             found = evaluator.bound(v, q, "start", exact=False)
             incumbent.offer_bound(found)
 
-    def followed(self, evaluator: Evaluator, incumbent: Incumbent, tol: float) -> Iterator[Step]:
-        """Newton steps that begin with these cuts, until the gap is closed or does not fall."""
-        assert incumbent.best is not None
+    def followed(
+        self, learner: Learner, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float
+    ) -> Iterator[Step]:
+        """Newton steps that begin with these cuts; the learner tells what it has to in the end."""
         cuts = Cuts(tol, evaluator=evaluator, incumbent=incumbent)
-        for v, q in self._at(evaluator.machine):
-            cuts.add(v, evaluator.machine.dual_linear(v), q)
-        if not cuts.v:
-            return
-        cuts.bound()
-        yield Step("newton")
-        if incumbent.gap <= tol:
-            return
-        first = evaluator.solve(incumbent.best.e, inner_tol(incumbent.gap, tol))
-        for step in newton_steps(begun(cuts, first)):
-            yield step
-            if incumbent.gap <= tol:
-                return
+        self._onto(cuts)
+        if cuts.v:
+            cuts.bound()
+            yield Step("newton")
+            if incumbent.gap > tol:
+                evaluator.inherited = self._onto
+                for step in Newton(warm_up=0).iterate(evaluator, incumbent, e, tol):
+                    yield step
+                    if incumbent.gap <= tol:
+                        break
+                evaluator.inherited = None
+        best = incumbent.best
+        yield from learner.iterate(evaluator, incumbent, e if best is None else best.e, tol)
+
+    def _onto(self, cuts: Cuts) -> None:
+        """Add all to the cuts of this fit."""
+        for v, q in self._at(cuts.evaluator.machine):
+            cuts.add(v, cuts.evaluator.machine.dual_linear(v), q)
 
     def leave(self, evaluator: Evaluator, proof: Bound) -> None:
         """Take up those of a fit that has ended, and the v of its bound."""

@@ -98,14 +98,15 @@ class Evaluator:
         self.stack, self.look, self.quads = machine.stack, machine.look, machine.quads
         self.recent: deque[tuple[Array, Array]] = deque(maxlen=_RECENT)
         self._first: Bound | None = None
-        self._last_kernel: tuple[Array, Callable[[], CombinedKernel | None]] = _NO_KERNEL
+        self._judged: tuple[Array, Callable[[], CombinedKernel | None]] = _NO_KERNEL
+        self.inherited: Callable[[Any], None] | None = None  # adds the cuts of a neighbor
 
     def on(self, stack: Stack) -> Evaluator:
         """The same machine on another view of the kernels; both count their solves together."""
         other = copy(self)
         other.machine = machine = self.machine.on(stack)
         other.stack, other.look, other.quads = stack, machine.look, machine.quads
-        other._first, other._last_kernel = None, _NO_KERNEL
+        other._first, other._judged = None, _NO_KERNEL
         return other
 
     def solve(
@@ -126,7 +127,9 @@ class Evaluator:
         """
         last = self.last
         start = last.v if start is None else start
-        K = self._combined(e) if K is None else K
+        at, known = self._judged
+        if K is None and np.array_equal(at, e):
+            K = known()
         point = self.machine.solve(e, tol, start, K=K, exact=exact, tick=self.tick)
         last.solves += 1
         if point.is_bounded:
@@ -162,22 +165,17 @@ class Evaluator:
 
     def judge(self, e: Array, v: Array) -> Point:
         """Take up v as the machine at unit weights ``e``, made feasible; nothing is solved."""
-        point = self.machine.judge(e, self.remember(v), self._combined(e))
+        point = self.machine.judge(e, self.remember(v))
+        self._judged = (
+            point.e,
+            ref(point.K),
+        )  # while somebody holds it, a solve there needs no other
         self.watch(point)
         return point
 
     def unsolved(self, e: Array) -> Point:
         """The feasible point nearest to zero as the machine at unit weights ``e``."""
         return self.machine.judge(e, self.first_bound().v)
-
-    def _combined(self, e: Array) -> CombinedKernel:
-        """The combined kernel at ``e``: that of the last point, while somebody holds it."""
-        at, known = self._last_kernel
-        K = known() if np.array_equal(at, e) else None
-        if K is None:
-            K = self.machine.stack.combined(self.machine.scale * e)
-            self._last_kernel = e.copy(), ref(K)
-        return K
 
     def bound(
         self, v: Array, q: Array | None = None, by: str = "machine", *, exact: bool = True
