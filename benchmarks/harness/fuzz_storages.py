@@ -62,8 +62,8 @@ def on_demand(K: Any) -> Any:
 
 
 def as_kept(K: Any) -> Any:
-    """The array as a ``KernelStack`` keeps it: its symmetric part."""
-    return np.array(list(matrices(kw.KernelStack(K))))
+    """The array as a ``KernelStack`` keeps it, its symmetric part, as precise as it came."""
+    return np.array(list(matrices(kw.KernelStack(K)))).astype(K.dtype)
 
 
 def as_given(K: Any) -> Any:
@@ -82,7 +82,7 @@ def symmetric(K: Any) -> Any:
 
 STORAGES = {
     "array": Storage(as_given, as_kept),
-    "widened": Storage(lambda K: K.astype(float), as_kept),
+    "widened": Storage(lambda K: K.astype(float), lambda K: as_kept(K.astype(float))),
     "float32 sums": Storage(lambda K: Rough(symmetric(K), 24), symmetric),
     "tf32 sums": Storage(lambda K: Rough(symmetric(K), 11), symmetric),
     "blocks": Storage(lambda K: Blocks(symmetric(K)), symmetric),

@@ -20,6 +20,7 @@ with mock.patch.dict(os.environ):
     from benchmarks.harness.fuzz_cases import Case, make, read, varied
     from benchmarks.harness.fuzz_judging import contradiction
     from benchmarks.harness.fuzz_relations import RELATIONS, Pair, apart
+    from benchmarks.harness.fuzz_storages import STORAGES
 
 
 def plain(number: int) -> Case:
@@ -100,3 +101,11 @@ def test_a_file_is_replayed(tmp_path, monkeypatch, capsys) -> None:
     assert fuzz.main() == 0
     told = capsys.readouterr().out
     assert told.startswith("simple, C=2, tol=0.001") and told.count("exact   : primal") == 2
+
+
+def test_the_judge_knows_how_precise_kernels_came() -> None:
+    """Under float32 a kernel that varies by 1e-6 does not vary; the judge took it for float64."""
+    K = np.ones((1, 4, 4), np.float32) + 1e-6 * np.eye(4, dtype=np.float32)
+    kept = {name: STORAGES[name].certified(K) for name in ("array", "widened")}
+    assert kept["array"].dtype == np.float32 and kept["widened"].dtype == np.float64
+    assert all(np.array_equal(found, K) for found in kept.values())
