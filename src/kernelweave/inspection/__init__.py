@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from kernelweave.inspection.comparison import compare as compare
     from kernelweave.inspection.draws import WeightDraws as WeightDraws
     from kernelweave.inspection.draws import WeightPath as WeightPath
-    from kernelweave.inspection.explain import Explanation as Explanation
-    from kernelweave.inspection.explain import explain as explain
+    from kernelweave.inspection.explanation import Explanation as Explanation
+    from kernelweave.inspection.explanation import explain as explain
     from kernelweave.inspection.features import FeatureImportance as FeatureImportance
     from kernelweave.inspection.features import feature_importance as feature_importance
     from kernelweave.inspection.held_out import HeldOut as HeldOut
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Association": "association",
     "Comparison": "comparison",
-    "Explanation": "explain",
+    "Explanation": "explanation",
     "FeatureImportance": "features",
     "HeldOut": "held_out",
     "Selection": "selection",
@@ -41,7 +41,7 @@ _HOME = {
     "associated_views": "association",
     "compare": "comparison",
     "drop_view": "importance",
-    "explain": "explain",
+    "explain": "explanation",
     "feature_importance": "features",
     "null": "uncertainty",
     "over_C": "uncertainty",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelweave.inspection.explain import Explanation
+from kernelweave.inspection.explanation import Explanation
 from kernelweave.inspection.plotting import COLORS, GRAY, _axes, _finish
 
 if TYPE_CHECKING:

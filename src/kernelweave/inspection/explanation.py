@@ -122,7 +122,7 @@ class Explanation:
 
     def plot(self, row: int = 0, machine: int = 0, ax: Axes | None = None, top: int = 20) -> Axes:
         """Views as bars around 0 and, inside each, its columns: the ``top`` largest of all."""
-        from kernelweave.inspection.explain_plot import plot_row
+        from kernelweave.inspection.explanation_plot import plot_row
 
         return plot_row(self, row, machine, ax, top)
 
