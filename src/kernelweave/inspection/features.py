@@ -140,7 +140,7 @@ def feature_importance(
     no score, and is quick for thousands of columns.
 
     Trust a gradient to say what the model does, and from some 500 rows on to rank columns. With
-    fewer, or with weak effects, weights of single columns are mostly noise, and ``marginal_p`` is
+    fewer, or with weak effects, slopes along single columns fall behind, and ``marginal_p`` is
     the better evidence that a column has to do with the target. The test in turn sees one column at
     a time: not those that matter only together, nor that one repeats another.
 
