@@ -22,13 +22,12 @@ from sklearn.utils.validation import validate_data
 
 from kernelweave._core.checks import check_nonnegative, check_verbose, is_number, shown
 from kernelweave._core.status import tell
-from kernelweave._core.types import Array, Places
-from kernelweave.banks.bank import KernelBank
+from kernelweave._core.types import Array
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.certificate import dual_under, primal_under
 from kernelweave.estimators._base import replace_fitted
 from kernelweave.estimators._matrices import ROW_NUMBERS, read_matrices, without_matrices
-from kernelweave.estimators._targets import Targets, refuse_another_order
+from kernelweave.estimators._targets import Targets, Training, refuse_another_order
 from kernelweave.families.bank import grown, has_range
 from kernelweave.kernels.differentiable import DifferentiableKernel
 from kernelweave.learners import check_options
@@ -50,35 +49,6 @@ if TYPE_CHECKING:
 
 _ALL = ("weight_norm", "tol", "max_iter", "max_time", "n_jobs", "verbose", "solver")
 _SOME = ("trace", "recenter", "epsilon", "quantile")  # options that only some estimators have
-
-
-@dataclass(frozen=True)
-class Training:
-    """Rows to learn from: all but those of weight 0.
-
-    ``targets`` are theirs, None where there are none; ``places`` are their numbers among the
-    ``n_given`` rows of X; ``weights`` say how often each counts, None for once. ``names``: those of
-    the columns, or of the rows where X holds ``matrices``.
-    """
-
-    bank: KernelBank
-    table: Table
-    targets: Any
-    places: Places
-    weights: Array | None
-    n_given: int
-    names: Any = None
-    matrices: bool = False
-
-    def take(self, rows: Places) -> Training:
-        """The same for some of these rows."""
-        return replace(
-            self,
-            table=self.table.take(rows),
-            targets=None if self.targets is None else self.targets[rows],
-            places=self.places[rows],
-            weights=None if self.weights is None else self.weights[rows],
-        )
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,6 @@ from kernelweave.estimators._candidates import (
 from kernelweave.estimators._fit import (
     FitOptions,
     Learned,
-    Training,
     fit_kernels,
     pose,
     read,
@@ -68,7 +67,7 @@ from kernelweave.estimators._fit import (
     values_of,
 )
 from kernelweave.estimators._matrices import ROW_NUMBERS
-from kernelweave.estimators._targets import Targets
+from kernelweave.estimators._targets import Targets, Training
 from kernelweave.estimators._threads import in_threads
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.numeric import Linear

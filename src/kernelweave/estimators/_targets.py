@@ -9,7 +9,7 @@ Every task has a subclass of ``Targets``. More than two classes are a sum of two
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -29,9 +29,40 @@ from kernelweave.solution import Solution
 from kernelweave.views.weighted import total
 
 if TYPE_CHECKING:
-    from kernelweave.estimators._fit import Learned, Training
+    from kernelweave.banks.bank import KernelBank
+    from kernelweave.estimators._fit import Learned
+    from kernelweave.views.table import Table
 
 FORMS = ("ovr", "ovo")
+
+
+@dataclass(frozen=True)
+class Training:
+    """Rows to learn from: all but those of weight 0.
+
+    ``targets`` are theirs, None where there are none; ``places`` are their numbers among the
+    ``n_given`` rows of X; ``weights`` say how often each counts, None for once. ``names``: those of
+    the columns, or of the rows where X holds ``matrices``.
+    """
+
+    bank: KernelBank
+    table: Table
+    targets: Any
+    places: Places
+    weights: Array | None
+    n_given: int
+    names: Any = None
+    matrices: bool = False
+
+    def take(self, rows: Places) -> Training:
+        """The same for some of these rows."""
+        return replace(
+            self,
+            table=self.table.take(rows),
+            targets=None if self.targets is None else self.targets[rows],
+            places=self.places[rows],
+            weights=None if self.weights is None else self.weights[rows],
+        )
 
 
 @dataclass(frozen=True)

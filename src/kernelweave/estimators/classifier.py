@@ -12,10 +12,11 @@ from sklearn.base import ClassifierMixin
 from kernelweave._core.checks import check_choice, check_truth
 from kernelweave._core.types import Array
 from kernelweave.estimators._base import MKLEstimator, store
-from kernelweave.estimators._fit import Learned, Training, fit
+from kernelweave.estimators._fit import Learned, fit
 from kernelweave.estimators._targets import (
     FORMS,
     Targets,
+    Training,
     check_classes,
     class_factors,
     class_scores,

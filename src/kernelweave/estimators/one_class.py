@@ -16,8 +16,8 @@ from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.normalize import ASKED
 from kernelweave.banks.plan import WIDTHS
 from kernelweave.estimators._base import MKLEstimator, as_bank, store
-from kernelweave.estimators._fit import Learned, Training, fit
-from kernelweave.estimators._targets import Targets
+from kernelweave.estimators._fit import Learned, fit
+from kernelweave.estimators._targets import Targets, Training
 from kernelweave.kernels.numeric import Gaussian
 from kernelweave.learners.base import Learner
 from kernelweave.problems.groups import GroupNorm

@@ -12,8 +12,14 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from kernelweave._core.checks import check_floats, check_truth, is_one_of, refuse_masked
 from kernelweave._core.types import Array
 from kernelweave.estimators._base import MKLEstimator, store
-from kernelweave.estimators._fit import Training, fit
-from kernelweave.estimators._targets import Targets, as_vector, refuse_complex, takes_several
+from kernelweave.estimators._fit import fit
+from kernelweave.estimators._targets import (
+    Targets,
+    Training,
+    as_vector,
+    refuse_complex,
+    takes_several,
+)
 from kernelweave.learners.base import Learner, versatile
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.interval import (

@@ -18,8 +18,9 @@ from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave.estimators._base import MKLEstimator, store
 from kernelweave.estimators._candidates import Choice, as_folds
-from kernelweave.estimators._fit import Posed, Training, fit_kernels, keep, pose, read, solve_all
+from kernelweave.estimators._fit import Posed, fit_kernels, keep, pose, read, solve_all
 from kernelweave.estimators._search import Search, Trial, share_rows
+from kernelweave.estimators._targets import Training
 from kernelweave.estimators._times import baseline, concordance, read_times, survival
 from kernelweave.estimators.regressor import Intervals
 from kernelweave.learners.base import Learner

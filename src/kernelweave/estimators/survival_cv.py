@@ -12,8 +12,8 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from kernelweave._core.types import Array
 from kernelweave.estimators._base import store
 from kernelweave.estimators._candidates import Fold, number_of_folds
-from kernelweave.estimators._fit import Training
 from kernelweave.estimators._search import CrossValidated, Search, Trial, search
+from kernelweave.estimators._targets import Training
 from kernelweave.estimators._times import concordance
 from kernelweave.estimators.survival import Curves, MKLSurvival, curves_of
 from kernelweave.learners.base import Learner

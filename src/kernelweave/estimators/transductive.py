@@ -19,9 +19,10 @@ from sklearn.utils import _safe_indexing, check_consistent_length
 from kernelweave._core.checks import check_choice, refuse_masked, shown, some
 from kernelweave._core.types import Array
 from kernelweave.estimators._base import MKLEstimator, store
-from kernelweave.estimators._fit import Learned, Training, fit, fit_kernels, pose, solve_all
+from kernelweave.estimators._fit import Learned, fit, fit_kernels, pose, solve_all
 from kernelweave.estimators._targets import (
     Targets,
+    Training,
     as_vector,
     check_classes,
     is_nothing,

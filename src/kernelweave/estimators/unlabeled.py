@@ -12,9 +12,9 @@ import numpy as np
 from kernelweave._core.types import Array
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.estimators._base import MKLEstimator, replace_fitted
-from kernelweave.estimators._fit import Training, read
+from kernelweave.estimators._fit import read
 from kernelweave.estimators._matrices import without_matrices
-from kernelweave.estimators._targets import Targets
+from kernelweave.estimators._targets import Targets, Training
 
 
 class NoTargets(Targets):

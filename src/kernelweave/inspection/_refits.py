@@ -25,16 +25,9 @@ from kernelweave._core.types import Array, Places
 from kernelweave._core.warnings import LacksView
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.estimators._base import MKLEstimator
-from kernelweave.estimators._fit import (
-    Learned,
-    Training,
-    fit_kernels,
-    keep,
-    pose,
-    read,
-    solve_all,
-)
+from kernelweave.estimators._fit import Learned, fit_kernels, keep, pose, read, solve_all
 from kernelweave.estimators._search import CrossValidated
+from kernelweave.estimators._targets import Training
 from kernelweave.estimators._threads import in_threads
 from kernelweave.estimators.transductive import TransductiveMKLClassifier
 from kernelweave.inspection._fits import found_instead

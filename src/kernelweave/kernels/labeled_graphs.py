@@ -124,7 +124,7 @@ class _Labels:
         return csr_array((count.astype(float), (row, column)), shape=(len(counts), size))
 
 
-class _Graph(NamedTuple):
+class _LabeledGraph(NamedTuple):
     """The labels of the nodes, and the neighbors of each."""
 
     labels: list[Any]
@@ -148,13 +148,13 @@ def structures(items: Sequence[Any], attribute: str = "label") -> NDArray[Any]:
     return column
 
 
-def _graphs(rows: Rows, attribute: str) -> list[_Graph]:
+def _graphs(rows: Rows, attribute: str) -> list[_LabeledGraph]:
     """The graphs of a column."""
     cells = rows.only_column("WeisfeilerLehman", "graphs")
     return [_read(cell, attribute, row) for row, cell in enumerate(cells)]
 
 
-def _read(cell: Any, attribute: str, row: int) -> _Graph:
+def _read(cell: Any, attribute: str, row: int) -> _LabeledGraph:
     """One graph, checked."""
     pair = _as_pair(cell, attribute, row) if hasattr(cell, "adj") else cell
     try:
@@ -177,7 +177,7 @@ def _read(cell: Any, attribute: str, row: int) -> _Graph:
         around[i].append(j)
         if i != j:
             around[j].append(i)
-    return _Graph(labels, around)
+    return _LabeledGraph(labels, around)
 
 
 def _as_pair(graph: Any, attribute: str, row: int) -> tuple[tuple[Any, ...], Any]:
