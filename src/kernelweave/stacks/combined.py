@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
@@ -89,6 +90,12 @@ class BaseCombined:
 
     def solver(self, rows: Places, ridge: Array) -> KernelSolver | None:
         """None: who needs the matrix asks for the block."""
+        return None
+
+    def squeezed(
+        self, rows: Places, ridges: Array, soft: float, products: Any
+    ) -> tuple[Array, Array, Array] | None:
+        """None: rows are where they are asked for."""
         return None
 
     def restrict(self: CombinedKernel, rows: Places) -> CombinedKernel:
@@ -357,6 +364,17 @@ class Changed(BaseCombined):
             return None
         found = self.kernel.solver(rows, (ridge + self.ridge) / self.times)
         return None if found is None else _SolverOfMultiple(found, self.times)
+
+    def squeezed(
+        self, rows: Places, ridges: Array, soft: float, products: Any
+    ) -> tuple[Array, Array, Array] | None:
+        """Those of the kernel under D/t: the roots of t go where they belong."""
+        if not self.times > 0.0:
+            return None
+        own = (ridges + (1.0 + soft) * self.ridge) / self.times
+        found = self.kernel.squeezed(rows, own, soft, products)
+        root = math.sqrt(self.times)
+        return None if found is None else (found[0], found[1] / root, found[2] / root)
 
 
 class _SolverOfMultiple:
