@@ -67,7 +67,7 @@ def check_view(planned: Planned, table: Table) -> None:
         _check_sparse(requests)
     if planned.numeric:
         rows = Rows.having(table, view)[1]
-        rows.table.floats(view.columns, gaps=planned.gaps, filling=view.filling)
+        rows.table.check_finite(view.columns, planned.gaps, view.filling)
 
 
 def _check_sparse(requests: list[Request]) -> None:

@@ -19,10 +19,10 @@ from kernelweave.kernels.adapters import as_kernel
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.categorical import Hamming
 from kernelweave.kernels.numeric import Gaussian, Linear, Polynomial
-from kernelweave.views import weighted
 from kernelweave.views.columns import SCALES, View, make_views
 from kernelweave.views.selectors import find_columns
-from kernelweave.views.table import WHOLE_VIEWS, Table, reads_as_number
+from kernelweave.views.summaries import WHOLE_VIEWS
+from kernelweave.views.table import Table, reads_as_number
 
 WIDTHS = (0.5, 1.0, 2.0)
 
@@ -283,10 +283,8 @@ def default_rule(view: View, table: Table, weights: Array | None) -> str:
     if len(view.columns) < _MANY or not table.holds_numbers(view.columns):
         return "trace"
     rows = view.in_rows(table)
-    filled = np.ravel((table.raw(view.columns, view.filling)[rows] != 0).sum(axis=1)) / len(
-        view.columns
-    )
-    share = weighted.mean(filled, None if weights is None else weights[rows]) if filled.size else 1
+    counts = None if weights is None else weights[rows]
+    share = table.share_filled(view.columns, counts, rows, view.filling)
     return "sphere" if share <= _FILLED else "trace"
 
 
@@ -300,12 +298,12 @@ def share_a_unit(view: View, table: Table, weights: Array | None, gaps: str) -> 
     if not table.holds_numbers(view.columns):
         return False
     rows = view.in_rows(table)
-    values = table.floats(view.columns, rows, gaps, view.filling)
-    if len(values) < 2:
+    counts = None if weights is None else weights[rows]
+    seen = table.moments(view.columns, counts, rows, gaps, view.filling)
+    if seen.rows < 2:
         return False
     with np.errstate(over="ignore", invalid="ignore"):
-        ranges = values.max(axis=0) - values.min(axis=0)
-        spread = weighted.deviation(values, None if weights is None else weights[rows])
+        ranges, spread = seen.most - seen.least, seen.deviation
     ranges, spread = ranges[ranges > 0.0], spread[ranges > 0.0]
     if len(ranges) < 2 or not np.isfinite(spread).all():
         return False

@@ -188,6 +188,7 @@ class MKLEstimator(Estimator):
     intercept_: Array
 
     _targets: ClassVar[type[Targets]]  # what y means, by which the estimators differ
+    _on_cluster: ClassVar[bool] = False  # whether X may be a dask array or data frame
     _as_bank = staticmethod(as_bank)  # the bank for the parameter ``kernels``
 
     def set_params(self, **params: Any) -> Self:

@@ -23,6 +23,7 @@ from kernelweave._core.checks import (
     check_nonnegative,
     check_verbose,
     is_number,
+    is_on_dask,
     shown,
 )
 from kernelweave._core.status import tell
@@ -200,6 +201,10 @@ def read(
             f"This {type(model).__name__} estimator requires y to be passed, but the target y is "
             "None."
         )
+    if any(map(is_on_dask, (X, y, sample_weight))):
+        from kernelweave.estimators import _cluster
+
+        return _cluster.read(model, X, y, sample_weight)
     bank, names, advice = model._as_bank(model.kernels), None, ""
     if model.device is not None:
         bank = bank.on_device(model.device)

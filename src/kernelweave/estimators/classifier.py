@@ -13,6 +13,7 @@ from kernelweave._core.checks import check_choice, check_truth
 from kernelweave._core.types import Array
 from kernelweave.estimators._base import MKLEstimator, store
 from kernelweave.estimators._fit import Learned, Training, fit
+from kernelweave.estimators._partitions import by_partition
 from kernelweave.estimators._targets import (
     FORMS,
     Targets,
@@ -283,6 +284,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     C_: float | Array
     predict_proba = no_probabilities
     _targets = Classes
+    _on_cluster = True
 
     def __init__(
         self,
@@ -325,6 +327,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         """
         return fit(self, X, y, sample_weight)
 
+    @by_partition
     def decision_function(self, X: Any) -> Array:
         """How far each row of X is on the side of a class.
 
@@ -335,6 +338,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         values = self._values(X)
         return self._targets.known(self).scores(values)
 
+    @by_partition
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of every row of X, shape (n_new,): that of the largest score."""
         values, targets = self._values(X), self._targets.known(self)

@@ -13,6 +13,7 @@ from kernelweave._core.checks import check_floats, check_truth, refuse_masked
 from kernelweave._core.types import Array
 from kernelweave.estimators._base import MKLEstimator, store
 from kernelweave.estimators._fit import Training, fit
+from kernelweave.estimators._partitions import by_partition
 from kernelweave.estimators._targets import Targets, as_vector, takes_several
 from kernelweave.learners.base import Learner, versatile
 from kernelweave.problems.groups import GroupNorm
@@ -205,6 +206,7 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
     """
 
     _targets = Numbers
+    _on_cluster = True
 
     def __init__(
         self,
@@ -247,6 +249,7 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         """
         return fit(self, X, y, sample_weight)
 
+    @by_partition
     def predict(self, X: Any) -> Array:
         """Predictions in the units of y, shaped as y was: (n_new,) or (n_new, n_targets)."""
         values, targets = self._values(X), self._targets.known(self)

@@ -24,6 +24,7 @@ from kernelweave.views.cells import (
     is_missing,
     token,
 )
+from kernelweave.views.summaries import WHOLE_VIEWS, Summaries
 
 Array = NDArray[np.floating[Any]]
 
@@ -37,14 +38,10 @@ _NEW_LEVEL = (
 )
 _NO_CATEGORY = "Some rows have no category at all in the view, which KernelBank(impute=…) leaves."
 _NO_INFINITY = "X.replace([np.inf, -np.inf], np.nan)"
-WHOLE_VIEWS = (
-    'If KernelBank has several views and missing="mean", a row may lack one as a whole, all of its '
-    "columns NaN."
-)
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(Summaries):
     """Rows of X: ``numbers`` (n, d), and ``objects`` (n, d), unchanged, if not all are numbers.
 
     ``declared``: columns that a data frame holds as categories, whatever their levels are.
@@ -59,6 +56,7 @@ class Table:
     declared: NDArray[np.bool_]
     source: Any = None
 
+    apart: ClassVar[bool] = False  # whether rows are elsewhere, and only some can be fetched
     sparse: ClassVar[bool] = False  # whether ``numbers`` is a CSR array
     shares: ClassVar[bool] = False  # whether it has a store of what two rows determine
 

@@ -1,0 +1,57 @@
+"""Predictions for dask arrays and data frames: lazy, partition by partition, where these are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+import numpy as np
+
+from kernelweave._core.checks import is_on_dask
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def by_partition(method: Method) -> Method:
+    """A method of new rows which, on dask rows, is called for each partition, when it is asked."""
+
+    @wraps(method)
+    def call(self: Any, X: Any) -> Any:
+        return mapped(self, method.__name__, X) if is_on_dask(X) else method(self, X)
+
+    return call  # type: ignore[return-value]
+
+
+def mapped(model: Any, method: str, X: Any) -> Any:
+    """What a method gives for each partition of X, as a lazy dask array in the same partitions."""
+    import dask.array as da
+    from dask import delayed
+
+    like = _alone(model, method)
+    sent = delayed(model, pure=True)
+    frame = not hasattr(X, "chunks") or (hasattr(X, "_meta") and hasattr(X._meta, "columns"))
+    if not frame and X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    sizes = [np.nan] * X.npartitions if frame else X.chunks[0]
+    tasks = [delayed(_called)(sent, method, part, like) for part in np.ravel(X.to_delayed())]
+    parts = [
+        da.from_delayed(task, (size, *like.shape[1:]), meta=like)
+        for task, size in zip(tasks, sizes, strict=True)
+    ]
+    return da.concatenate(parts, allow_unknown_chunksizes=True)
+
+
+def _alone(model: Any, method: str) -> Any:
+    """The empty array of what the method gives."""
+    names = getattr(model, "feature_names_in_", None)
+    zeros = np.zeros((1, model.n_features_in_))
+    if names is not None:
+        import pandas as pd
+
+        zeros = pd.DataFrame(zeros, columns=names)
+    return getattr(model, method)(zeros)[:0]
+
+
+def _called(model: Any, method: str, part: Any, like: Any) -> Any:
+    return getattr(model, method)(part) if len(part) else like
