@@ -23,6 +23,7 @@ from kernelweave.machines.evaluator import Evaluator, Incumbent
 from kernelweave.problems.problem import Problem
 from kernelweave.progress import Ended, Progress
 from kernelweave.solution import Solution
+from kernelweave.stacks.lost import ClusterLost
 
 _SAMPLE_STEPS = 30  # of the learner, on the sample
 _SAMPLE_TOL = 1e-2  # rows that were not drawn move the weights by more
@@ -159,7 +160,7 @@ class _Run:
     """
 
     def __init__(self, problem: Problem, learner: Learner, tol: float, progress: Progress) -> None:
-        inner = problem
+        inner, self._scale = problem, problem.weight_set.scale
         if learner.standard_units:
             inner = problem.in_standard_units()
         else:
@@ -186,6 +187,11 @@ class _Run:
                 status = self._drive(again, max_iter)
         except Ended as end:
             status = str(end)
+        except ClusterLost as lost:
+            best = self.incumbent.best
+            if best is None:
+                raise
+            raise lost.with_best(self._scale * best.e, self.incumbent.gap) from lost
         return self._finished(e, status)
 
     def _resume(self, start: Solution, e: Array) -> None:

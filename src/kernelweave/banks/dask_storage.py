@@ -101,7 +101,7 @@ class OnCluster:
         mapped = [self._mapped(one) for one in kernels]
         counts = rows.weights
         each = [None] * len(table.parts) if counts is None else table.spans.split(counts)
-        asked = cluster.then(_same, mapped)  # one copy for all tasks of a worker
+        asked = cluster.put(mapped)
         sums = cluster.get(cluster.sum(cluster.map(_sums, table.parts, asked, each)))
         total = float(len(table) if counts is None else counts.sum())
         left, maps = list[TrainingKernel](), list[tuple[View, Normalized]]()
@@ -112,7 +112,7 @@ class OnCluster:
                 left.append(one)
         if not left:
             return Kept([], None)
-        finished = cluster.then(_same, maps)
+        finished = cluster.put(maps)
         kind = np.dtype(self.recipe.dtype)
         parts = cluster.map(_factors, table.parts, finished, kind.str)
         for one, (_, features_of) in zip(left, maps, strict=True):
@@ -211,17 +211,13 @@ class OnCluster:
         if there is not None and needed > there:
             raise OutOfMemory(
                 f"the factors of {len(kernels)} kernels on {kernels[0].n} rows take "
-                f"{needed / GIB:.3g} GiB, but the workers of the cluster hold {there / GIB:.3g} GiB before "
-                "they write to disk; what takes less: fewer features in the approximation, "
+                f"{needed / GIB:.3g} GiB, but the workers hold {there / GIB:.3g} GiB before they "
+                "write to disk; what takes less: fewer features in the approximation, "
                 "KernelBank(dtype='float32'), fewer kernels; or more workers"
             )
 
 
 # ---- what workers do -----------------------------------------------------------------------------
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _signs(rng: Any, n: int) -> tuple[Array, Array]:

@@ -31,10 +31,7 @@ def read(model: MKLEstimator, X: Any, y: Any, sample_weight: Any) -> Training:
             "them first"
         )
     if not model._on_cluster or model._given_matrices:
-        raise TypeError(
-            f"{type(model).__name__} does not take dask arrays, as MKLClassifier and MKLRegressor "
-            "with kernels on rows do: X.compute() brings the rows to this machine"
-        )
+        refuse(model)
     bank = model._as_bank(model.kernels)
     if bank.learnable() or bank.impute is not None:
         what = "kernels with parameters to learn" if bank.learnable() else "impute="
@@ -67,13 +64,21 @@ def read(model: MKLEstimator, X: Any, y: Any, sample_weight: Any) -> Training:
     return Training(bank, table, targets, places, weights, n, names)
 
 
+def refuse(model: Any) -> None:
+    """Raise TypeError: this estimator, or its kernels, are for rows on one machine."""
+    raise TypeError(
+        f"{type(model).__name__} does not take dask arrays, as MKLClassifier and MKLRegressor "
+        "with kernels on rows do: X.compute() brings the rows to this machine"
+    )
+
+
 def _fetched(name: str, values: Any, table: DaskTable) -> Any:
     """A vector on Dask, brought here; it must be in the partitions of X."""
     if not is_on_dask(values):
         return values
     cluster = table.cluster
     blocks = np.ravel(values.to_delayed()).tolist()
-    arrays = cluster.get(cluster.map(_as_array, cluster.client.compute(blocks)))
+    arrays = cluster.get(cluster.map(_as_array, cluster.compute(blocks)))
     sizes = tuple(map(len, arrays))
     if sizes != table.sizes:
         raise ValueError(

@@ -33,11 +33,14 @@ def mapped(model: Any, method: str, X: Any) -> Any:
     frame = not hasattr(X, "chunks") or (hasattr(X, "_meta") and hasattr(X._meta, "columns"))
     if not frame and X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
-    sizes = [np.nan] * X.npartitions if frame else X.chunks[0]
-    tasks = [delayed(_called)(sent, method, part, like) for part in np.ravel(X.to_delayed())]
+    if not frame:
+        found = {"drop_axis": 1} if like.ndim == 1 else {"chunks": (X.chunks[0], like.shape[1:])}
+        return X.map_blocks(_called, sent, method, like, meta=like, dtype=like.dtype, **found)
     parts = [
-        da.from_delayed(task, (size, *like.shape[1:]), meta=like)
-        for task, size in zip(tasks, sizes, strict=True)
+        da.from_delayed(
+            delayed(_called)(part, sent, method, like), (np.nan, *like.shape[1:]), meta=like
+        )
+        for part in X.to_delayed()
     ]
     return da.concatenate(parts, allow_unknown_chunksizes=True)
 
@@ -53,5 +56,5 @@ def _alone(model: Any, method: str) -> Any:
     return getattr(model, method)(zeros)[:0]
 
 
-def _called(model: Any, method: str, part: Any, like: Any) -> Any:
+def _called(part: Any, model: Any, method: str, like: Any) -> Any:
     return getattr(model, method)(part) if len(part) else like

@@ -34,25 +34,37 @@ class Cluster:
     def __init__(self, client: Any = None, timeout: float = 300.0) -> None:
         self.client, self.timeout = current(client), timeout
         self.trips = self.received = 0
+        self._asked: list[Any] = []  # futures since the last answer, to be taken back
 
     def map(self, work: Callable[..., Any], *each: Any) -> list[Any]:
         """One task for each partition; nobody waits. Lists are by partition, all else is shared."""
         size = next(len(one) for one in each if isinstance(one, list))
         lists = [one if isinstance(one, list) else [one] * size for one in each]
-        found: list[Any] = self.client.map(work, *lists, pure=False)
-        return found
+        name = work.__name__.strip("_")
+        return self._noted(self.client.map(_Aligned(work), *lists, pure=False, key=name))
 
-    def sum(self, terms: list[Any]) -> Any:
-        """The sum of some results, on a worker; nobody waits."""
-        while len(terms) > 1:
+    def compute(self, blocks: list[Any]) -> list[Any]:
+        """The blocks of a dask array or data frame; nobody waits."""
+        return self._noted(self.client.compute(blocks))
+
+    def sum(self, terms: list[Any], then: Callable[..., Any] | None = None, *known: Any) -> Any:
+        """The sum of some results, on a worker, and what ``then`` makes of it; nobody waits."""
+        while len(terms) > _TOGETHER:
             cuts = range(0, len(terms), _TOGETHER)
             groups = [terms[cut : cut + _TOGETHER] for cut in cuts]
-            terms = [self.client.submit(added, group, pure=False) for group in groups]
-        return terms[0]
+            terms = [self._one(_summed, group, None) for group in groups]
+        return self._one(_summed, terms, then, *known)
 
-    def then(self, work: Callable[..., Any], *known: Any) -> Any:
-        """One task from results, on a worker; nobody waits."""
-        return self.client.submit(work, *known, pure=False)
+    def put(self, value: Any) -> Any:
+        """A value as a result, which tasks share: one copy for each worker."""
+        return self._one(_same, value)
+
+    def _one(self, work: Callable[..., Any], *known: Any) -> Any:
+        return self._noted([self.client.submit(_Aligned(work), *known, pure=False)])[0]
+
+    def _noted(self, futures: list[Any]) -> list[Any]:
+        self._asked.extend(futures)
+        return futures
 
     def get(self, asked: Any) -> Any:
         """What a task gives, or a list of them: one trip.
@@ -66,7 +78,12 @@ class Cluster:
             self._wait(tasks)
             found = self.client.gather(tasks)
         except BaseException as error:
-            raise self._explained(error, tasks) from error
+            told = self._explained(error)
+            if told is error:
+                raise
+            raise told from error
+        finally:
+            self._asked.clear()
         self.received += sum(_size(one) for one in found)
         return found if isinstance(asked, list) else found[0]
 
@@ -82,12 +99,15 @@ class Cluster:
             except TimeoutError:
                 now = time.monotonic()
                 gone = self.client.status != "running"
-                since = now if self._workers() and not gone else since
+                since = now if not gone and self._workers() else since
                 if now - since > (min(_GONE, self.timeout) if gone else self.timeout):
                     raise self._lost(gone) from None
 
     def _workers(self) -> int:
-        return len(self.client.scheduler_info(n_workers=-1)["workers"])
+        try:
+            return len(self.client.scheduler_info(n_workers=-1)["workers"])
+        except OSError:
+            return 0
 
     def _lost(self, gone: bool) -> ClusterLost:
         if gone:
@@ -97,13 +117,13 @@ class Cluster:
             "allow more time, DaskStorage(timeout=…)"
         )
 
-    def _explained(self, error: BaseException, tasks: list[Any]) -> BaseException:
+    def _explained(self, error: BaseException) -> BaseException:
         """What an error means to a user, once its tasks are taken back."""
         from distributed import KilledWorker
         from distributed.client import FutureCancelledError
 
-        if self.client.status == "running" and not isinstance(error, ClusterLost):
-            self.client.cancel(tasks)
+        if self.client.status == "running":
+            self.client.cancel(self._asked)
         if isinstance(error, KilledWorker):
             return MemoryError(
                 "workers of the Dask cluster ended one after the other with the same task, mostly "
@@ -172,6 +192,38 @@ def added(terms: Sequence[Any]) -> Any:
     for term in terms[1:]:
         total += term
     return total
+
+
+class _Aligned:
+    """A function that is given arrays as their own machine would have them.
+
+    What came over the network may begin at any byte, and NumPy adds up such arrays in another
+    order: a sum then depended on who has made its terms.
+    """
+
+    def __init__(self, work: Callable[..., Any]) -> None:
+        self.work = work
+        self.__name__ = work.__name__
+
+    def __call__(self, *given: Any) -> Any:
+        return self.work(*map(_aligned, given))
+
+
+def _aligned(given: Any) -> Any:
+    if isinstance(given, np.ndarray):
+        return np.require(given, requirements="A")
+    if type(given) in (list, tuple):
+        return type(given)(map(_aligned, given))
+    return given
+
+
+def _summed(terms: Sequence[Any], then: Callable[..., Any] | None, *known: Any) -> Any:
+    total = added(terms)
+    return total if then is None else then(total, *known)
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 class Spans:

@@ -58,9 +58,7 @@ class DaskFactor(DerivedFactor):
         """F diag(middle) Fᵀv, 1 by default, in one trip."""
         if not v.any():
             return np.zeros(v.shape)
-        onto = self._onto(v)
-        if middle is not None:
-            onto = self.cluster.then(_scaled, onto, middle)
+        onto = self._onto(v) if middle is None else self._onto(v, _scaled, middle)
         return self._joined(self._map(_times, onto))
 
     def shrinking(self, weights: Array, kind: type = np.float64) -> Callable[[Array], Array]:
@@ -101,11 +99,12 @@ class DaskFactor(DerivedFactor):
         """One task for each partition."""
         return self.cluster.map(work, self.parts, self.runs, self.scale, *more)
 
-    def _onto(self, v: Array) -> Any:
-        return self.cluster.sum(self._map(_onto, self.spans.split(v)))
+    def _onto(self, v: Array, *then: Any) -> Any:
+        return self.cluster.sum(self._map(_onto, self.spans.split(v)), *then)
 
-    def _gram(self, weights: Array, kind: type) -> Any:
-        return self.cluster.sum(self._map(_gram, self.spans.split(weights), np.dtype(kind).str))
+    def _gram(self, weights: Array, kind: type, *then: Any) -> Any:
+        terms = self._map(_gram, self.spans.split(weights), np.dtype(kind).str)
+        return self.cluster.sum(terms, *then)
 
     def _joined(self, tasks: list[Any]) -> Array:
         return np.concatenate(self.cluster.get(tasks))
@@ -133,8 +132,8 @@ class _Shrinking:
     def _tried(self, g: Array) -> Array:
         F = self.F
         if self._root is None:
-            self._root = F.cluster.then(_rooted, F._gram(self.weights, self.kind))
-        return F._joined(F._map(_times, F.cluster.then(_solved, self._root, F._onto(g))))
+            self._root = F._gram(self.weights, self.kind, _rooted)
+        return F._joined(F._map(_times, F._onto(g, _solved, self._root)))
 
 
 # ---- what workers do -----------------------------------------------------------------------------
@@ -174,10 +173,10 @@ def _scaled(z: Array, middle: Array) -> Array:
 
 
 def _rooted(gram: Array) -> Any:
-    matrix = np.array(gram)
+    matrix = gram
     matrix[np.diag_indices_from(matrix)] += 1.0
     return cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
 
 
-def _solved(root: Any, onto: Array) -> Array:
+def _solved(onto: Array, root: Any) -> Array:
     return np.asarray(cho_solve(root, onto, check_finite=False))

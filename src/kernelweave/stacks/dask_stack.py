@@ -63,7 +63,7 @@ class DaskStack(PlainSums):
         blocks = _blocks_of(factors)
         cluster = Cluster(client, timeout)
         check_alike(cluster)
-        lists = [cluster.client.compute(some) for some in blocks]
+        lists = [cluster.compute(some) for some in blocks]
         parts = cluster.map(_beside, *lists, kind.str)
         self._begin(cluster, parts, [int(F.shape[1]) for F in factors], kind)
 

@@ -64,7 +64,7 @@ class DaskTable(Table):
         if not frame and X.numblocks[1] > 1:
             X = X.rechunk({1: -1})
         blocks = np.ravel(X.to_delayed()).tolist()
-        parts = cluster.map(_read, cluster.client.compute(blocks))
+        parts = cluster.map(_read, cluster.compute(blocks))
         found: list[Seen] = cluster.get(cluster.map(_seen, parts))
         kept = [number for number, one in enumerate(found) if one.rows]
         if not kept:

@@ -1,0 +1,36 @@
+"""Dask clusters for tests: within the process, or of real processes, whose workers may die."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+
+@contextmanager
+def cluster(processes: bool = False, workers: int = 2) -> Iterator[Any]:
+    """A client of some workers with one thread each."""
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=processes,
+            dashboard_address=None,
+            silence_logs=50,
+        ) as local,
+        Client(local) as client,
+    ):
+        yield client
+
+
+def labeled(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, labels and numbers."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * np.arange(1, d + 1) + 3.0
+    f = np.sin(X[:, 0]) + 0.3 * X[:, 1] - 0.2 * X[:, 1] ** 2 / 4.0
+    y = f + 0.3 * rng.normal(size=n)
+    return X, np.where(y > np.median(y), "yes", "no"), y
