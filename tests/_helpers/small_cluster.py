@@ -14,17 +14,19 @@ def cluster(processes: bool = False, workers: int = 2) -> Iterator[Any]:
     """A client of some workers with one thread each."""
     from distributed import Client, LocalCluster
 
-    with (
-        LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            processes=processes,
-            dashboard_address=None,
-            silence_logs=50,
-        ) as local,
-        Client(local) as client,
-    ):
+    local = LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=processes,
+        dashboard_address=None,
+        silence_logs=50,
+    )
+    client = Client(local)
+    try:
         yield client
+    finally:  # whatever is gone already is not waited for
+        client.close(timeout=1)
+        local.close(timeout=3)
 
 
 def labeled(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

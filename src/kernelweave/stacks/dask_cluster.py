@@ -120,7 +120,6 @@ class Cluster:
     def _explained(self, error: BaseException) -> BaseException:
         """What an error means to a user, once its tasks are taken back."""
         from distributed import KilledWorker
-        from distributed.client import FutureCancelledError
 
         if self.client.status == "running":
             self.client.cancel(self._asked)
@@ -131,7 +130,8 @@ class Cluster:
                 "(X.rechunk, X.repartition), fewer features in the approximation, "
                 "KernelBank(dtype='float32'), or workers with more memory"
             )
-        if isinstance(error, FutureCancelledError | OSError) and self.client.status != "running":
+        cut = self.client.status != "running" or "scheduler-connection-lost" in str(error)
+        if cut and not isinstance(error, ClusterLost | KeyboardInterrupt):
             return self._lost(True)
         return error
 
