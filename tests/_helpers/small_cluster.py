@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,10 @@ def cluster(processes: bool = False, workers: int = 2) -> Iterator[Any]:
     try:
         yield client
     finally:  # whatever is gone already is not waited for
-        client.close(timeout=1)
-        local.close(timeout=3)
+        with suppress(TimeoutError, OSError):
+            client.close(timeout=1)
+        with suppress(TimeoutError, OSError):
+            local.close(timeout=3)
 
 
 def labeled(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
