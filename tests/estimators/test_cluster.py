@@ -211,6 +211,8 @@ def test_what_is_refused(rows: Any, monkeypatch: Any) -> None:
         MKLClassifier(KernelBank(KERNELS)).fit(far, labels)
     with refused("Cholesky chooses landmarks.*use Nystroem"):
         MKLClassifier(KernelBank(KERNELS, approximation=Cholesky(5))).fit(far, labels)
+    with refused("device= is for rows on this machine"):
+        MKLClassifier(bank(), device="cpu").fit(far, labels)
     with refused("parameters to learn"):
         MKLClassifier(KernelBank([GaussianWidths()])).fit(far, labels)
     with refused("MKLClassifierCV does not take dask arrays", TypeError):

@@ -39,6 +39,8 @@ def read(model: MKLEstimator, X: Any, y: Any, sample_weight: Any) -> Training:
             f"{what} is for rows on one machine: on a cluster give widths, and fill empty cells "
             "first, X.fillna(…)"
         )
+    if model.device is not None or bank.device is not None:
+        raise ValueError("device= is for rows on this machine: on a cluster leave it out")
     if model.n_jobs is not None:
         warn("n_jobs is ignored on a cluster: workers have the threads they were started with.")
     table: Any = bank.read(X)
