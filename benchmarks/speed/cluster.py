@@ -196,7 +196,8 @@ def kills(n, parts, m, r, number):
 
 
 def main():
-    args = common.arguments(__doc__, parts=PARTS)
+    parts = {"nargs": "+", "choices": PARTS, "default": PARTS, "metavar": "PART"}
+    args = common.arguments(__doc__, parts=parts)
     quick = args.quick
     results = common.Results("cluster", args)
     small = (20_000, 8, 5, 20) if quick else (100_000, 8, 5, 20)

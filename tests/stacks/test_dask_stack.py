@@ -220,6 +220,13 @@ def test_other_versions_are_told(client: Any, monkeypatch: Any) -> None:
         apart(client)
 
 
+def test_workers_that_run_out_of_memory_are_told(client: Any) -> None:
+    from distributed import KilledWorker
+
+    told = Cluster(client)._explained(KilledWorker("task", None, 3))
+    assert isinstance(told, MemoryError) and "smaller partitions" in str(told)
+
+
 def test_a_lost_cluster_tells_what_was_known() -> None:
     lost = ClusterLost("nobody is left").with_best(np.ones(2), 0.5)
     assert lost.gap == 0.5 and "start=error.weights" in str(lost)
