@@ -18,7 +18,7 @@ def cluster(processes: bool = False, workers: int = 2) -> Iterator[Any]:
         n_workers=workers,
         threads_per_worker=1,
         processes=processes,
-        dashboard_address=None,
+        dashboard_address=":0",
         silence_logs=50,
     )
     client = Client(local)

@@ -28,7 +28,7 @@ def fit_on_cluster(where: str, tables: tuple[str, ...], said: dict[str, Any]) ->
         raise missing("--cluster needs", "distributed", "dask") from None
     with ExitStack() as open_:
         if where == "local":
-            where = open_.enter_context(LocalCluster(threads_per_worker=1, dashboard_address=None))
+            where = open_.enter_context(LocalCluster(threads_per_worker=1, dashboard_address=":0"))
         client = open_.enter_context(Client(where))
         frame = _read(tables)
         target = said["target"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -331,7 +332,7 @@ class KernelBank(Params):
         self, X: Any, sample_weight: ArrayLike | None
     ) -> tuple[Table, Array | None, list[Group]]:
         """The rows, how often they count, and kernels fitted to the rows of each view."""
-        table = self.read(X)
+        table = self.read(X) if "dask" in sys.modules else Table.read(X)
         weights = None
         if sample_weight is not None:
             weights = check_row_weights(sample_weight, len(table))

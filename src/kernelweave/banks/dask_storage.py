@@ -27,14 +27,7 @@ from kernelweave.banks.approximation import (
     check_approximable,
 )
 from kernelweave.banks.member import TrainingKernel
-from kernelweave.banks.normalize import (
-    CONSTANT,
-    RULES,
-    Normalizer,
-    check_trace,
-    is_constant,
-    scale_of,
-)
+from kernelweave.banks.normalize import RULES, Normalizer, learn_normalizer
 from kernelweave.banks.storage import Kept, Place, Recipe, leave_out_equal
 from kernelweave.kernels.base import Kernel
 from kernelweave.stacks.dask_cluster import Cluster
@@ -146,18 +139,16 @@ class OnCluster:
         self, one: TrainingKernel, trace: float, mean: Array, total: float
     ) -> tuple[float, Array | None] | None:
         """Scale and center of a kernel; None where it is left out."""
-        center, scaling = RULES[one.group.rule]
-        why = check_trace(float(trace), total, one.name)
-        if why is None and center:
-            centered = float(trace) - total * float(mean @ mean)
-            why = CONSTANT if is_constant(centered, float(trace)) else None
-            trace = centered
+        rule = RULES[one.group.rule]
+        # one row in the place of all: its trace and mean are theirs, and it counts as often
+        each, whole = np.array([trace / total]), np.array([total])
+        found = learn_normalizer(rule, each, lambda _: np.array([mean @ mean]), one.name, whole)
         if one.tell is not None:
             one.tell()
-        if why is not None:
-            one.leave_out(why)
+        if isinstance(found, str):
+            one.leave_out(found)
             return None
-        return scale_of(scaling, float(trace), total), mean if center else None
+        return found.scale, mean if rule[0] else None
 
     def _without_equal(self, kernels: list[TrainingKernel], stack: DaskStack) -> Kept:
         """Leave kernels out that equal an earlier one, by aᵀKa, aᵀKb and bᵀKb for random a, b."""

@@ -43,10 +43,6 @@ RULES: dict[str | None, tuple[bool, str | None]] = {
 }
 ASKED = {"auto": RULES["trace"], **RULES}  # what a bank may be asked for
 
-CONSTANT = (
-    "it is constant on the training rows, or so nearly that centering leaves only rounding; if its "
-    "columns are far from zero, scale them (scale='standard')"
-)
 _NOTHING = 1e-8  # share of the trace that must remain after centering, to keep half of the digits
 _TINY = float(np.finfo(np.float64).tiny)
 
@@ -149,44 +145,30 @@ def learn_normalizer(
     """
     center, scaling = rule
     counts = np.ones(diagonal.size) if weights is None else weights
-    trace, total = weighted.total(diagonal, weights), float(counts.sum())
-    why = check_trace(trace, total, name)
-    if why is not None:
-        return why
-    means = None
-    if center:
-        means = means_of(counts)
-        means -= 0.5 * weighted.mean(means, weights)
-        centered = trace - 2.0 * weighted.total(means, weights)
-        if is_constant(centered, trace):
-            return CONSTANT
-        trace = centered
-    if scaling == "sphere":
-        norms = inverse_root(_less(diagonal, means))
-        return Normalizer(np.nan, means, norms, weights if center else None)
-    return Normalizer(scale_of(scaling, trace, total), means, weights=weights if center else None)
-
-
-def check_trace(trace: float, total: float, name: str) -> str | None:
-    """Why to drop a kernel of this trace on rows that count ``total`` times; ValueError if huge."""
+    trace = weighted.total(diagonal, weights)
     if not math.isfinite(trace):
         raise ValueError(
             f"Kernel {name!r} overflows: its trace on the training rows is {trace}. "
             "Scale the columns it reads, or lower its degree."
         )
-    return None if trace > total * _TINY else "its trace is zero on the training rows"
-
-
-def is_constant(centered: float, trace: float) -> bool:
-    """Whether centering leaves nothing of a kernel."""
-    return not centered > _NOTHING * trace
-
-
-def scale_of(scaling: str | None, trace: float, total: float) -> float:
-    """The factor on a (centered) kernel of this trace; NaN for the sphere."""
+    if not trace > counts.sum() * _TINY:
+        return "its trace is zero on the training rows"
+    means = None
+    if center:
+        means = means_of(counts)
+        means -= 0.5 * weighted.mean(means, weights)
+        centered = trace - 2.0 * weighted.total(means, weights)
+        if not centered > _NOTHING * trace:
+            return (
+                "it is constant on the training rows, or so nearly that centering leaves only "
+                "rounding; if its columns are far from zero, scale them (scale='standard')"
+            )
+        trace = centered
     if scaling == "sphere":
-        return math.nan
-    return {"trace": total, "unit_trace": 1.0, None: trace}[scaling] / trace
+        norms = inverse_root(_less(diagonal, means))
+        return Normalizer(np.nan, means, norms, weights if center else None)
+    target = {"trace": float(counts.sum()), "unit_trace": 1.0, None: trace}[scaling]
+    return Normalizer(target / trace, means, weights=weights if center else None)
 
 
 def _less(diagonal: Array, means: Array | None) -> Array:

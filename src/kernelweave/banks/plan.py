@@ -19,10 +19,10 @@ from kernelweave.kernels.adapters import as_kernel
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.categorical import Hamming
 from kernelweave.kernels.numeric import Gaussian, Linear, Polynomial
+from kernelweave.views import weighted
 from kernelweave.views.columns import SCALES, View, make_views
 from kernelweave.views.selectors import find_columns
-from kernelweave.views.summaries import WHOLE_VIEWS
-from kernelweave.views.table import Table, reads_as_number
+from kernelweave.views.table import WHOLE_VIEWS, Table, reads_as_number
 
 WIDTHS = (0.5, 1.0, 2.0)
 
@@ -274,7 +274,7 @@ def _of_levels(columns: int) -> list[Kernel]:
     return [Hamming(), Hamming(2)] if columns > 1 else [Hamming()]
 
 
-def default_rule(view: View, table: Table, weights: Array | None) -> str:
+def default_rule(view: View, table: Any, weights: Array | None) -> str:
     """How the default kernels are normalized: on the sphere where ten columns or more are mostly 0.
 
     Indicators and counts make rows of very unequal length, all the more once they are standardized,
@@ -283,12 +283,16 @@ def default_rule(view: View, table: Table, weights: Array | None) -> str:
     if len(view.columns) < _MANY or not table.holds_numbers(view.columns):
         return "trace"
     rows = view.in_rows(table)
-    counts = None if weights is None else weights[rows]
-    share = table.share_filled(view.columns, counts, rows, view.filling)
+    if table.apart:
+        return "sphere" if table.share_filled(view.columns, weights) <= _FILLED else "trace"
+    filled = np.ravel((table.raw(view.columns, view.filling)[rows] != 0).sum(axis=1)) / len(
+        view.columns
+    )
+    share = weighted.mean(filled, None if weights is None else weights[rows]) if filled.size else 1
     return "sphere" if share <= _FILLED else "trace"
 
 
-def share_a_unit(view: View, table: Table, weights: Array | None, gaps: str) -> bool:
+def share_a_unit(view: View, table: Any, weights: Array | None, gaps: str) -> bool:
     """Whether columns may be in one unit (pixels, counts, spectra), though they vary unequally.
 
     No range is more than four times the median range, yet the deviations differ: their 90 % and
@@ -298,12 +302,18 @@ def share_a_unit(view: View, table: Table, weights: Array | None, gaps: str) -> 
     if not table.holds_numbers(view.columns):
         return False
     rows = view.in_rows(table)
-    counts = None if weights is None else weights[rows]
-    seen = table.moments(view.columns, counts, rows, gaps, view.filling)
-    if seen.rows < 2:
+    if table.apart:
+        n, _, spread, least, most = table.moments(view.columns, weights)
+        ranges = most - least
+    else:
+        values = table.floats(view.columns, rows, gaps, view.filling)
+        n = len(values)
+        with np.errstate(over="ignore", invalid="ignore"):
+            ranges = values.max(axis=0) - values.min(axis=0) if n else np.zeros(0)
+            counts = None if weights is None else weights[rows]
+            spread = weighted.deviation(values, counts) if n else np.zeros(0)
+    if n < 2:
         return False
-    with np.errstate(over="ignore", invalid="ignore"):
-        ranges, spread = seen.most - seen.least, seen.deviation
     ranges, spread = ranges[ranges > 0.0], spread[ranges > 0.0]
     if len(ranges) < 2 or not np.isfinite(spread).all():
         return False

@@ -230,6 +230,13 @@ class MKLEstimator(Estimator):
             )
         return bank.decision(table, self.weights_, self.dual_coef_.T) + self.intercept_
 
+    def _by_partition(self, method: str, X: Any) -> Any:
+        """What a method gives for dask rows: lazy, in their partitions."""
+        from kernelweave.estimators._partitions import mapped
+
+        check_is_fitted(self)
+        return mapped(self, method, X)
+
     def seen_weight(self, X: Any) -> Array:
         """The share of the kernel weights whose views each row of X has, (n_new,).
 

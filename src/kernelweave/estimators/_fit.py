@@ -8,6 +8,7 @@ one set of kernels, ``kernelweave.inspection`` other targets, weights of rows an
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -201,7 +202,7 @@ def read(
             f"This {type(model).__name__} estimator requires y to be passed, but the target y is "
             "None."
         )
-    if any(map(is_on_dask, (X, y, sample_weight))):
+    if "dask" in sys.modules and any(map(is_on_dask, (X, y, sample_weight))):
         from kernelweave.estimators import _cluster
 
         return _cluster.read(model, X, y, sample_weight)

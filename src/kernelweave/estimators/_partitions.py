@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-
-from kernelweave._core.checks import is_on_dask
-
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-def by_partition(method: Method) -> Method:
-    """A method of new rows which, on dask rows, is called for each partition, when it is asked."""
-
-    @wraps(method)
-    def call(self: Any, X: Any) -> Any:
-        return mapped(self, method.__name__, X) if is_on_dask(X) else method(self, X)
-
-    return call  # type: ignore[return-value]
 
 
 def mapped(model: Any, method: str, X: Any) -> Any:

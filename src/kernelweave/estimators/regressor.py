@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -9,11 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from kernelweave._core.checks import check_floats, check_truth, refuse_masked
+from kernelweave._core.checks import check_floats, check_truth, is_on_dask, refuse_masked
 from kernelweave._core.types import Array
 from kernelweave.estimators._base import MKLEstimator, store
 from kernelweave.estimators._fit import Training, fit
-from kernelweave.estimators._partitions import by_partition
 from kernelweave.estimators._targets import Targets, as_vector, takes_several
 from kernelweave.learners.base import Learner, versatile
 from kernelweave.problems.groups import GroupNorm
@@ -249,9 +249,10 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         """
         return fit(self, X, y, sample_weight)
 
-    @by_partition
     def predict(self, X: Any) -> Array:
         """Predictions in the units of y, shaped as y was: (n_new,) or (n_new, n_targets)."""
+        if "dask" in sys.modules and is_on_dask(X):
+            return self._by_partition("predict", X)
         values, targets = self._values(X), self._targets.known(self)
         return targets.decode(targets.scores(values))
 

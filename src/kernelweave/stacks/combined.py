@@ -42,6 +42,7 @@ class BaseCombined:
 
     is_dense = False
     has_landmarks = False
+    squeezes = False
 
     def rows(self: CombinedKernel, index: Index) -> Array:
         """Whole rows."""
@@ -364,6 +365,11 @@ class Changed(BaseCombined):
             return None
         found = self.kernel.solver(rows, (ridge + self.ridge) / self.times)
         return None if found is None else _SolverOfMultiple(found, self.times)
+
+    @property
+    def squeezes(self) -> bool:  # type: ignore[override]
+        """As the kernel that is changed."""
+        return self.kernel.squeezes
 
     def squeezed(
         self, rows: Places, ridges: Array, soft: float, products: Any

@@ -223,6 +223,8 @@ class DaskStack(PlainSums):
 class DaskCombined(BaseCombined):
     """K(d) = G diag(w) Gᵀ of the kernels with a weight."""
 
+    squeezes = True
+
     def __init__(self, stack: DaskStack, weights: Array) -> None:
         self.stack, self.weights, self.n = stack, weights, stack.n
         self.active = np.flatnonzero(weights)

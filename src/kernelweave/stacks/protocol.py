@@ -201,6 +201,11 @@ class CombinedKernel(Protocol):
         """
         ...
 
+    @property
+    def squeezes(self) -> bool:
+        """Whether its rows are elsewhere, and ``squeezed`` has few in their place."""
+        ...
+
     def squeezed(
         self, rows: Places, ridges: Array, soft: float, products: Any
     ) -> tuple[Array, Array, Array] | None:

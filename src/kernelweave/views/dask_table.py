@@ -17,8 +17,7 @@ from kernelweave._core.checks import shown, some
 from kernelweave._core.types import Array, Mask, Places
 from kernelweave.stacks.dask_cluster import Cluster, Spans, check_alike
 from kernelweave.views import weighted
-from kernelweave.views.summaries import WHOLE_VIEWS, Moments
-from kernelweave.views.table import Table
+from kernelweave.views.table import WHOLE_VIEWS, Table
 
 _FEW = 1000  # rows that may be fetched together: as many as a median distance is taken of
 
@@ -34,6 +33,16 @@ class Seen(NamedTuple):
     infinite: Any
     least: Array
     most: Array
+
+
+class Moments(NamedTuple):
+    """How many rows there are, and by column mean, standard deviation, least and largest value."""
+
+    rows: int
+    mean: Any
+    deviation: Any
+    least: Any
+    most: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,23 +192,15 @@ class DaskTable(Table):
         seen = self.seen
         return all(seen.numeric[j] and seen.least[j] == seen.most[j] for j in columns)
 
-    def moments(
-        self,
-        columns: Sequence[int],
-        weights: Any = None,
-        rows: Any = slice(None),
-        gaps: str = WHOLE_VIEWS,
-        filling: Any = None,
-    ) -> Moments:
+    def moments(self, columns: Sequence[int], weights: Any = None) -> Moments:
         """Of columns of numbers, where row i counts ``weights[i]`` times: two trips for all."""
-        self.check_finite(columns, gaps, filling)
+        self.check_finite(columns)
         mean, deviation, _ = self._summaries(weights)
         index, seen = list(columns), self.seen
-        return Moments(
-            len(self), mean[index], deviation[index], seen.least[index], seen.most[index]
-        )
+        ends = seen.least[index], seen.most[index]
+        return Moments(len(self), mean[index], deviation[index], *ends)
 
-    def share_filled(self, columns: Sequence[int], weights: Any, rows: Any, filling: Any) -> float:
+    def share_filled(self, columns: Sequence[int], weights: Any) -> float:
         """The share of cells that are not 0."""
         return float(self._summaries(weights)[2][list(columns)].mean())
 

@@ -24,7 +24,6 @@ from kernelweave.views.cells import (
     is_missing,
     token,
 )
-from kernelweave.views.summaries import WHOLE_VIEWS, Summaries
 
 Array = NDArray[np.floating[Any]]
 
@@ -38,10 +37,14 @@ _NEW_LEVEL = (
 )
 _NO_CATEGORY = "Some rows have no category at all in the view, which KernelBank(impute=…) leaves."
 _NO_INFINITY = "X.replace([np.inf, -np.inf], np.nan)"
+WHOLE_VIEWS = (
+    'If KernelBank has several views and missing="mean", a row may lack one as a whole, all of its '
+    "columns NaN."
+)
 
 
 @dataclass(frozen=True)
-class Table(Summaries):
+class Table:
     """Rows of X: ``numbers`` (n, d), and ``objects`` (n, d), unchanged, if not all are numbers.
 
     ``declared``: columns that a data frame holds as categories, whatever their levels are.

@@ -82,7 +82,7 @@ class FreePart(NamedTuple):
             return None
         F, Q, ones = found
         half = _from_factor(F, np.ones(len(F)))
-        return None if half is None else _without_ones(half(np.column_stack([Q, ones])))
+        return None if half is None else rows_of_factor(half, Q.T, ones)
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Look:
         factors, last = np.zeros((0, self.q.size)), None
         half: Half | None = None
         for part in self.parts:
-            rows = part.squeezed(self.point.K, soft)
+            rows = part.squeezed(self.point.K, soft) if self.point.K.squeezes else None
             if rows is None:
                 if last is None or not part.is_like(last):
                     given = part.qp, part.free, soft, part.bends
@@ -169,13 +169,10 @@ def hessian_factor(
     return None if half is None else rows_of_factor(half, products)
 
 
-def rows_of_factor(half: Half, products: Array) -> Array:
-    """B = (I − uuᵀ)MQ."""
-    return _without_ones(half(np.column_stack([products.T, np.ones(products.shape[1])])))
-
-
-def _without_ones(solved: Array) -> Array:
-    """(I − uuᵀ)MQ from M[Q, 1]."""
+def rows_of_factor(half: Half, products: Array, ones: Array | None = None) -> Array:
+    """B = (I − uuᵀ)MQ; ``ones`` are what stands for 1 where fewer rows stand for all."""
+    ones = np.ones(products.shape[1]) if ones is None else ones
+    solved = half(np.column_stack([products.T, ones]))
     B, u = solved[:, :-1], solved[:, -1]
     B -= np.outer(u, (u @ B) / (u @ u))
     return np.ascontiguousarray(B)
