@@ -24,7 +24,7 @@ from pathlib import Path
 TREE = Path(__file__).resolve().parents[1]
 ROOT = TREE / "src" / "kernelweave"
 HEAVY = {"sklearn", "pandas", "matplotlib", "clarabel", "highspy", "cvxpy", "torch", "dask"}
-HEAVY |= {"jinja2", "triton"}
+HEAVY |= {"distributed", "jinja2", "triton"}
 PATCHED = re.compile(r"""setattr\((?!numba)[^"']*["'][^"']*?(\b_?[A-Z][A-Z_]+)["']""")
 LIGHT = {f"inspection/{name}.py" for name in ("__init__", "alignment", "plotting")}
 ADAPTERS = {"inspection/_models.py", "io/datasets.py", "_cli/demo.py", "_cli/models.py"}

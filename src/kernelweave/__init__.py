@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kernelweave.banks.approximation import Nystroem as Nystroem
     from kernelweave.banks.approximation import RandomFeatures as RandomFeatures
     from kernelweave.banks.bank import KernelBank as KernelBank
+    from kernelweave.banks.dask_storage import DaskStorage as DaskStorage
     from kernelweave.banks.fitted import FittedBank as FittedBank
     from kernelweave.banks.torch_storage import TorchStorage as TorchStorage
     from kernelweave.certificate import Certificate as Certificate
@@ -82,6 +83,7 @@ _HOME = {
     "Certificate": "certificate",
     "Cholesky": "banks.approximation",
     "ConsensusKernel": "estimators.consensus",
+    "DaskStorage": "banks.dask_storage",
     "Diffusion": "kernels.graphs",
     "DualQP": "problems.dual_qp",
     "EmpiricalKernelMap": "kernels.similarity_maps",

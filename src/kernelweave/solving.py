@@ -25,9 +25,11 @@ from kernelweave.problems.problem import Problem
 from kernelweave.progress import Ended, Progress
 from kernelweave.shortfall import warn_of_digits, warn_of_gap
 from kernelweave.solution import Solution
+from kernelweave.stacks.lost import ClusterLost
 
 _SAMPLE_STEPS = 30  # of the learner, on the sample
 _SAMPLE_TOL = 1e-2  # rows that were not drawn move the weights by more
+_RUNGS_OF_FACTORS = 2  # a few thousand rows are an array, on which kinks are passed quickly
 _RUNGS = 10  # of a ladder of samples, each of five times the rows of the last
 _LAST_DIGITS, _LAST_PATIENCE = 1e-9, 25  # gaps that rounding may keep open, and steps in vain then
 _FAILURES = 3  # times that bounds in exact arithmetic leave a gap which plain ones close
@@ -93,7 +95,7 @@ def _sample_sizes(problem: Problem) -> tuple[list[int], bool]:
     """How many rows to begin with, smaller samples first; whether the kernels have a full rank.
 
     Samples of an array are as large as pays. Others are as large as their arrays can be; there is a
-    ladder of them where machines are solved by products with K(d).
+    ladder of them where machines are solved on factors, or by products with K(d).
     """
     stack, times = problem.stack, SETTINGS.sample_times
     most, least = stack.n // times, SETTINGS.sample_least
@@ -106,8 +108,8 @@ def _sample_sizes(problem: Problem) -> tuple[list[int], bool]:
         return [], False
     K = stack.combined(problem.weight_set.uniform())
     full_rank = K.factor() is None
-    least = SETTINGS.sample_rows if full_rank else SETTINGS.sample_rows_of_factors
-    sizes = [least * 5**rung for rung in range(_RUNGS if K.has_landmarks else 1)]
+    rungs = _RUNGS if K.has_landmarks else 1 if full_rank else _RUNGS_OF_FACTORS
+    sizes = [SETTINGS.sample_rows * 5**rung for rung in range(rungs)]
     return [size for size in sizes if size <= most], full_rank
 
 
@@ -157,7 +159,7 @@ class _Run:
         progress: Progress,
         trail: Trail | None = None,
     ) -> None:
-        inner = problem
+        inner, self._scale = problem, problem.weight_set.scale
         if learner.standard_units:
             inner = problem.in_standard_units()
         else:
@@ -184,6 +186,11 @@ class _Run:
                 status = self._drive(again, max_iter)
         except Ended as end:
             status = str(end)
+        except ClusterLost as lost:
+            best = self.incumbent.best
+            if best is None:
+                raise
+            raise lost.with_best(self._scale * best.e, self.incumbent.gap) from lost
         status = self._finished(e, status)
         if self.trail is not None and not self.settles:
             self.trail.leave(self.evaluator, self.incumbent.bound)

@@ -20,6 +20,7 @@ from kernelweave._cli.options import (
     JSON,
     LEARNING,
     NAME_ROWS,
+    ON_CLUSTER,
     SEED,
     TARGET,
     parse_view,
@@ -90,13 +91,38 @@ def demo(seed: int, output: str) -> None:
     help="HTML file to write: what the views and the model are worth.",
 )
 @takes(NAME_ROWS)
+@takes(*ON_CLUSTER)
 def fit(
-    output: str | None, report: str | None, as_json: bool, C: float | None, **said: Any
+    output: str | None,
+    report: str | None,
+    as_json: bool,
+    C: float | None,
+    more: tuple[str, ...],
+    cluster: str | None,
+    landmarks: int,
+    **said: Any,
 ) -> None:
-    """Learn a model from TABLE, show which views matter, save it, and report on it."""
+    """Learn a model from TABLE, show which views matter, save it, and report on it.
+
+    With --cluster, TABLE may be several files, of more rows than memory holds.
+    """
     from kernelweave._cli import models
     from kernelweave._cli.output import check_output, say, show_json, show_model, summary
 
+    if cluster is not None:
+        from kernelweave._cli.cluster import fit_on_cluster
+
+        asked = {**said, "report": report, "C": C, "landmarks": landmarks}
+        found_there, seen = fit_on_cluster(cluster, (said["table"], *more), asked)
+        if output is not None:
+            found_there.save(output)
+        if as_json:
+            show_json({**seen, **summary(found_there), "model": output})
+        else:
+            show_model(found_there)
+        return
+    if more:
+        raise ValueError(f"one table is needed, found {1 + len(more)}: several need --cluster")
     if report is not None and report == output:
         raise ValueError(f"-o and --report name the same file, {output}")
     asked = _report(said, "--report", report)

@@ -132,6 +132,21 @@ COST = click.option(
     "by cross-validation, together with the norm.",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+ON_CLUSTER = (
+    click.argument("more", type=click.Path(), nargs=-1),
+    click.option(
+        "--cluster",
+        metavar="local|ADDRESS",
+        help="Learn on a Dask cluster: local starts one on this machine, tcp://… names one.",
+    ),
+    click.option(
+        "--landmarks",
+        type=click.IntRange(1),
+        default=300,
+        show_default=True,
+        help="With --cluster: rows that each kernel is approximated by.",
+    ),
+)
 NAME_ROWS = click.option(
     "--name-rows",
     is_flag=True,

@@ -16,6 +16,11 @@ def is_number(x: object) -> TypeGuard[float]:
     return isinstance(x, Real) and not isinstance(x, bool)
 
 
+def is_on_dask(x: object) -> bool:
+    """Whether x is an array or a data frame of Dask, whose rows lie elsewhere; loads nothing."""
+    return type(x).__module__.partition(".")[0] == "dask" and hasattr(x, "to_delayed")
+
+
 def is_whole(x: object) -> TypeGuard[int]:
     """Whether x is an integer by type; true and false are none."""
     return isinstance(x, Integral) and not isinstance(x, bool)

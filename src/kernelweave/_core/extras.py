@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _PACKAGES = {  # of extras with more than one, as in pyproject.toml
+    "dask": "'dask[array,dataframe]' distributed",
     "cli": "click pandas jinja2 matplotlib",
     "report": "jinja2 matplotlib",
 }

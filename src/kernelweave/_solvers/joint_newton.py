@@ -67,7 +67,7 @@ class _JointStep:
         q, H = look.q[self.active], np.zeros((size, size))
         answers = []
         for part, v, f in zip(look.parts, variables, look.point.f, strict=True):
-            Q = part.products[places]
+            Q = np.asarray(part.products)[places]
             found = _response(part, Q, v, f, look.point.K)
             q = q + 2.0 * Q @ found[:, 0]
             H += 2.0 * Q @ found[:, 1:]

@@ -45,6 +45,9 @@ from kernelweave.views.rows import Rows
 class Approximation(Params):
     """What stands for a kernel: ``apply(kernel, rows)`` gives features, and Fᵀ of the rows.
 
+    ``map`` gives the features alone, and reads some of the rows; where a choice of landmarks needs
+    all of them, ``apply`` makes both, and rows that are elsewhere are refused.
+
     ``from_below``: FFᵀ ⪯ K, so that a bound for the exact kernels follows.
     """
 
@@ -58,13 +61,22 @@ class Approximation(Params):
         """The largest number of features on n rows."""
         raise NotImplementedError
 
-    def apply(self, kernel: Kernel, rows: Rows) -> tuple[Features, Array]:
-        """φ as a function of rows, and Fᵀ (r, n) for the training rows."""
+    def map(self, kernel: Kernel, rows: Rows) -> Features:
+        """φ as a function of rows, from some of the training rows."""
         raise NotImplementedError
+
+    def apply(self, kernel: Kernel, rows: Rows) -> tuple[Features, Array]:
+        """φ, and Fᵀ (r, n) for the training rows."""
+        features = self.map(kernel, rows)
+        return features, np.ascontiguousarray(features(rows).T)
+
+    def is_exact(self, kernel: Kernel, rows: Rows) -> bool:
+        """Whether the kernel is linear, of no more columns than there may be features."""
+        return kernel.is_linear and rows.width <= self.most_rank(len(rows))
 
     def features(self, kernel: Kernel, rows: Rows) -> tuple[Features, Array]:
         """The same, exact for a linear kernel of no more columns than there may be features."""
-        if kernel.is_linear and rows.values.shape[1] <= self.most_rank(len(rows)):
+        if self.is_exact(kernel, rows):
             columns = Columns()
             return columns, np.ascontiguousarray(columns(rows).T)
         return self.apply(kernel, rows)
@@ -96,16 +108,15 @@ class Nystroem(Approximation):
         """The number of landmarks."""
         return min(n, self.n_landmarks)
 
-    def apply(self, kernel: Kernel, rows: Rows) -> tuple[Features, Array]:
-        """Kernels of all rows with the landmarks, whitened."""
+    def map(self, kernel: Kernel, rows: Rows) -> Landmarks:
+        """Kernels of rows with the landmarks, whitened."""
         rng = np.random.default_rng([self.random_state, crc32(kernel.label().encode())])
         chosen = np.sort(rng.permutation(len(rows))[: self.n_landmarks])
         Z = _some(rows, chosen)
         W = np.vstack([kernel.between(some, Z) for _, some in Z.pieces(len(Z), SETTINGS.computed)])
         size, V = eigh(0.5 * (W + W.T), check_finite=False)
         kept = size > RANK_CUTS[0] * size[-1]
-        features = Landmarks(kernel, Z, V[:, kept] / np.sqrt(size[kept]))
-        return features, np.ascontiguousarray(features(rows).T)
+        return Landmarks(kernel, Z, V[:, kept] / np.sqrt(size[kept]))
 
 
 class Cholesky(Approximation):
@@ -139,6 +150,12 @@ class Cholesky(Approximation):
     def most_rank(self, n: int) -> int:
         """The rank asked for."""
         return n if self.rank is None else min(n, self.rank)
+
+    def map(self, kernel: Kernel, rows: Rows) -> Landmarks:
+        """Refused: each landmark is the row that is worst represented, of all rows."""
+        raise ValueError(
+            "Cholesky chooses landmarks by a look at all rows, which are on a cluster: use Nystroem"
+        )
 
     def apply(self, kernel: Kernel, rows: Rows) -> tuple[Features, Array]:
         """Landmarks as they are needed."""
@@ -185,19 +202,18 @@ class RandomFeatures(Approximation):
         """The number of features."""
         return self.n_features
 
-    def apply(self, kernel: Kernel, rows: Rows) -> tuple[Features, Array]:
+    def map(self, kernel: Kernel, rows: Rows) -> Landmarks | Waves:
         """Waves where the kernel has a spectrum, landmarks where it has none."""
         entry = kernel.entry()
         if entry is None or entry.kind not in (GAUSSIAN, LAPLACIAN):
-            return Nystroem(self.n_features, self.random_state).apply(kernel, rows)
+            return Nystroem(self.n_features, self.random_state).map(kernel, rows)
         rng = np.random.default_rng(self.random_state)
-        shape = rows.values.shape[1], self.n_features // 2
+        shape = rows.width, self.n_features // 2
         if entry.kind == GAUSSIAN:
             frequencies = rng.standard_normal(shape) * math.sqrt(2.0 * entry.a)
         else:
             frequencies = rng.standard_cauchy(shape) * entry.a
-        features = Waves(frequencies)
-        return features, np.ascontiguousarray(features(rows).T)
+        return Waves(frequencies)
 
 
 def check_approximation(approximation: Any) -> None:
@@ -321,9 +337,11 @@ class Normalized:
 
     def __call__(self, rows: Rows) -> Array:
         """φ of each row."""
-        phi = self.features(rows)
-        sphere = math.isnan(self.scale)
-        own = self.kernel.diagonal(rows) if sphere else None
+        own = self.kernel.diagonal(rows) if math.isnan(self.scale) else None
+        return self.applied(self.features(rows), own)
+
+    def applied(self, phi: Array, own: Array | None) -> Array:
+        """The features φ of some rows, changed in place; ``own``: k(x, x), for the sphere."""
         if self.mean is not None:
             if own is not None:
                 own = own - 2.0 * (phi @ self.mean) + self.mean @ self.mean

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
@@ -11,7 +12,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelweave._core.checks import check_choice, check_number, is_one_of, shown, some
+from kernelweave._core.checks import (
+    check_choice,
+    check_number,
+    is_on_dask,
+    is_one_of,
+    shown,
+    some,
+)
 from kernelweave._core.html import html_table
 from kernelweave._core.params import Params
 from kernelweave._core.settings import SETTINGS
@@ -223,9 +231,9 @@ class KernelBank(Params):
         groups += tell_missing(
             groups, table, weights, self.missing, centered=ASKED[self.normalize][0]
         )
-        n, storage = len(table), make_storage(recipe)
+        n, storage = len(table), make_storage(recipe, table.apart)
         members, kernels = _training_kernels(groups, n, verbose)
-        if verbose or 8 * len(kernels) * n * n > SETTINGS.tiny:
+        if (verbose or 8 * len(kernels) * n * n > SETTINGS.tiny) and not table.apart:
             check_memory(storage, kernels, n, recipe, verbose)
         kept, stack = keep(storage, kernels)
         for one in kernels:
@@ -236,12 +244,11 @@ class KernelBank(Params):
                 "values differ between rows, or other kernels on them."
             )
         exactness = None
-        if recipe.approximation is not None:
+        if recipe.approximation is not None and not table.apart:
             exactness = Exactness.of(kernels, table, recipe.approximation.from_below)
         numbers = np.fromiter(map(attrgetter("number"), kept), dtype=np.intp)
-        fitted = FittedBank(
-            tuple(members), table, numbers, stack, weights=weights, _exactness=exactness
-        )
+        kind = _elsewhere() if table.apart else FittedBank
+        fitted = kind(tuple(members), table, numbers, stack, weights=weights, _exactness=exactness)
         if len(kept) < len(members):
             warn(_told(fitted.dropped, len(members)))
         return fitted
@@ -253,7 +260,16 @@ class KernelBank(Params):
         """
         table, _, groups = self._fitted_views(X, sample_weight)
         _, kernels = _training_kernels(groups, len(table))
-        return forecast(make_storage(self._recipe(X)), kernels, len(table))
+        return forecast(make_storage(self._recipe(X), table.apart), kernels, len(table))
+
+    def read(self, X: Any) -> Table:
+        """The rows of X; those of a dask array or data frame stay where they are."""
+        if not is_on_dask(X):
+            return Table.read(X)
+        from kernelweave.banks.dask_storage import DaskStorage
+
+        own = self.storage if isinstance(self.storage, DaskStorage) else DaskStorage()
+        return own.read(X)
 
     def by_position(self, X: Any) -> KernelBank:
         """The same bank with its columns as positions in X, which need no names.
@@ -317,12 +333,13 @@ class KernelBank(Params):
         self, X: Any, sample_weight: ArrayLike | None
     ) -> tuple[Table, Array | None, list[Group]]:
         """The rows, how often they count, and kernels fitted to the rows of each view."""
-        table = Table.read(X)
+        table = self.read(X) if "dask" in sys.modules else Table.read(X)
         weights = None
         if sample_weight is not None:
             weights = check_row_weights(sample_weight, len(table))
         plan = self._plan(table, weights)
-        table = replace(table.take(slice(None)), source=None)  # a copy
+        if not table.apart:
+            table = replace(table.take(slice(None)), source=None)  # a copy
         return table, weights, [fit_view(planned, table, weights) for planned in plan]
 
     def _recipe(self, X: Any, n_jobs: int | None = None) -> Recipe:
@@ -347,6 +364,13 @@ class KernelBank(Params):
         check_choice("impute", self.impute, (None, *FILLINGS))
         rules = self.scale, self.normalize, self.missing != "error", self.impute
         return make_plan(self.kernels, self.views, *rules, table, weights)
+
+
+def _elsewhere() -> type[FittedBank]:
+    """The class of banks whose training rows are on a cluster."""
+    from kernelweave.banks.elsewhere import BankElsewhere
+
+    return BankElsewhere
 
 
 def _training_kernels(

@@ -159,7 +159,7 @@ class FittedBank:
 
         ``weights`` has one entry per kernel of the bank; kernels of weight 0 are not computed.
         """
-        index = None if rows is None else _indices(rows, self.n_rows, "rows")
+        index = None if rows is None else indices(rows, self.n_rows, "rows")
         new, size = self.read(X), self.n_rows if index is None else len(index)
         weights, result = self._checked(weights), np.zeros((len(new), size))
         active = np.flatnonzero(weights).tolist()
@@ -176,7 +176,7 @@ class FittedBank:
         ``coef``: (n_rows,), or (n_rows, k) for k machines; their ``weights`` are one set for all,
         (m_all,), or one for each, (k, m_all). Each kernel is computed once.
         """
-        index = None if rows is None else _indices(rows, self.n_rows, "rows")
+        index = None if rows is None else indices(rows, self.n_rows, "rows")
         new, size = self.read(X), self.n_rows if index is None else len(index)
         coef = np.asarray(coef, dtype=np.float64)
         if coef.shape[:1] != (size,):
@@ -254,8 +254,8 @@ class FittedBank:
         these rows that decisions will be asked for. Under kernels made of few features, what the
         rows come to is then summed here, once.
         """
-        chosen = dict(self._active(_indices(kernels, self.m_all, "kernels").tolist()))
-        index = None if rows is None else _indices(rows, self.n_rows, "rows")
+        chosen = dict(self._active(indices(kernels, self.m_all, "kernels").tolist()))
+        index = None if rows is None else indices(rows, self.n_rows, "rows")
         members = list(self.members)
         for number, member in enumerate(members):
             if number not in chosen:
@@ -375,7 +375,7 @@ def _add_up(matrices: Iterator[tuple[int, Array]], weights: Array, out: Array) -
         out += matrix
 
 
-def _indices(chosen: ArrayLike, size: int, what: str) -> NDArray[np.intp]:
+def indices(chosen: ArrayLike, size: int, what: str) -> NDArray[np.intp]:
     """Positions from integers or from a mask of length ``size``."""
     array = np.atleast_1d(np.asarray(chosen))
     if array.dtype == bool:

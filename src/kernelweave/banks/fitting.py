@@ -66,8 +66,9 @@ def check_view(planned: Planned, table: Table) -> None:
     if table.sparse:
         _check_sparse(requests)
     if planned.numeric:
-        rows = Rows.having(table, view)[1]
-        rows.table.floats(view.columns, gaps=planned.gaps, filling=view.filling)
+        rows: Any = Rows.having(table, view)[1]
+        read = rows.table.check_finite if table.apart else rows.table.floats
+        read(view.columns, gaps=planned.gaps, filling=view.filling)
 
 
 def _check_sparse(requests: list[Request]) -> None:

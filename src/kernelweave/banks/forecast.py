@@ -132,7 +132,8 @@ def forecast(storage: Any, kernels: list[TrainingKernel], n: int) -> Forecast:
     kinds, ranks, nbytes = zip(*places, strict=True) if places else ((), (), ())
     besides = storage.besides(places, n) if hasattr(storage, "besides") else 0
     peak = sum(nbytes) + besides + 8 * _VECTORS * n + _BUFFERS
-    return Forecast(n, names, kinds, ranks, nbytes, peak, available_bytes())
+    there = storage.available(kernels) if hasattr(storage, "available") else available_bytes()
+    return Forecast(n, names, kinds, ranks, nbytes, peak, there)
 
 
 def worst(m: int, n: int, item: int) -> int:

@@ -275,7 +275,7 @@ def _of_levels(columns: int) -> list[Kernel]:
     return [Hamming(), Hamming(2)] if columns > 1 else [Hamming()]
 
 
-def default_rule(view: View, table: Table, weights: Array | None) -> str:
+def default_rule(view: View, table: Any, weights: Array | None) -> str:
     """How the default kernels are normalized: on the sphere where ten columns or more are mostly 0.
 
     Indicators and counts make rows of very unequal length, all the more once they are standardized,
@@ -284,6 +284,8 @@ def default_rule(view: View, table: Table, weights: Array | None) -> str:
     if len(view.columns) < _MANY or not table.holds_numbers(view.columns):
         return "trace"
     rows = view.in_rows(table)
+    if table.apart:
+        return "sphere" if table.share_filled(view.columns, weights) <= _FILLED else "trace"
     filled = np.ravel((table.raw(view.columns, view.filling)[rows] != 0).sum(axis=1)) / len(
         view.columns
     )
@@ -291,7 +293,7 @@ def default_rule(view: View, table: Table, weights: Array | None) -> str:
     return "sphere" if share <= _FILLED else "trace"
 
 
-def share_a_unit(view: View, table: Table, weights: Array | None, gaps: str) -> bool:
+def share_a_unit(view: View, table: Any, weights: Array | None, gaps: str) -> bool:
     """Whether columns may be in one unit (pixels, counts, spectra), though they vary unequally.
 
     No range is more than four times the median range, yet the deviations differ: their 90 % and
@@ -301,12 +303,18 @@ def share_a_unit(view: View, table: Table, weights: Array | None, gaps: str) -> 
     if not table.holds_numbers(view.columns):
         return False
     rows = view.in_rows(table)
-    values = table.floats(view.columns, rows, gaps, view.filling)
-    if len(values) < 2:
+    if table.apart:
+        n, _, spread, least, most = table.moments(view.columns, weights)
+        ranges = most - least
+    else:
+        values = table.floats(view.columns, rows, gaps, view.filling)
+        n = len(values)
+        with np.errstate(over="ignore", invalid="ignore"):
+            ranges = values.max(axis=0) - values.min(axis=0) if n else np.zeros(0)
+            counts = None if weights is None else weights[rows]
+            spread = weighted.deviation(values, counts) if n else np.zeros(0)
+    if n < 2:
         return False
-    with np.errstate(over="ignore", invalid="ignore"):
-        ranges = values.max(axis=0) - values.min(axis=0)
-        spread = weighted.deviation(values, None if weights is None else weights[rows])
     ranges, spread = ranges[ranges > 0.0], spread[ranges > 0.0]
     if len(ranges) < 2 or not np.isfinite(spread).all():
         return False

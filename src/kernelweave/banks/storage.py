@@ -136,9 +136,14 @@ def check_storage(storage: Any) -> Any:
     return storage
 
 
-def make_storage(recipe: Recipe) -> Storage:
-    """The object that a word means; with an approximation, the one that approximates."""
+def make_storage(recipe: Recipe, apart: bool = False) -> Any:
+    """The object that a word means; with an approximation, the one that approximates.
+
+    ``apart``: the rows are on a cluster, and kernels are kept there whatever the word.
+    """
     word = recipe.storage
+    if apart:
+        return _home(recipe)
     if recipe.approximation is None and not isinstance(word, str):
         made: Storage = word
         return made
@@ -146,6 +151,18 @@ def make_storage(recipe: Recipe) -> Storage:
     module, name = path.split(".")
     made = getattr(import_module(f"kernelweave.banks.{module}"), name)(recipe)
     return made
+
+
+def _home(recipe: Recipe) -> Any:
+    """What keeps kernels where rows on a cluster are."""
+    from kernelweave.banks.dask_storage import DaskStorage, OnCluster
+
+    if not isinstance(recipe.storage, str | DaskStorage):
+        raise ValueError(
+            f"storage={recipe.storage!r} keeps kernels on this machine, but X is on a Dask "
+            "cluster: give DaskStorage(), or leave storage out"
+        )
+    return OnCluster(recipe)
 
 
 def keep(storage: Storage, kernels: list[TrainingKernel]) -> Kept:

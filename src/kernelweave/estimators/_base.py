@@ -197,6 +197,7 @@ class MKLEstimator(Estimator):
     intercept_: Array
 
     _targets: ClassVar[type[Targets]]  # what y means, by which the estimators differ
+    _on_cluster: ClassVar[bool] = False  # whether X may be a dask array or data frame
     _as_bank = staticmethod(as_bank)  # the bank for the parameter ``kernels``
 
     def set_params(self, **params: Any) -> Self:
@@ -237,6 +238,13 @@ class MKLEstimator(Estimator):
                 SeesLittle,
             )
         return bank.decision(table, self.weights_, self.dual_coef_.T) + self.intercept_
+
+    def _by_partition(self, method: str, X: Any) -> Any:
+        """What a method gives for dask rows: lazy, in their partitions."""
+        from kernelweave.estimators._partitions import mapped
+
+        check_is_fitted(self)
+        return mapped(self, method, X)
 
     def seen_weight(self, X: Any) -> Array:
         """The share of the kernel weights whose views each row of X has, (n_new,).

@@ -8,6 +8,7 @@ one set of kernels, ``kernelweave.inspection`` other targets, weights of rows an
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from kernelweave._core.checks import check_nonnegative, check_verbose, is_number, shown
+from kernelweave._core.checks import (
+    check_nonnegative,
+    check_verbose,
+    is_number,
+    is_on_dask,
+    shown,
+)
 from kernelweave._core.status import tell
 from kernelweave._core.types import Array
 from kernelweave.banks.fitted import FittedBank
@@ -171,6 +178,10 @@ def read(
             f"This {type(model).__name__} estimator requires y to be passed, but the target y is "
             "None."
         )
+    if "dask" in sys.modules and any(map(is_on_dask, (X, y, sample_weight))):
+        from kernelweave.estimators import _cluster
+
+        return _cluster.read(model, X, y, sample_weight)
     bank, names, advice = model._as_bank(model.kernels), None, ""
     device = getattr(model, "device", None)  # estimators of users may know none
     if device is not None:

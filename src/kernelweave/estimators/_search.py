@@ -25,6 +25,7 @@ from kernelweave._core.checks import (
     check_number,
     check_truth,
     check_verbose,
+    is_on_dask,
     is_one_of,
     is_whole,
     shown,
@@ -174,6 +175,10 @@ def search(
     model: CrossValidated, X: Any, y: Any, groups: Any = None, sample_weight: Any = None
 ) -> Any:
     """Choose, and fit the candidate chosen; fitted attributes change in the end, and not before."""
+    if is_on_dask(X):
+        from kernelweave.estimators._cluster import refuse
+
+        refuse(model)
     task, scorer, targets = plan(model, X, y, groups, sample_weight)
     with model._callbacks(X, y, len(task.choices) * len(task.folds)) as step:
         trials = task.run(model.n_jobs, step)

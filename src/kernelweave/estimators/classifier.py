@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 
-from kernelweave._core.checks import check_choice, check_truth
+from kernelweave._core.checks import check_choice, check_truth, is_on_dask
 from kernelweave._core.types import Array
 from kernelweave.estimators._base import MKLEstimator, store
 from kernelweave.estimators._fit import Learned, fit
@@ -288,6 +289,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     C_: float | Array
     predict_proba = no_probabilities
     _targets = Classes
+    _on_cluster = True
 
     def __init__(
         self,
@@ -337,11 +339,15 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         class, (n_new, n_classes); under "ovr" f(x) of its machine, under "ovo" the number of pairs
         that the class wins, with ties broken by margins.
         """
+        if "dask" in sys.modules and is_on_dask(X):
+            return self._by_partition("decision_function", X)
         values = self._values(X)
         return self._targets.known(self).scores(values)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of every row of X, shape (n_new,): that of the largest score."""
+        if "dask" in sys.modules and is_on_dask(X):
+            return self._by_partition("predict", X)
         values, targets = self._values(X), self._targets.known(self)
         return targets.decode(targets.scores(values))
 

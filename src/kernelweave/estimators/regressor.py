@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -9,7 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from kernelweave._core.checks import check_floats, check_truth, is_one_of, refuse_masked
+from kernelweave._core.checks import (
+    check_floats,
+    check_truth,
+    is_on_dask,
+    is_one_of,
+    refuse_masked,
+)
 from kernelweave._core.types import Array
 from kernelweave.estimators._base import MKLEstimator, store
 from kernelweave.estimators._fit import fit
@@ -287,6 +294,8 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
     True
     """
 
+    _on_cluster = True
+
     @property
     def _targets(self) -> type[Numbers]:  # type: ignore[override]
         return Intervals if takes_intervals(self.loss) else Numbers
@@ -335,6 +344,8 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
 
     def predict(self, X: Any) -> Array:
         """Predictions in the units of y, shaped as y was: (n_new,) or (n_new, n_targets)."""
+        if "dask" in sys.modules and is_on_dask(X):
+            return self._by_partition("predict", X)
         values, targets = self._values(X), self._targets.known(self)
         return targets.decode(targets.scores(values))
 

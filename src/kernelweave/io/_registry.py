@@ -98,6 +98,7 @@ CLASSES = {
     "Cholesky": "kernelweave.banks.approximation.Cholesky",
     "Columns": "kernelweave.banks.approximation.Columns",
     "FittedBank": "kernelweave.banks.fitted.FittedBank",
+    "FittedBank.elsewhere": "kernelweave.banks.elsewhere.BankElsewhere",
     "GroupNorm": "kernelweave.problems.groups.GroupNorm",
     "KernelBank": "kernelweave.banks.bank.KernelBank",
     "Landmarks": "kernelweave.banks.approximation.Landmarks",

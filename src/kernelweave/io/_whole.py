@@ -30,7 +30,7 @@ def _check_shapes(fitted: Any, bank: Any) -> None:
         "weights": fitted.weights_.shape in ((bank.m_all,), (len(coef), bank.m_all)),
         "coefficients": coef.shape == (len(coef), n),
         "intercepts": fitted.intercept_.shape == coef.shape[:1],
-        "rows": not n or int(bank.places.max()) < len(bank.table),
+        "rows": int(bank.places.max(initial=-1)) < len(bank.table),
         "averages": all(a.shape == (n,) and np.isfinite(a).all() for a in averages),
         "names": _names(bank.table.names) == _names(getattr(fitted, "feature_names_in_", None)),
         "views": all(_reads(view, bank.table) for view in {m.view for m in bank.members}),

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
@@ -39,6 +40,7 @@ class BaseCombined:
 
     is_dense = False
     has_landmarks = False
+    squeezes = False
 
     def rows(self: CombinedKernel, index: Index) -> Array:
         """Whole rows."""
@@ -87,6 +89,12 @@ class BaseCombined:
 
     def solver(self, rows: Places, ridge: Array) -> KernelSolver | None:
         """None: who needs the matrix asks for the block."""
+        return None
+
+    def squeezed(
+        self, rows: Places, ridges: Array, soft: float, products: Any
+    ) -> tuple[Array, Array, Array] | None:
+        """None: rows are where they are asked for."""
         return None
 
     def restrict(self: CombinedKernel, rows: Places) -> CombinedKernel:
@@ -274,6 +282,22 @@ class Changed(BaseCombined):
             return None
         found = self.kernel.solver(rows, (ridge + self.ridge) / self.times)
         return None if found is None else _SolverOfMultiple(found, self.times)
+
+    @property
+    def squeezes(self) -> bool:  # type: ignore[override]
+        """As the kernel that is changed."""
+        return self.kernel.squeezes
+
+    def squeezed(
+        self, rows: Places, ridges: Array, soft: float, products: Any
+    ) -> tuple[Array, Array, Array] | None:
+        """Those of the kernel under D/t: the roots of t go where they belong."""
+        if not self.times > 0.0:
+            return None
+        own = (ridges + (1.0 + soft) * self.ridge) / self.times
+        found = self.kernel.squeezed(rows, own, soft, products)
+        root = math.sqrt(self.times)
+        return None if found is None else (found[0], found[1] / root, found[2] / root)
 
 
 class _SolverOfMultiple:

@@ -22,8 +22,8 @@ from kernelweave._core.types import Array, Index, Places
 from kernelweave.stacks.protocol import Factor
 
 
-class _Inverse:
-    """What every factor with a Gram matrix on the host has for free."""
+class DerivedFactor:
+    """What every factor has for free, from its products and its Gram matrix on the host."""
 
     def inverse(self: Factor, weights: Array, kind: type = np.float64) -> Callable[[Array], Array]:
         """What multiplies by (I + Fᵀ diag(weights) F)⁻¹."""
@@ -32,8 +32,19 @@ class _Inverse:
         found = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
         return partial(cho_solve, found, check_finite=False)
 
+    def product(self: Factor, v: Array) -> Array:
+        """FFᵀv, for one vector or the columns of (n, k)."""
+        return self.times(self.onto(v))
 
-class JoinedFactor(_Inverse):
+    def shrinking(
+        self: Factor, weights: Array, kind: type = np.float64
+    ) -> Callable[[Array], Array]:
+        """What multiplies by F(I + Fᵀ diag(weights) F)⁻¹Fᵀ."""
+        inverse = self.inverse(weights, kind)
+        return lambda g: self.times(inverse(self.onto(g)))
+
+
+class JoinedFactor(DerivedFactor):
     """F (n, R): ``parts`` are the transposed F_k, arrays (r_k, n), ``scale`` a number per column.
 
     Parameters
@@ -108,7 +119,7 @@ class JoinedFactor(_Inverse):
         return out
 
 
-class FactorsBeside(_Inverse):
+class FactorsBeside(DerivedFactor):
     """[t_1 F_1, t_2 F_2, …], wherever each of them is."""
 
     def __init__(self, parts: Sequence[Factor], scales: Sequence[float]) -> None:
@@ -159,6 +170,21 @@ class FactorsBeside(_Inverse):
         if others or not hasattr(part, "inverse"):
             return super().inverse(weights, kind)
         return part.inverse(t * t * weights, kind)
+
+    def product(self, v: Array) -> Array:
+        """FFᵀv: of one factor, where that one is."""
+        (part, t), *others = self._each()
+        if others or not hasattr(part, "product"):
+            return super().product(v)
+        return t * t * part.product(v)
+
+    def shrinking(self, weights: Array, kind: type = np.float64) -> Callable[[Array], Array]:
+        """What multiplies by F(I + Fᵀ diag(weights) F)⁻¹Fᵀ: of one factor, where that one is."""
+        (part, t), *others = self._each()
+        if others or not hasattr(part, "shrinking"):
+            return super().shrinking(weights, kind)
+        inner = part.shrinking(t * t * weights, kind)
+        return lambda g: t * t * inner(g)
 
     def sizes(self) -> Array:
         """The squared norm of each row, (FFᵀ)_ii."""

@@ -30,6 +30,11 @@ How exactly it computes a stack says by four numbers, each of which may be left 
 
 ``block`` and ``fine_product`` say what the kernel is that is certified.
 
+``diagonals``, ``matvecs`` and ``fine_products`` hand out arrays (m, n). Where their columns are
+elsewhere, what they hand out may be an object that multiplies like one: ``w @ A``, ``A @ v``,
+``A.take(points, axis=1)``, ``s[:, None] * A``, ``A.sum(axis=1)`` and ``A.max(axis=1)`` are all that
+a fit asks of it. ``np.asarray(A)`` fetches all of it.
+
 ``combined(weights)`` hands out K(d) as a ``CombinedKernel``. It does not promise that an n × n
 array exists: a solver asks ``is_dense`` first, and works on blocks where that is false. Of a stack
 of one's own it needs no more than ``__matmul__``: the rest has defaults, from blocks of the stack.
@@ -73,6 +78,17 @@ class Factor(Protocol):
         """What multiplies by (I + Fᵀ diag(weights) F)⁻¹, for weights ≥ 0; by default from ``gram``.
 
         Raises ``LinAlgError`` where that matrix is not positive definite in floating point.
+        """
+        ...
+
+    def product(self, v: Array) -> Array:
+        """FFᵀv, for one vector or the columns of (n, k); by default by the two products."""
+        ...
+
+    def shrinking(self, weights: Array, kind: type = np.float64) -> Callable[[Array], Array]:
+        """What multiplies by F(I + Fᵀ diag(weights) F)⁻¹Fᵀ; by default from ``inverse``.
+
+        It may raise the error of ``inverse`` as late as it is called.
         """
         ...
 
@@ -182,6 +198,22 @@ class CombinedKernel(Protocol):
 
         None where the kernel has none of its own, where that matrix is too large, and where it is
         not positive definite in floating point. n³ work is then done where the kernel lives.
+        """
+        ...
+
+    @property
+    def squeezes(self) -> bool:
+        """Whether its rows are elsewhere, and ``squeezed`` has few in their place."""
+        ...
+
+    def squeezed(
+        self, rows: Places, ridges: Array, soft: float, products: Any
+    ) -> tuple[Array, Array, Array] | None:
+        """Few rows with the inner products of many: those of D^−½[F, Qᵀ, 1] at ``rows``.
+
+        K(d) = FFᵀ, D = ridges + ``soft`` times the mean diagonal there, and Q are ``products``, as
+        ``matvecs`` of the stack handed them out. By default None: rows are where they are asked
+        for.
         """
         ...
 

@@ -9,13 +9,14 @@ import torch
 
 from kernelweave._core.blocks import blocks
 from kernelweave._core.types import Array, Index
+from kernelweave.stacks.factor import DerivedFactor
 from kernelweave.stacks.torch_device import fetched, numbers, sent
 
 _ENTRIES = 2**28  # of F that are widened at a time
 _PANEL = 2048  # columns of F's Gram matrix that are computed at a time: half of it is enough
 
 
-class TorchFactor:
+class TorchFactor(DerivedFactor):
     """F (n, R) on a device, float64 or float32; sums are float64 where the device has them."""
 
     def __init__(self, F: torch.Tensor) -> None:

@@ -81,15 +81,19 @@ class View:
                 )
         return replace(self, filling=filling)
 
-    def scaled(self, scale: str, table: Table, weights: Array | None = None) -> View:
+    def scaled(self, scale: str, table: Any, weights: Array | None = None) -> View:
         """The view with its columns scaled as ``SCALES`` says, learned on these rows.
 
         Row i counts ``weights[i]`` times.
         """
-        values = table.floats(self.columns, filling=self.filling)
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean = weighted.mean(values, weights)
-            deviation = weighted.deviation(values, weights)
+        if table.apart:
+            _, mean, deviation, least, most = table.moments(self.columns, weights)
+        else:
+            values = table.floats(self.columns, filling=self.filling)
+            least, most = values.min(axis=0), values.max(axis=0)
+            with np.errstate(over="ignore", invalid="ignore"):
+                mean = weighted.mean(values, weights)
+                deviation = weighted.deviation(values, weights)
         large = ~(np.isfinite(mean) & np.isfinite(deviation))
         if large.any():
             told = some(repr(table.label(self.columns[k])) for k in np.flatnonzero(large))
@@ -97,7 +101,7 @@ class View:
                 f"View {self.name!r}: values of column {told} are too large to standardize "
                 "(overflow); use other units."
             )
-        deviation[values.max(axis=0) == values.min(axis=0)] = 0.0
+        deviation[most == least] = 0.0
         shift, factor = SCALES[scale](mean, deviation)
         return replace(self, shift=shift, factor=factor)
 

@@ -53,6 +53,11 @@ class Rows:
         for piece in blocks(max(1, len(self)), width, entries):
             yield piece, Rows(self.table.block(piece), self.view)
 
+    @property
+    def width(self) -> int:
+        """How many numbers a row has."""
+        return 1 if self.view.presence else len(self.view.columns)
+
     @cached_property
     def raw(self) -> NDArray[Any]:
         """The columns neither scaled nor encoded; floats if all of them are numbers."""

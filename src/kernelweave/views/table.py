@@ -61,6 +61,7 @@ class Table:
     declared: NDArray[np.bool_]
     source: Any = None
 
+    apart: ClassVar[bool] = False  # whether rows are elsewhere, and only some can be fetched
     sparse: ClassVar[bool] = False  # whether ``numbers`` is a CSR array
     shares: ClassVar[bool] = False  # whether it has a store of what two rows determine
 

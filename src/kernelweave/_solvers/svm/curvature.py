@@ -12,7 +12,8 @@ formed. Two such M:
     M = √Λ Vᵀ,  XᵀA⁻¹X = VΛVᵀ                for the X asked for, by conjugate gradients
 
 In the second, ZᵀZ = V diag(s) Vᵀ is of the order R, and g = 1/(1 + s + √(1 + s)) makes M the
-inverse root of I + ZZᵀ, times D^−½.
+inverse root of I + ZZᵀ, times D^−½. Where the rows of F are elsewhere, fewer with the same inner
+products take their place (``squeezed``).
 
 The third serves many free variables, from their block of an array: a dozen iterations give H to a
 percent or less, at what a few passes over the block take. They see less of A⁻¹ than there is, never
@@ -71,6 +72,18 @@ class FreePart(NamedTuple):
         same = np.array_equal(self.free, other.free) and self.bends is None is other.bends
         return same and np.array_equal(self.qp.ridge, other.qp.ridge)
 
+    def squeezed(self, K: CombinedKernel, soft: float) -> Array | None:
+        """B from few rows that stand for the free variables, where the kernel has such."""
+        if self.bends is not None or self.free.size < 2:
+            return None
+        ridges = self.qp.ridges[self.free]
+        found = K.squeezed(self.free % self.qp.n, ridges, soft, self.products)
+        if found is None:
+            return None
+        F, Q, ones = found
+        half = _from_factor(F, np.ones(len(F)))
+        return None if half is None else rows_of_factor(half, Q.T, ones)
+
 
 @dataclass(frozen=True)
 class Look:
@@ -105,12 +118,15 @@ class Look:
         factors, last = np.zeros((0, self.q.size)), None
         half: Half | None = None
         for part in self.parts:
-            if last is None or not part.is_like(last):
-                last, half = part, half_inverse(self.point.K, part.qp, part.free, soft, part.bends)
-            self.halves.append(half)
-            if half is None:
-                continue
-            rows = rows_of_factor(half, part.products)
+            rows = part.squeezed(self.point.K, soft) if self.point.K.squeezes else None
+            if rows is None:
+                if last is None or not part.is_like(last):
+                    given = part.qp, part.free, soft, part.bends
+                    last, half = part, half_inverse(self.point.K, *given)
+                self.halves.append(half)
+                if half is None:
+                    continue
+                rows = rows_of_factor(half, part.products)
             if self.kernels is not None:
                 rows, some = np.zeros((len(rows), self.q.size)), rows
                 rows[:, self.kernels] = some
@@ -153,9 +169,10 @@ def hessian_factor(
     return None if half is None else rows_of_factor(half, products)
 
 
-def rows_of_factor(half: Half, products: Array) -> Array:
-    """B = (I − uuᵀ)MQ."""
-    solved = half(np.column_stack([products.T, np.ones(products.shape[1])]))
+def rows_of_factor(half: Half, products: Array, ones: Array | None = None) -> Array:
+    """B = (I − uuᵀ)MQ; ``ones`` are what stands for 1 where fewer rows stand for all."""
+    ones = np.ones(products.shape[1]) if ones is None else ones
+    solved = half(np.column_stack([products.T, ones]))
     B, u = solved[:, :-1], solved[:, -1]
     B -= np.outer(u, (u @ B) / (u @ u))
     return np.ascontiguousarray(B)

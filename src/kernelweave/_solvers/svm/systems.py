@@ -90,18 +90,18 @@ class Woodbury:
 
     def times(self, coef: Array) -> Array:
         """FFᵀcoef."""
-        return self.F.times(self.F.onto(coef))
+        return self.F.product(coef)
 
     def prepare(self, D: Array, gap: float) -> None:
-        """The inverse of I + FᵀD⁻¹F, in float64 where float32 is not enough."""
+        """F(I + FᵀD⁻¹F)⁻¹Fᵀ, in float64 where float32 is not enough."""
         self.D, weights = D, self.lift.folded(1.0 / D)
         try:
-            self.inverse = self.F.inverse(weights, self.kind)
+            self.shrink = self.F.shrinking(weights, self.kind)
         except LinAlgError:
             if self.kind is np.float64:
                 raise
             self.widen()
-            self.inverse = self.F.inverse(weights, self.kind)
+            self.shrink = self.F.shrinking(weights, self.kind)
 
     def widen(self) -> None:
         """The matrix of the order of the rank in float64."""
@@ -111,8 +111,7 @@ class Woodbury:
         """D⁻¹b − D⁻¹EF(I + FᵀD⁻¹F)⁻¹FᵀEᵀD⁻¹b."""
         D = self.D if b.ndim == 1 else self.D[:, None]
         x = b / D
-        onto = self.F.onto(self.lift.folded(x))
-        f = self.F.times(self.inverse(onto))
+        f = self.shrink(self.lift.folded(x))
         return np.asarray(x - self.lift.at(f) / D)
 
 
