@@ -13,12 +13,12 @@ import pytest
 from _helpers.small_cluster import cluster
 
 from kernelweave import learn
-from kernelweave.stacks.lost import ClusterLost
+from kernelweave._core.lost import ClusterLost
 
 da = pytest.importorskip("dask.array")
 pytest.importorskip("distributed")
 
-from kernelweave.stacks.dask_cluster import Cluster  # noqa: E402
+from kernelweave._core.dask_cluster import Cluster  # noqa: E402
 from kernelweave.stacks.dask_stack import DaskStack  # noqa: E402
 
 RNG = np.random.default_rng(0)

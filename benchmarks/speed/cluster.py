@@ -25,7 +25,7 @@ import numpy as np
 import kernelweave as kw
 from benchmarks.harness import common
 from kernelweave import solving
-from kernelweave.stacks.dask_cluster import Cluster
+from kernelweave._core.dask_cluster import Cluster
 
 PARTS = ["prototype", "workers", "parquet", "kills"]
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_vector
+from kernelweave._core.lost import ClusterLost
 from kernelweave._core.settings import SETTINGS
 from kernelweave._core.tolerances import COINCIDE, NOTICED
 from kernelweave._core.types import Array
@@ -25,7 +26,6 @@ from kernelweave.problems.problem import Problem
 from kernelweave.progress import Ended, Progress
 from kernelweave.shortfall import warn_of_digits, warn_of_gap
 from kernelweave.solution import Solution
-from kernelweave.stacks.lost import ClusterLost
 
 _SAMPLE_STEPS = 30  # of the learner, on the sample
 _SAMPLE_TOL = 1e-2  # rows that were not drawn move the weights by more

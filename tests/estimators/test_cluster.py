@@ -35,7 +35,7 @@ da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 pytest.importorskip("distributed")
 
-from kernelweave.stacks.dask_cluster import Cluster  # noqa: E402
+from kernelweave._core.dask_cluster import Cluster  # noqa: E402
 
 N, WIDTH = 1300, 3
 X, Y, VALUES = labeled(N, WIDTH)

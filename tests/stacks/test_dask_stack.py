@@ -11,16 +11,16 @@ import pytest
 from _helpers.small_cluster import cluster
 
 from kernelweave import FactorStack, learn
+from kernelweave._core.lost import ClusterLost
 from kernelweave.machines.machine import Machine
 from kernelweave.problems.problem import make_problem
-from kernelweave.stacks.lost import ClusterLost
 
 da = pytest.importorskip("dask.array")
 pytest.importorskip("distributed")
 
 from distributed import Client  # noqa: E402
 
-from kernelweave.stacks.dask_cluster import Cluster  # noqa: E402
+from kernelweave._core.dask_cluster import Cluster  # noqa: E402
 from kernelweave.stacks.dask_stack import DaskStack  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -212,7 +212,7 @@ def test_clients_that_cannot_be_asked(monkeypatch: Any) -> None:
 
 
 def test_other_versions_are_told(client: Any, monkeypatch: Any) -> None:
-    from kernelweave.stacks import dask_cluster
+    from kernelweave._core import dask_cluster
 
     here = {**dask_cluster.versions(), "numpy": "0.1"}
     monkeypatch.setattr(Client, "run", lambda self, work: {"tcp://far": here})

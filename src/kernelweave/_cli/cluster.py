@@ -6,7 +6,8 @@ from contextlib import ExitStack
 from typing import Any
 
 from kernelweave._cli import models
-from kernelweave._cli.data import Source, _fits, _views, parse_view
+from kernelweave._cli.data import Source, fits, views_of
+from kernelweave._cli.options import parse_view
 from kernelweave._cli.output import say
 from kernelweave._core.extras import missing
 from kernelweave.banks.approximation import Nystroem
@@ -44,7 +45,7 @@ def fit_on_cluster(where: str, tables: tuple[str, ...], said: dict[str, Any]) ->
             name
             for name in names
             if name not in (target, said["key"])
-            and not any(_fits(name, pattern) for pattern in said["drop"])
+            and not any(fits(name, pattern) for pattern in said["drop"])
         ]
         given = tuple(parse_view(text) for text in said["views"])
         source = Source(tables[0], target, said["key"], given)
@@ -52,7 +53,7 @@ def fit_on_cluster(where: str, tables: tuple[str, ...], said: dict[str, Any]) ->
             raise ValueError(
                 "--view FILE is for tables on this machine: with --cluster name columns"
             )
-        views, _ = _views(source, kept)
+        views, _ = views_of(source, kept)
         used = list(dict.fromkeys(name for columns in views.values() for name in columns))
         approximation, storage = Nystroem(said["landmarks"]), DaskStorage(client)
         bank = KernelBank(views=views, approximation=approximation, storage=storage)

@@ -75,7 +75,7 @@ class Source:
 
     def keeps(self, name: str) -> bool:
         """Whether a column is not left out, by its name in the model or in its file."""
-        return not any(_fits(name, what) or _fits(self.home(name)[1], what) for what in self.drop)
+        return not any(fits(name, what) or fits(self.home(name)[1], what) for what in self.drop)
 
     def where(self, row: int, ids: Any, start: int = 0) -> str:
         """A row of the table as its user finds it: by id, or by its place in the file.
@@ -125,7 +125,7 @@ def read_data(source: Source) -> Data:
     if source.matrices:
         _check_drop(own, source)
         return Data(frame, {}, _matrices(source, len(frame)), target, ids, tuple(kept), left_out)
-    views, unused = _views(source, kept)
+    views, unused = views_of(source, kept)
     _refuse_mixed_up(views, own, source)
     joined = join(frame, ids, source)
     _check_drop([*own, *joined.columns[frame.shape[1] :]], source)
@@ -339,15 +339,14 @@ def counted(count: int, what: str) -> str:
 
 
 def _features(frame: Any, source: Source) -> Any:
-    special = [name for name in (*source.targets, source.key) if name in frame.columns]
-    return frame.drop(columns=special)
+    return frame.drop(columns=[*source.targets, source.key], errors="ignore")
 
 
-def _fits(name: str, pattern: str) -> bool:
+def fits(name: str, pattern: str) -> bool:
     return name == pattern or fnmatchcase(name, pattern)
 
 
-def _views(source: Source, names: list[str]) -> tuple[dict[str, list[str]], tuple[str, ...]]:
+def views_of(source: Source, names: list[str]) -> tuple[dict[str, list[str]], tuple[str, ...]]:
     """Columns by view, and those in none; without any view of columns, all are one."""
     views: dict[str, list[str]] = {}
     for view, what in source.views:
@@ -355,7 +354,7 @@ def _views(source: Source, names: list[str]) -> tuple[dict[str, list[str]], tupl
             continue
         views[view] = []
         for pattern in (part.strip() for part in what.split(",")):
-            found = [name for name in names if _fits(name, pattern)]
+            found = [name for name in names if fits(name, pattern)]
             if not found:
                 raise ValueError(f"--view {view}: {_no_feature(pattern, names, source)}")
             views[view] += [name for name in found if name not in views[view]]
@@ -371,7 +370,7 @@ def _check_drop(names: list[str], source: Source) -> None:
     """Raise ValueError if --drop names a column that there is not."""
     known = list(dict.fromkeys([*names, *(source.home(name)[1] for name in names)]))
     for pattern in source.drop:
-        if not any(_fits(name, pattern) for name in known):
+        if not any(fits(name, pattern) for name in known):
             raise ValueError(f"--drop: {_no_feature(pattern, known, source, 'no file has a')}")
 
 

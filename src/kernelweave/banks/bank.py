@@ -18,7 +18,6 @@ from kernelweave._core.checks import (
     is_on_dask,
     is_one_of,
     shown,
-    some,
 )
 from kernelweave._core.html import html_table
 from kernelweave._core.params import Params
@@ -30,7 +29,7 @@ from kernelweave.banks.evaluation import Exactness
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.fitting import MISSING, check_view, count_filled, fit_view, tell_missing
 from kernelweave.banks.forecast import Forecast, Told, check_memory, forecast
-from kernelweave.banks.member import EQUALS, Group, Member, TrainingKernel
+from kernelweave.banks.member import Group, Member, TrainingKernel, reasons, told_dropped
 from kernelweave.banks.normalize import ASKED
 from kernelweave.banks.plan import Planned, as_list, by_position, has_name, make_plan, several_views
 from kernelweave.banks.storage import Recipe, Storage, check_storage, keep, make_storage
@@ -42,8 +41,6 @@ from kernelweave.stacks.validation import float_type
 from kernelweave.views.columns import FILLINGS
 from kernelweave.views.table import Table
 from kernelweave.views.weighted import check_row_weights
-
-_REASONS = 5  # kernels left out that a warning names
 
 
 class KernelBank(Params):
@@ -240,7 +237,7 @@ class KernelBank(Params):
             members[one.number] = one.member
         if stack is None:
             raise ValueError(
-                f"No kernel is left on these {n} rows. {_reasons(members)} Give columns whose "
+                f"No kernel is left on these {n} rows. {reasons(members)} Give columns whose "
                 "values differ between rows, or other kernels on them."
             )
         exactness = None
@@ -250,7 +247,7 @@ class KernelBank(Params):
         kind = _elsewhere() if table.apart else FittedBank
         fitted = kind(tuple(members), table, numbers, stack, weights=weights, _exactness=exactness)
         if len(kept) < len(members):
-            warn(_told(fitted.dropped, len(members)))
+            warn(told_dropped(fitted.dropped, len(members)))
         return fitted
 
     def plan(self, X: Any, sample_weight: ArrayLike | None = None) -> Forecast:
@@ -390,24 +387,3 @@ def _training_kernels(
                 kernels.append(TrainingKernel(member, group, n, len(members), tell))
             members.append(member)
     return members, kernels
-
-
-def _reasons(members: list[Member]) -> str:
-    """Each reason to drop kernels once, with those that it concerns."""
-    concerned: dict[str, list[str]] = {}
-    for member in members:
-        concerned.setdefault(str(member.dropped), []).append(member.name)
-    return " ".join(f"{some(names, 2)}: {why}." for why, names in concerned.items())
-
-
-def _told(dropped: dict[str, str], total: int) -> str:
-    reasons = [f"{name}: {reason}" for name, reason in dropped.items()]
-    if len(reasons) > _REASONS:
-        reasons[_REASONS:] = [f"and {len(reasons) - _REASONS} more"]
-    told = f"{len(dropped)} of {total} kernels are left out, with weight 0. {'; '.join(reasons)}."
-    if not any(reason.startswith(EQUALS) for reason in dropped.values()):
-        return told
-    return (
-        f"{told} With weight_norm other than 1, or equal weights, this changes the problem; the "
-        "certificate is for the kernels kept."
-    )

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from kernelweave._core.checks import check_number
+from kernelweave._core.dask_cluster import Cluster
 from kernelweave._core.tolerances import DUPLICATE
 from kernelweave._core.types import Array
 from kernelweave.banks.approximation import (
@@ -30,7 +31,6 @@ from kernelweave.banks.member import TrainingKernel
 from kernelweave.banks.normalize import RULES, Normalizer, learn_normalizer
 from kernelweave.banks.storage import Kept, Place, Recipe, leave_out_equal
 from kernelweave.kernels.base import Kernel
-from kernelweave.stacks.dask_cluster import Cluster
 from kernelweave.stacks.dask_stack import DaskStack
 from kernelweave.stacks.memory import GIB, OutOfMemory
 from kernelweave.views.columns import View

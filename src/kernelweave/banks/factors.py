@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from kernelweave._core.settings import SETTINGS
 from kernelweave._core.tolerances import DUPLICATE, NOTHING
-from kernelweave._core.types import Array
+from kernelweave._core.types import Array, Places
 from kernelweave.banks.approximation import (
     Columns,
     Features,
@@ -23,10 +24,10 @@ from kernelweave.banks.approximation import (
     normalized,
 )
 from kernelweave.banks.member import TrainingKernel
+from kernelweave.banks.row_kernels import roundings
 from kernelweave.banks.storage import (
     Dense,
     Kept,
-    OnDemand,
     Place,
     Recipe,
     beside_factors,
@@ -39,6 +40,7 @@ from kernelweave.banks.storage import (
 from kernelweave.kernels._pivoted import pivoted
 from kernelweave.kernels.base import Kernel
 from kernelweave.stacks.factors import FactorStack
+from kernelweave.stacks.lazy import LazyStack
 from kernelweave.views import weighted
 from kernelweave.views.rows import Rows
 
@@ -53,6 +55,39 @@ _COLUMN, _ENTRY = 0.04, 0.6  # nanoseconds to generate an entry: by column of a 
 _TOUCHED = 16.0  # nanoseconds to compute an entry of a matrix, and to write it to new memory
 _PASSES = 8  # of a fit
 _PROBE = 800  # rows on which ranks are looked at
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """Blocks of any of these kernels."""
+
+    kernels: tuple[TrainingKernel, ...]
+
+    def __call__(self, kernel: int, rows: Places, columns: Places) -> Array:
+        return self.kernels[kernel].block(rows, columns)
+
+
+@dataclass(frozen=True)
+class OnDemand:
+    """Blocks of any rows, computed when they are asked for, and a cache of rows."""
+
+    cache_size: float
+
+    def build(self, kernels: list[TrainingKernel]) -> LazyStack:
+        """Nothing is computed but diagonals."""
+        for one in kernels:
+            if not one.kernel.known_psd:
+                raise ValueError(
+                    f"{one.kernel.label()} may not be positive semidefinite, and on demand nobody "
+                    "checks: use a kernel of kernelweave, or storage='dense'."
+                )
+        diagonals = np.array([one.diagonal() for one in kernels])
+        most = max(map(roundings, kernels))
+        return LazyStack(_Blocks(tuple(kernels)), diagonals, self.cache_size, most)
+
+    def plan(self, kernels: list[TrainingKernel]) -> list[Place]:
+        """Nothing is kept but rows in the cache."""
+        return [Place("on demand", one.n, 0) for one in kernels]
 
 
 class Found(NamedTuple):

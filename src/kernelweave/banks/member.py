@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from kernelweave._core.blocks import blocks
 from kernelweave._core.cached import cached_property
+from kernelweave._core.checks import some
 from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array, Places
 from kernelweave.banks.normalize import RULES, Normalizer, Placed, learn_normalizer
@@ -27,6 +28,7 @@ from kernelweave.views.columns import View
 from kernelweave.views.rows import Gram, Pair, Rows
 from kernelweave.views.table import Table
 
+_REASONS = 5  # kernels left out that a warning names
 EQUALS = "it equals"  # how the reason to drop a duplicate begins
 
 
@@ -302,3 +304,25 @@ class TrainingKernel:
         parts = blocks(every.size, every.size, SETTINGS.computed)
         found = [self._raw(every[part], every) @ counts for part in parts]
         return np.concatenate(found) / counts.sum()
+
+
+def reasons(members: list[Member]) -> str:
+    """Each reason to drop kernels once, with those that it concerns."""
+    concerned: dict[str, list[str]] = {}
+    for member in members:
+        concerned.setdefault(str(member.dropped), []).append(member.name)
+    return " ".join(f"{some(names, 2)}: {why}." for why, names in concerned.items())
+
+
+def told_dropped(dropped: dict[str, str], total: int) -> str:
+    """What a warning says of kernels that are left out, and why."""
+    reasons = [f"{name}: {reason}" for name, reason in dropped.items()]
+    if len(reasons) > _REASONS:
+        reasons[_REASONS:] = [f"and {len(reasons) - _REASONS} more"]
+    told = f"{len(dropped)} of {total} kernels are left out, with weight 0. {'; '.join(reasons)}."
+    if not any(reason.startswith(EQUALS) for reason in dropped.values()):
+        return told
+    return (
+        f"{told} With weight_norm other than 1, or equal weights, this changes the problem; the "
+        "certificate is for the kernels kept."
+    )

@@ -47,7 +47,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from itertools import pairwise
@@ -60,13 +59,11 @@ from numpy.typing import NDArray
 from kernelweave._core.checks import check_choice, shown
 from kernelweave._core.settings import SETTINGS
 from kernelweave._core.tolerances import DUPLICATE
-from kernelweave._core.types import Array, Places
+from kernelweave._core.types import Array
 from kernelweave.banks.approximation import Approximation
 from kernelweave.banks.member import EQUALS, TrainingKernel
-from kernelweave.banks.row_kernels import roundings
 from kernelweave.stacks.completed import as_stack
 from kernelweave.stacks.dense import KernelStack
-from kernelweave.stacks.lazy import LazyStack
 from kernelweave.stacks.mixed import MixedStack
 from kernelweave.stacks.protocol import Stack, is_stack
 from kernelweave.stacks.threads import count_threads, run
@@ -228,39 +225,6 @@ def leave_out_equal(
             else:
                 scale = " up to scale" if any_scale else ""
                 kernels[place].leave_out(f"{EQUALS} {kernels[first].name!r}{scale}")
-
-
-@dataclass(frozen=True)
-class _Blocks:
-    """Blocks of any of these kernels."""
-
-    kernels: tuple[TrainingKernel, ...]
-
-    def __call__(self, kernel: int, rows: Places, columns: Places) -> Array:
-        return self.kernels[kernel].block(rows, columns)
-
-
-@dataclass(frozen=True)
-class OnDemand:
-    """Blocks of any rows, computed when they are asked for, and a cache of rows."""
-
-    cache_size: float
-
-    def build(self, kernels: list[TrainingKernel]) -> LazyStack:
-        """Nothing is computed but diagonals."""
-        for one in kernels:
-            if not one.kernel.known_psd:
-                raise ValueError(
-                    f"{one.kernel.label()} may not be positive semidefinite, and on demand nobody "
-                    "checks: use a kernel of kernelweave, or storage='dense'."
-                )
-        diagonals = np.array([one.diagonal() for one in kernels])
-        most = max(map(roundings, kernels))
-        return LazyStack(_Blocks(tuple(kernels)), diagonals, self.cache_size, most)
-
-    def plan(self, kernels: list[TrainingKernel]) -> list[Place]:
-        """Nothing is kept but rows in the cache."""
-        return [Place("on demand", one.n, 0) for one in kernels]
 
 
 # ---- "dense" -------------------------------------------------------------------------------------

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 def read(model: MKLEstimator, X: Any, y: Any, sample_weight: Any) -> Training:
     """The rows of X on the cluster to learn from, and their targets, here."""
-    from kernelweave.estimators._fit import Training
-
     if not is_on_dask(X):
         raise TypeError(
             "y or sample_weight is on Dask, but X is not: give all of them on Dask, or compute() "

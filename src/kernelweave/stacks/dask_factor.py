@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from kernelweave._core.dask_cluster import Cluster, Spans
 from kernelweave._core.types import Array, Places
-from kernelweave.stacks.dask_cluster import Cluster, Spans
 from kernelweave.stacks.factor import DerivedFactor, JoinedFactor
 
 Runs = tuple[tuple[int, int], ...]  # rows of F_pᵀ that are used, as (first, last + 1)

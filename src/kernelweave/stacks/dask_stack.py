@@ -21,11 +21,11 @@ from numpy.typing import ArrayLike, DTypeLike
 from scipy.linalg import eigh
 
 from kernelweave._core.checks import check_vector, shown
+from kernelweave._core.dask_cluster import Cluster, Spans, added, check_alike
 from kernelweave._core.settings import SETTINGS
 from kernelweave._core.tolerances import TINY
 from kernelweave._core.types import Array, Index, Places
 from kernelweave.stacks.combined import BaseCombined
-from kernelweave.stacks.dask_cluster import Cluster, Spans, added, check_alike
 from kernelweave.stacks.dask_factor import DaskFactor, Runs
 from kernelweave.stacks.dask_products import Diagonals, Products
 from kernelweave.stacks.factors import FactorStack

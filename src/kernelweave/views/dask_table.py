@@ -14,8 +14,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from kernelweave._core.checks import shown, some
+from kernelweave._core.dask_cluster import Cluster, Spans, check_alike
 from kernelweave._core.types import Array, Mask, Places
-from kernelweave.stacks.dask_cluster import Cluster, Spans, check_alike
 from kernelweave.views import weighted
 from kernelweave.views.table import WHOLE_VIEWS, Table
 

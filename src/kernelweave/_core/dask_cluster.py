@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from kernelweave._core.extras import missing
+from kernelweave._core.lost import ClusterLost
 from kernelweave._core.types import Array, Places
-from kernelweave.stacks.lost import ClusterLost
 
 _TOGETHER = 8  # terms that a task adds
 _LOOK = 1.0  # seconds between two looks at whether anybody is left to answer
