@@ -87,6 +87,12 @@ def demo(seed: int, output: str) -> None:
     help="HTML file to write: what the views and the model are worth.",
 )
 @takes(NAME_ROWS)
+@click.option(
+    "--proba",
+    is_flag=True,
+    help="Also learn probabilities of the classes, for predict --proba; takes about three times "
+    "as long.",
+)
 def fit(
     output: str | None, report: str | None, as_json: bool, C: float | None, **said: Any
 ) -> None:
@@ -127,21 +133,28 @@ def fit(
 @takes(*DATA[2:])
 @click.option("-o", "--output", type=click.Path(), help="CSV file to write; default: the screen.")
 @click.option("--decision", is_flag=True, help="Add the decision values.")
+@click.option("--proba", is_flag=True, help="Add the probability of each class.")
 @click.option(
     "--raw-text",
     is_flag=True,
     help="Write ids, classes and names that begin as formulas do (=1+1) without an apostrophe.",
 )
 def predict(
-    model: str, table: str, output: str | None, decision: bool, raw_text: bool, **said: Any
+    model: str,
+    table: str,
+    output: str | None,
+    decision: bool,
+    proba: bool,
+    raw_text: bool,
+    **said: Any,
 ) -> None:
     """Predict every row of TABLE with MODEL, some rows at a time, as CSV."""
     from kernelweave._cli.output import check_output
-    from kernelweave._cli.predicting import predict_table
+    from kernelweave._cli.predicting import Columns, predict_table
 
     source = _source(said, table)
     check_output("-o", output, source, model)
-    predict_table(model, source, output, decision, raw_text)
+    predict_table(model, source, output, Columns(decision, proba), raw_text)
 
 
 @program.command()
@@ -295,7 +308,9 @@ def _learning(
     impute = None if said["impute"] == "none" else said["impute"]
     asked = C, said["learner"], said["norm"], said["seed"], said["jobs"], impute
     options = models.Options(
-        *asked, models.class_weight_of(said["class_weight"], data.target, task)
+        *asked,
+        models.class_weight_of(said["class_weight"], data.target, task),
+        models.calibration_of(said.get("proba", False), data.target, task),
     )
     for line in (*told, *told_of_data(data, options)):
         say(line)

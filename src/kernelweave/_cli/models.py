@@ -32,6 +32,7 @@ class Options:
     jobs: int | None = None
     impute: str | None = "median"
     class_weight: str | None = None
+    calibration: str | None = None
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,16 @@ def class_weight_of(asked: str, target: Any, task: str) -> str | None:
             "--task classification"
         )
     return asked
+
+
+def calibration_of(asked: bool, target: Any, task: str) -> str | None:
+    """What ``--proba`` says to an estimator."""
+    if asked and task == "regression":
+        raise ValueError(
+            f"--proba needs classes, and {target.name!r} is a number: leave it out, or say "
+            "--task classification"
+        )
+    return "sigmoid" if asked else None
 
 
 def labels(target: Any, task: str) -> NDArray[Any]:
@@ -156,6 +167,8 @@ def estimator(kernels: Any, task: str, options: Options) -> Any:
     if options.C is None:
         chosen = MKLRegressorCV if task == "regression" else MKLClassifierCV
         return chosen(kernels, scoring=scoring_of(options), **shared)
+    if task == "classification":
+        shared["calibration"] = options.calibration
     kind = MKLRegressor if task == "regression" else MKLClassifier
     return kind(kernels, C=options.C, weight_norm=options.norm, **shared)
 

@@ -27,6 +27,7 @@ from kernelweave.banks.fitting import BLIND, LITTLE, seen_weight
 from kernelweave.estimators._matrices import with_matrices
 from kernelweave.estimators._targets import Targets
 from kernelweave.io import model_file
+from kernelweave.io._conform import completed
 from kernelweave.kernels.adapters import as_kernel
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.precomputed import Precomputed
@@ -126,6 +127,11 @@ class Estimator(CallbackSupportMixin, BaseEstimator):
         The decorator has nothing else to run: around the fit itself, it would stand between the
         fit and the line of the user that warnings are to point to.
         """
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if not state.keys() >= {*self._get_param_names()}:  # pickled before there were all
+            state = completed(type(self), state)
+        super().__setstate__(state)
 
     def weights_frame(self) -> DataFrame:
         """The weights as a data frame, the heaviest first: kernel, view, weight and more."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -64,6 +64,7 @@ from kernelweave.estimators._fit import (
     FitOptions,
     Learned,
     Training,
+    fit,
     fit_kernels,
     pose,
     read,
@@ -205,11 +206,13 @@ def search(
         banks = {choice.name: choice.bank for choice in task.choices}
         found = {"banks_": banks, "skipped_": task.skipped, **targets.attributes}
         found |= model._chosen(task.params, model._scores(scorer, task, trials))
+        name, norm, C = found["best_params_"].values()
+        held = model._held_out(task, trials, found["best_index_"])
         if model.refit:
-            name, norm, C = found["best_params_"].values()
-            best: Any = model._candidate(banks[name], norm, C)
-            best.fit(X, y, sample_weight)
+            best: Any = fit(model._candidate(banks[name], norm, C), X, y, sample_weight)
+            vars(best).update(held)
             found = {**vars(best), **found, "best_estimator_": best}
+        found |= held
         replace_fitted(model, {k: v for k, v in found.items() if k[-1] == "_" != k[0]})
     return model
 
@@ -340,10 +343,20 @@ class CrossValidated(Estimator):
             rows = trial.fold.test
             held = y[rows], None if weights is None else weights[rows]
             scores[banks == trial.bank, trial.fold.number] = [
-                self._score(scorer, recalled(task.single, values, trial.targets), *held)
-                for values in trial.values
+                self._score(scorer, model, *held)
+                for model in self._knowing(scorer, task, trials, trial)
             ]
         return scores
+
+    def _knowing(
+        self, scorer: Any, task: Search, trials: list[Trial], trial: Trial
+    ) -> Iterator[Any]:
+        """A model for each candidate of a trial that has its values of the rows held out."""
+        return (recalled(task.single, values, trial.targets) for values in trial.values)
+
+    def _held_out(self, task: Search, trials: list[Trial], candidate: int) -> dict[str, Any]:
+        """Fitted attributes from what a candidate says of the rows held out."""
+        return {}
 
     def _score(self, scorer: Any, model: Any, y: Any, weights: Array | None) -> float:
         """The score of a model that has the values of all rows held out, which count by weight."""

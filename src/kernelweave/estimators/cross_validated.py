@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -11,9 +12,17 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, Str
 
 from kernelweave._core.types import Array
 from kernelweave.estimators._base import store
+from kernelweave.estimators._calibration import (
+    WhereCalibrated,
+    calibrated,
+    held_out,
+    needs_probabilities,
+    values_of_others,
+)
 from kernelweave.estimators._candidates import Fold, number_of_folds
-from kernelweave.estimators._search import CrossValidated, search
-from kernelweave.estimators.classifier import NO_PROBABILITIES, MKLClassifier, no_probabilities
+from kernelweave.estimators._probabilities import Calibration
+from kernelweave.estimators._search import CrossValidated, Search, Trial, search
+from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.regressor import MKLRegressor
 from kernelweave.kernels.numeric import Gaussian, Linear
 from kernelweave.learners.base import Learner
@@ -74,6 +83,9 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         training rows of each fold.
     device : None, "cpu", "auto", "cuda", "cuda:1" or "mps", default=None
         Where all fits take place, as in ``MKLClassifier``.
+    calibration : {"sigmoid", "isotonic", "temperature"}, default="sigmoid"
+        What makes probabilities of decision values, as in ``MKLClassifier``. The folds hold rows
+        out anyway, so that it takes no further fit.
 
     Attributes
     ----------
@@ -101,6 +113,19 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         Number of folds.
     classes_ : ndarray
         Class labels.
+    decision_values_ : ndarray (n,) or (n, n_machines)
+        The decision value of each row of X in the folds that held it out, by the candidate chosen;
+        the mean of several, NaN of none.
+    decision_folds_ : ndarray (n,)
+        The number of the first of these folds; −1 if there is none.
+    calibration_ : Calibration or None
+        What makes probabilities of decision values, fitted to ``decision_values_``; None if fewer
+        than two rows of a class were held out.
+
+    Notes
+    -----
+    Scores of probabilities, such as ``scoring="neg_log_loss"``, are of curves fitted to the rows
+    of the other folds. ``predict`` goes by decision values, as in ``MKLClassifier``.
 
     Examples
     --------
@@ -117,9 +142,8 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
 
     best_estimator_: MKLClassifier
     classes_: NDArray[Any]
-    predict_proba = no_probabilities
+    calibration_: Calibration | None
     _single = MKLClassifier
-    _other_scores = NO_PROBABILITIES
 
     def __init__(
         self,
@@ -143,6 +167,7 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         class_weight: Any = None,
         impute: str | None = None,
         device: str | None = None,
+        calibration: str = "sigmoid",
     ) -> None:
         store(self, locals())
 
@@ -175,6 +200,27 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
     def decision_function(self, X: Any) -> Array:
         """How far each row of X is on the side of a class, as in ``MKLClassifier``."""
         return self._fitted().decision_function(X)
+
+    @WhereCalibrated
+    def predict_proba(self, X: Any) -> Array:
+        """The probability of each class for every row of X, (n_new, n_classes)."""
+        return np.asarray(self._fitted().predict_proba(X))
+
+    def _knowing(
+        self, scorer: Any, task: Search, trials: list[Trial], trial: Trial
+    ) -> Iterator[Any]:
+        asked = self.scoring is not None and needs_probabilities(scorer)
+        for candidate, model in enumerate(super()._knowing(scorer, task, trials, trial)):
+            if asked:
+                others = values_of_others(trials, trial, candidate, len(task.training.table))
+                model.calibration_ = calibrated(self, task.training, others)
+            yield model
+
+    def _held_out(self, task: Search, trials: list[Trial], candidate: int) -> dict[str, Any]:
+        name = task.params[candidate]["bank"]
+        place = candidate - [one["bank"] for one in task.params].index(name)
+        mine = [(trial.fold, trial.values[place]) for trial in trials if trial.bank == name]
+        return held_out(self, task.training, mine)
 
     def _score(self, scorer: Any, model: Any, y: Any, weights: Array | None) -> float:
         if self.scoring is not None:
