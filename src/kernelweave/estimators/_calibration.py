@@ -156,6 +156,7 @@ def needs_probabilities(scorer: Any) -> bool:
 def _cross_fitted(model: Any, posed: Posed, groups: Any) -> dict[str, Any]:
     """What ``held_out`` says of stratified folds, five where there are as many rows of a class."""
     training, options = posed.training, posed.options
+    training.bank.check(training.table)  # a fold may lack the very row that shows what is wrong
     y = training.targets
     if groups is not None:
         check_consistent_length(range(training.n_given), groups)
