@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from io import StringIO
 
 import numpy as np
 import pandas as pd
@@ -249,6 +250,23 @@ def test_predictions_in_pieces_are_those_of_the_whole(run, model, monkeypatch, t
     assert found.columns.tolist() == names
     assert np.allclose(found.iloc[:, 1:-1], loaded.decision_function(rows), rtol=1e-9)
     assert sorted(tmp_path.iterdir()) == [tmp_path / "m", out]
+
+
+def test_probabilities(run, tmp_path):
+    path, view = str(tmp_path / "m"), "--view a=age,sex"
+    for target, classes in (("status", 2), ("stage", 3)):
+        assert run(f"fit clinical.csv --target {target} {view} --proba -o", path)[0] == 0
+        code, out, _ = run(f"predict {path} clinical.csv --proba")
+        found = pd.read_csv(StringIO(out))
+        model = kernelweave.load(path)
+        names = [f"probability {name}" for name in model.classes_]
+        assert code == 0 and found.columns[1 : classes + 1].tolist() == names
+        assert np.allclose(found[names].sum(axis=1), 1.0)
+    assert run(f"fit clinical.csv --target status {view} -o", path)[0] == 0
+    code, _, err = run(f"predict {path} clinical.csv --proba")
+    assert code == 2 and "the model has no probabilities; learn them with kernelweave fit" in err
+    code, _, err = run(f"fit clinical.csv --target days {view} --proba")
+    assert code == 2 and "--proba needs classes, and 'days' is a number" in err
 
 
 def test_ids_and_labels_are_read_as_they_are_written(run, tmp_path):

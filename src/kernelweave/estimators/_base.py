@@ -17,13 +17,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 import kernelweave
 from kernelweave import __version__
-from kernelweave._core.checks import is_one_of
+from kernelweave._core.checks import is_one_of, shown
 from kernelweave._core.html import html_table
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import SeesLittle, warn
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.fitting import BLIND, LITTLE, seen_weight
+from kernelweave.banks.unseen import tell_unseen
 from kernelweave.estimators._matrices import with_matrices
 from kernelweave.estimators._targets import Targets
 from kernelweave.io import model_file
@@ -60,6 +61,18 @@ def store(model: Any, arguments: dict[str, Any]) -> None:
 def as_bank(kernels: Any) -> KernelBank:
     """The bank for an estimator's parameter ``kernels``."""
     return kernels if isinstance(kernels, KernelBank) else KernelBank(kernels)
+
+
+def with_views(make: Callable[[Any], KernelBank], kernels: Any, views: Any) -> KernelBank:
+    """The bank of these kernels, on ``views`` if there are some."""
+    if views is None:
+        return make(kernels)
+    if isinstance(kernels, KernelBank) or is_one_of(kernels, ("precomputed",)):
+        raise ValueError(
+            f"views goes with kernels, not beside kernels={shown(kernels)}: give views to the bank "
+            "itself, KernelBank(kernels, views=…), or leave them out."
+        )
+    return KernelBank(kernels, views=views)
 
 
 def takes_strings(bank: KernelBank) -> bool:
@@ -206,7 +219,9 @@ class MKLEstimator(Estimator):
         nested = {name.split("__")[1] for name in params if name.startswith("kernels__")}
         own = kernels.get_params() if hasattr(kernels, "get_params") else {}
         if not nested <= own.keys():
-            params["kernels"] = self._as_bank(kernels)
+            views = params.get("views", getattr(self, "views", None))
+            params["kernels"] = with_views(self._as_bank, kernels, views)
+            params |= {} if views is None else {"views": None}
         learner = params.get("learner", self.learner)
         if isinstance(learner, str) and any(name.startswith("learner__") for name in params):
             params["learner"] = make_learner(learner)
@@ -218,6 +233,11 @@ class MKLEstimator(Estimator):
         named = self.kernels.kernels if isinstance(self.kernels, KernelBank) else self.kernels
         return isinstance(named, str) and named == "precomputed"
 
+    @property
+    def _bank(self) -> KernelBank:
+        """The bank that the parameters ``kernels`` and, where there are some, ``views`` make."""
+        return with_views(self._as_bank, self.kernels, getattr(self, "views", None))
+
     # ---- new rows ------------------------------------------------------------------------------
 
     def _values(self, X: Any) -> Array:
@@ -225,6 +245,7 @@ class MKLEstimator(Estimator):
         if not hasattr(self, "bank_"):
             check_is_fitted(self)  # which tells the user
         bank, table = read_new(self, X, self.bank_)
+        tell_unseen(table, bank.members)
         blind = seen_weight(table, bank.members, self.weights_) < LITTLE
         if blind.any():
             warn(
@@ -288,8 +309,8 @@ class MKLEstimator(Estimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        bank = self._as_bank(self.kernels)
         if not self._given_matrices:
+            bank = self._bank
             tags.input_tags.string = tags.input_tags.categorical = takes_strings(bank)
             tags.input_tags.allow_nan = bank.allows_gaps()
             tags.input_tags.sparse = takes_sparse(bank)

@@ -144,6 +144,10 @@ def _automatic(
     plain = bool(table.numeric.all()) and not table.sparse
     kernels, scale = (_on_all(), "standard") if plain else (None, "auto")
     found = {"all": KernelBank(kernels, normalize=_rule(table), scale=scale, impute=impute)}
+    if views is not None:
+        if not isinstance(views, Mapping):
+            raise TypeError(f"views must be {{name: columns}}, found {shown(views)}.")
+        found["views"] = KernelBank(views=views, impute=impute)
     if not plain:
         skipped["each"] = "X is sparse" if table.sparse else "some columns do not hold numbers"
     elif table.n_columns == 1:
@@ -151,10 +155,7 @@ def _automatic(
     else:
         found["each"] = KernelBank(_on_each(table), scale="standard", impute=impute)
     if views is not None:
-        if not isinstance(views, Mapping):
-            raise TypeError(f"views must be {{name: columns}}, found {shown(views)}.")
         _leave_out_unsuited(found, skipped, table)
-        found["views"] = KernelBank(views=views, impute=impute)
     for name in [name for name in found if name != "all"]:
         if why := _too_large(found[name], table):
             del found[name]
@@ -166,7 +167,7 @@ def _leave_out_unsuited(
     found: dict[str, KernelBank], skipped: dict[str, str], table: Table
 ) -> None:
     """Skip banks that cannot read X, such as one whose rows lack a view: named views still can."""
-    for name in [*found]:
+    for name in [name for name in found if name != "views"]:
         try:
             found[name].check(table)
         except (TypeError, ValueError) as error:

@@ -205,6 +205,7 @@ def read(
         bank = bank.on_device(model.device)
     if hasattr(y, "is_cuda"):  # a tensor of PyTorch, wherever it is
         y = y.detach().cpu().numpy()
+    bank, names, advice = model._bank, None, ""
     matrices = model._given_matrices
     if matrices:
         bank, table, names = read_matrices(bank, X, y)

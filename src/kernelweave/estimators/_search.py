@@ -304,7 +304,7 @@ class CrossValidated(Estimator):
     def _candidate(self, bank: KernelBank, norm: float | str, C: float) -> MKLEstimator:
         """The estimator of one candidate, with the parameters that it shares with this one."""
         given, own = self.get_params(deep=False), self._single().get_params(deep=False)
-        shared = (own.keys() & given.keys()) - {"n_jobs", "verbose"}
+        shared = (own.keys() & given.keys()) - {"n_jobs", "verbose", "views"}
         weighting: dict[str, Any] = {"weight_norm": norm}
         if norm == EQUAL:
             weighting = {"learner": "uniform", "weight_norm": 1}

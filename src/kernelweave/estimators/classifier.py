@@ -178,6 +178,9 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         increasing step function for 1,000 rows and more, or one factor for all machines. It is
         fitted to values of rows held out, in five folds, so that ``fit`` takes about three times
         as long. None: there is no ``predict_proba``.
+    views : dict {name: columns}, "each" or "all+each", default=None
+        Views of X, as in ``KernelBank``: ``MKLClassifier(kernels, views=views)`` is
+        ``MKLClassifier(KernelBank(kernels, views=views))``. None: all columns are one view.
 
     Attributes
     ----------
@@ -309,6 +312,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         solver: str = "auto",
         device: str | None = None,
         calibration: str | None = None,
+        views: Any = None,
     ) -> None:
         store(self, locals())
 
