@@ -44,7 +44,7 @@ def rows_of(data, name):
         return {"wine": load_wine, "digits": load_digits}[name](return_X_y=True)
     found = common.fetch("mfeat", data)
     view = name.removeprefix("mfeat_")
-    return found.views[view].astype(float), found.y
+    return found.X[:, found.views[view]].astype(float), found.y
 
 
 def timed(model, X, y):

@@ -95,12 +95,13 @@ class Selection:
         """
         chosen = [name for name, found in zip(self.views, self.selected, strict=True) if found]
         if not chosen:
-            return "No view helps beyond chance: shuffled rows fit the targets about as well."
+            return "No view helps beyond chance: with its rows shuffled, the fit is about as good."
         light = {v for v, weight in zip(self.views, self.weights, strict=True) if weight < SHOWN}
         vain = [name for name in chosen if name in light or name in idle]
         told = f"{self._how_many(chosen)}."
         if len(chosen) < len(self.views):
-            told += " Of the others, shuffled rows fit the targets about as well."
+            others = [name for name in self.views if name not in chosen]
+            told += f" There is no such evidence for {some(others, 10)}."
         if vain:
             add = "adds" if len(vain) == 1 else "add"
             told += f" But {some(vain, 10)} {add} nothing measurable to predictions."
