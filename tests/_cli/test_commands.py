@@ -451,7 +451,7 @@ BAD = {
     "output is a folder": (FIT + "--view a=age -o .", "Is a directory"),
     "output is read": (FIT + "-o clinical.csv", "-o clinical.csv: this file is read"),
     "predictions over the model": ("predict age.kweave clinical.csv -o age.kweave", "is read"),
-    "report is no page": (FIT + "--report out.csv", "--report must name an .html file"),
+    "report is no page": (FIT + "--report out.csv", "--report must name an .html, .md or .json file"),
     "one file for two": (FIT + "--report r.html -o r.html", "name the same file, r.html"),
     "report nowhere": (FIT + "--report nowhere/r.html", "nowhere: No such directory"),
     "report is a folder": (FIT + "--report folder.html", "folder.html: Is a directory"),

@@ -363,10 +363,14 @@ class CrossValidated(Estimator):
         count = {} if weights is None else {"sample_weight": weights}
         return as_score(scorer(model, np.empty((len(y), 0)), y, **count))
 
+    def _best(self, params: list[dict[str, Any]], scores: Array) -> int:
+        """The number of the candidate chosen."""
+        return choose(self.selection, params, scores)
+
     def _chosen(self, params: list[dict[str, Any]], scores: Array) -> dict[str, Any]:
         """What is chosen by scores, (n_candidates, n_folds), as fitted attributes."""
         check_scores(scores, is_regressor(self))
-        cv_results, best = results(params, scores), choose(self.selection, params, scores)
+        cv_results, best = results(params, scores), self._best(params, scores)
         C, Cs = params[best]["C"], [candidate["C"] for candidate in params]
         at_edge = min(Cs) < max(Cs) and C in (min(Cs), max(Cs))
         if self.verbose and at_edge:

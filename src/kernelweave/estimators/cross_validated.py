@@ -19,7 +19,7 @@ from kernelweave.estimators._calibration import (
     needs_probabilities,
     values_of_others,
 )
-from kernelweave.estimators._candidates import Fold, number_of_folds
+from kernelweave.estimators._candidates import Fold, equal_if_as_good, number_of_folds
 from kernelweave.estimators._probabilities import Calibration
 from kernelweave.estimators._search import CrossValidated, Search, Trial, search
 from kernelweave.estimators.classifier import MKLClassifier
@@ -60,7 +60,9 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         One score to maximize, as in ``GridSearchCV``; None is accuracy.
     selection : {"best", "one_se"}, default="best"
         "one_se" takes the smallest C among all candidates whose mean score is within one standard
-        error of the highest.
+        error of the highest. Either way, equal weights of the bank chosen are taken in place of
+        learned ones where they score as well, up to one standard error of the difference over the
+        folds.
     refit : bool, default=True
         Whether to fit the candidate chosen to all rows. Without, there is nothing to predict with.
     views : dict {name: columns}, default=None
@@ -92,7 +94,8 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
     best_params_ : dict
         "bank", "weight_norm" and "C" chosen.
     best_score_ : float
-        Their mean score over the folds.
+        Their mean score over the folds; it may be less than the highest by what cannot be told from
+        chance.
     best_index_ : int
         Their number in ``cv_results_``.
     cv_results_ : dict
@@ -221,6 +224,9 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         place = candidate - [one["bank"] for one in task.params].index(name)
         mine = [(trial.fold, trial.values[place]) for trial in trials if trial.bank == name]
         return held_out(self, task.training, mine)
+
+    def _best(self, params: list[dict[str, Any]], scores: Array) -> int:
+        return equal_if_as_good(super()._best(params, scores), params, scores)
 
     def _score(self, scorer: Any, model: Any, y: Any, weights: Array | None) -> float:
         if self.scoring is not None:
