@@ -2,10 +2,10 @@
 
 Eight sets, four of two classes and four of more, stratified random splits: seven tenths of the rows
 to learn on, at most 800. MKLClassifier(calibration=…) stands beside
-CalibratedClassifierCV(MKLClassifier(), ensemble=False), both with five folds; MKLClassifierCV, which
-chooses among four C and two norms, beside CalibratedClassifierCV around the model it chose. Lower is
-better. Seconds are of the processor, on one thread: the calibrated fit over the plain one, and
-MKLClassifierCV over itself without what it does for probabilities.
+CalibratedClassifierCV(MKLClassifier(), ensemble=False), both with five folds; MKLClassifierCV,
+which chooses among four C and two norms, beside CalibratedClassifierCV around the model it chose.
+Lower is better. Seconds are of the processor, on one thread: the calibrated fit over the plain one,
+and MKLClassifierCV over itself without what it does for probabilities.
 """
 
 import time
@@ -97,7 +97,12 @@ def main():
         cells = [c for seed in range(splits) if (c := results.get(name, seed))]
         for kind, method in PAIRS:
             key = f"{kind} {method}"
-            row = [name, len(cells), {"one": "MKLClassifier", "chosen": "MKLClassifierCV"}[kind], method]
+            row = [
+                name,
+                len(cells),
+                {"one": "MKLClassifier", "chosen": "MKLClassifierCV"}[kind],
+                method,
+            ]
             for what in ("brier", "log loss"):
                 ours, theirs = np.mean([c[key][what] for c in cells], axis=0)
                 row += [ours, theirs, ours / theirs]
@@ -115,11 +120,15 @@ def main():
             continue  # infinite wherever a step is 0: no bar
         good = sum(ratio <= ALLOWED for ratio in ratios)
         text = f"{kind}, {method}, {what}, {'two' if two else 'many'} classes: within 2 %"
-        results.bar(text, f"{good} of {len(ratios)} sets, worst {max(ratios):.3f}", good == len(ratios))
+        results.bar(
+            text, f"{good} of {len(ratios)} sets, worst {max(ratios):.3f}", good == len(ratios)
+        )
     for kind, most in (("one", 3.0), ("chosen", 1.05)):
         if kind in times:
             worst = max(times[kind])
-            results.bar(f"{kind}: time at 500 rows and more, at most {most}", f"{worst:.2f}", worst <= most)
+            results.bar(
+                f"{kind}: time at 500 rows and more, at most {most}", f"{worst:.2f}", worst <= most
+            )
 
 
 if __name__ == "__main__":

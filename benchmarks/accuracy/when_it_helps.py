@@ -1,18 +1,18 @@
 """When do learned weights help? Against equal weights, one view, all columns as one, and boosting.
 
-Settings in which views differ in worth, and some in which they do not. Each view has a linear kernel
-and a Gaussian of the median distance. Simulated: two views of ten columns tell the classes, k views
-of ten columns are noise; 150 rows to learn on, 1,000 to test, fresh in every draw. Real: six views
-of digits, of which two are as they are and copies of the others, k of them, have their rows
-shuffled (150 rows of even against odd digits); TCGA breast tumors, three views and k shuffled copies
-(100 rows, luminal A against the rest); thirty widths of one Gaussian, and three kernels on each
-column alone, on sonar and ionosphere. Gene sets: 40 sets that overlap, of 200 columns, of which one
+Settings in which views differ in worth, and some in which they do not. Each view has a linear
+kernel and a Gaussian of the median distance. Simulated: two views of ten columns tell the classes,
+k views of ten columns are noise; 150 rows to learn on, 1,000 to test, fresh in every draw. Real:
+two views of digits as they are, and k copies of four others whose rows are shuffled (150 rows, even
+against odd digits); TCGA breast tumors, three views and k shuffled copies (100 rows, luminal A
+against the rest); thirty widths of one Gaussian on sonar, and kernels on each column alone, on
+sonar and ionosphere. Gene sets: 40 sets that overlap, of 200 columns, of which one
 tells the classes. Rows that lack views: as simulated, with two tellers and three views of noise, a
 fifth of all (row, view) pairs missing.
 
-All choose C among 0.1, 1, 10 by the same three folds of the training rows; the single view is chosen
-by them, too. "chosen" is MKLClassifierCV between learned and equal weights. Columns of the table:
-accuracy in per cent, mean over draws; then learned weights less the others, ± half of a 95 %
+All choose C among 0.1, 1, 10 by the same three folds of the training rows; the single view is
+chosen by them, too. "chosen" is MKLClassifierCV between learned and equal weights. Columns of the
+table: accuracy in per cent, mean over draws; then learned weights less the others, ± half of a 95 %
 interval, with the variance of Nadeau and Bengio where splits share rows.
 """
 
@@ -134,7 +134,10 @@ def banks(setting, options):
         return kw.KernelBank(given, scale="standard", **options), None, joint
     if impute:  # no view is there for all rows
         return kw.KernelBank(given, views, scale="standard"), None, joint
-    single = {name: kw.KernelBank(given, {name: c}, scale="standard", **impute) for name, c in views.items()}
+    single = {
+        name: kw.KernelBank(given, {name: c}, scale="standard", **impute)
+        for name, c in views.items()
+    }
     return kw.KernelBank(given, views, scale="standard"), single, joint
 
 

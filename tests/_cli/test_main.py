@@ -48,7 +48,7 @@ def test_demo(capsys, tmp_path, monkeypatch):
     assert len(compared) == 3
     assert min(float(value) for pair in compared for value in pair) > 0.9
     assert out.splitlines()[-1].endswith(f"The report is in {path}")
-    assert "Learned weights are" in path.read_text(encoding="utf-8")
+    assert "Predicting malignant tumors from" in path.read_text(encoding="utf-8")
     assert max(map(len, out.splitlines()[:-1])) <= 90
 
 

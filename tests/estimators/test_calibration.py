@@ -108,9 +108,7 @@ def test_pairs_are_coupled_as_the_reference_says():
     found = _coupled(shares[None], 4)[0]
 
     def unequal(q):
-        return sum(
-            (s * q[i] - (1 - s) * q[j]) ** 2 for s, i, j in zip(shares, a, b, strict=True)
-        )
+        return sum((s * q[i] - (1 - s) * q[j]) ** 2 for s, i, j in zip(shares, a, b, strict=True))
 
     least = minimize(
         unequal, np.full(4, 0.25), bounds=[(0, 1)] * 4, tol=1e-12,
@@ -176,7 +174,7 @@ def test_too_few_rows_are_told():
         _ = model.predict_proba
     with pytest.warns(UserWarning, match="on 90 rows: below about 1000 rows its steps"):
         MKLClassifier(BANK, calibration="isotonic").fit(X, TWO)
-    with pytest.raises(ValueError, match="calibration must be one of .None, 'sigmoid'"):
+    with pytest.raises(ValueError, match=r"calibration must be one of .None, 'sigmoid'"):
         MKLClassifier(BANK, calibration="platt").fit(X, TWO)
 
 

@@ -10,7 +10,12 @@ from kernelweave.estimators._candidates import equal_if_as_good
 
 PARAMS = [
     {"bank": bank, "weight_norm": norm, "C": C}
-    for bank, norm, C in [("a", 1, 1.0), ("a", "equal", 1.0), ("a", "equal", 10.0), ("b", "equal", 1.0)]
+    for bank, norm, C in [
+        ("a", 1, 1.0),
+        ("a", "equal", 1.0),
+        ("a", "equal", 10.0),
+        ("b", "equal", 1.0),
+    ]
 ]
 FOLDS = np.array([0.6, 0.7, 0.8, 0.9, 1.0])  # as hard as folds can differ
 

@@ -139,7 +139,7 @@ def test_json_has_what_the_guide_says(told):
 
 
 def test_markdown_and_page_say_the_same(told):
-    folder, verdict = told
+    folder, _ = told
     text = (folder / "r.md").read_text(encoding="utf-8")
     assert text.startswith("# Predicting status from a, b, noise\n\n- The model predicts status: ")
     assert text.count("\n| ") >= 5

@@ -54,9 +54,7 @@ LEVELS = np.digitize(X[:, 0], [-0.5, 0.5])
 def test_same_probabilities(name, method, tmp_path):
     model = WITH_PROBABILITIES[name](method)
     kernelweave.to_onnx(model, tmp_path / "m.onnx", double=True)
-    session = onnxruntime.InferenceSession(
-        tmp_path / "m.onnx", providers=["CPUExecutionProvider"]
-    )
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
     _, found = session.run(["values", "probabilities"], {"X": NEW})
     np.testing.assert_allclose(found, model.predict_proba(NEW), atol=1e-6)
 

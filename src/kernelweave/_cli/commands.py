@@ -178,7 +178,9 @@ def evaluate(model: str, as_json: bool, **said: Any) -> None:
 @click.argument("table", type=click.Path(), required=False)
 @click.option("--target", help="Column that the model predicts.")
 @takes(*DATA[2:], DROP_UNLABELED, SEED, JOBS)
-@click.option("-o", "--output", type=click.Path(), required=True, help="File to write; .html, .md or .json.")
+@click.option(
+    "-o", "--output", type=click.Path(), required=True, help="File to write; .html, .md or .json."
+)
 @click.option("--cv", type=click.IntRange(2), help="Folds of the held-out scores; 5 by default.")
 @takes(NAME_ROWS)
 def report(model: str, output: str, **said: Any) -> None:

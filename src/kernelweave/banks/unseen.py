@@ -13,9 +13,9 @@ from kernelweave.views.table import Table
 def unseen_categories(new: Table, members: Sequence[Member]) -> dict[str, int]:
     """How many cells hold one, by column; empty cells do not count."""
     known = {
-        member.view: member.kernel.codes
+        member.view: codes
         for member in members
-        if hasattr(member.kernel, "codes") and not member.view.presence
+        if (codes := getattr(member.kernel, "codes", None)) and not member.view.presence
     }
     found = dict[str, int]()
     for view, codes in known.items():

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import update_wrapper
 from types import MethodType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
@@ -51,7 +51,7 @@ class WhereCalibrated:
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self.method = method
-        update_wrapper(self, method)
+        update_wrapper(cast(Any, self), method)
 
     def __get__(self, model: Any, owner: type | None = None) -> Any:
         if model is None:
@@ -84,9 +84,7 @@ def fit_calibrated(
     return model
 
 
-def held_out(
-    model: Any, training: Training, found: Iterable[tuple[Fold, Array]]
-) -> dict[str, Any]:
+def held_out(model: Any, training: Training, found: Iterable[tuple[Fold, Array]]) -> dict[str, Any]:
     """Fitted attributes from values (n_test, n_machines) of the rows that folds held out.
 
     Values of rows that several folds held out are averaged; rows that none did have none.
@@ -112,7 +110,7 @@ def held_out(
 
 
 def averaged(found: Iterable[tuple[Fold, Array]], n: int) -> tuple[Array, Places]:
-    """Mean values (n, n_machines) of n rows, NaN if never held out, and a fold that did it or −1."""
+    """Mean values (n, n_machines) of n rows, NaN if never held out, and their first fold or −1."""
     total, counts, folds = np.zeros(()), np.zeros(n), np.full(n, -1)
     for fold, values in found:
         total = total if total.ndim else np.zeros((n, values.shape[1]))
@@ -182,7 +180,8 @@ def _cross_fitted(model: Any, posed: Posed, groups: Any) -> dict[str, Any]:
     asked = replace(options, tol=max(_TOL, options.tol), max_time=share, n_jobs=None, verbose=0)
     shared = replace(training, table=share_rows(training.table))
     choice = Choice(_OWN, training.bank, [_OWN])
-    task = Search(model, shared, {_OWN: asked}, [options.C], [choice], folds, {}, options.verbose)
+    costs: list[Any] = [options.C]
+    task = Search(model, shared, {_OWN: asked}, costs, [choice], folds, {}, options.verbose)
     trials = task.run(model.n_jobs, None)
     return held_out(model, training, [(trial.fold, trial.values[0]) for trial in trials])
 

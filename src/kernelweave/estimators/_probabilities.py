@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, softmax
 from sklearn.isotonic import IsotonicRegression
@@ -35,7 +36,7 @@ class Sigmoid:
     shift: float = 0.0
 
     @classmethod
-    def fit(cls, values: Array, positive: Array, weights: Array) -> Sigmoid:
+    def fit(cls, values: Array, positive: NDArray[np.bool_], weights: Array) -> Sigmoid:
         """The least Σ_i w_i (log(1 + exp z_i) − t_i z_i), z = slope·f + shift, by Newton's method.
 
         The targets t are Platt's [platt1999, §2.2]: (n₊ + 1)/(n₊ + 2) and 1/(n₋ + 2), with the
@@ -82,7 +83,7 @@ class Steps:
     shares: Array
 
     @classmethod
-    def fit(cls, values: Array, positive: Array, weights: Array) -> Steps:
+    def fit(cls, values: Array, positive: NDArray[np.bool_], weights: Array) -> Steps:
         """Isotonic regression of 0 and 1 on the values."""
         made = IsotonicRegression(out_of_bounds="clip").fit(values, positive * 1.0, weights)
         return cls(made.X_thresholds_, made.y_thresholds_)

@@ -11,16 +11,13 @@ together. Fits are those of ``_fit.py``.
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import is_regressor
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import PredefinedSplit, check_cv
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from kernelweave._core.checks import (
@@ -34,7 +31,6 @@ from kernelweave._core.checks import (
 )
 from kernelweave._core.status import tell
 from kernelweave._core.types import Array, Places
-from kernelweave._core.warnings import warn_unconverged
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.estimators._base import (
@@ -74,6 +70,7 @@ from kernelweave.estimators._fit import (
 )
 from kernelweave.estimators._matrices import ROW_NUMBERS
 from kernelweave.estimators._targets import Targets
+from kernelweave.estimators._threads import in_threads
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.numeric import Linear
 from kernelweave.learners.base import Learner
@@ -168,31 +165,6 @@ def share_rows(table: Table) -> Table:
     """Rows to be cut into parts that share what depends on two of them alone."""
     available = available_bytes()
     return share(table, _MOST if available is None else min(_MOST, _SHARE * available))
-
-
-def in_threads(
-    job: Callable[[Any], Any],
-    items: Iterable[Any],
-    n_jobs: int | None,
-    late: Callable[[int], str],
-    each: Callable[[int], Any] = lambda done: None,
-) -> list[Any]:
-    """``job(item)`` of each item, in order, in threads; results do not depend on ``n_jobs``.
-
-    ``each`` hears how many are done. Of all that jobs warn of, only fits that fell short of their
-    tolerance are told, in one warning that begins with ``late(how many)``.
-    """
-    done = list[Any]()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        jobs = (delayed(job)(item) for item in items)
-        for result in Parallel(n_jobs=n_jobs, backend="threading", return_as="generator")(jobs):
-            done.append(result)
-            each(len(done))
-    short = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
-    if short:
-        warn_unconverged(f"{late(len(short))}. The first: {short[0].message}")
-    return done
 
 
 @advised

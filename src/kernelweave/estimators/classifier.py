@@ -30,6 +30,7 @@ from kernelweave.learners.base import Learner, versatile
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.losses import Loss
 
+
 @dataclass(frozen=True)
 class Classes(Targets):
     """Labels as −1 and +1 for each machine; ``classes`` are their names."""

@@ -43,11 +43,11 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
     banks : dict {name: bank}, bank, kernel or list of kernels, default=None
         What to choose the kernels from. None: a linear kernel alone; the default kernels and
         Laplacians on all columns ("all"); if ``views`` are given, the default kernels on each view
-        ("views"); and those of "all" with three kernels on each column ("each"). Of banks that score alike
-        the first is taken, which is the simplest. Those that do not suit X or would take too much
-        memory are skipped: see ``skipped_``. Where four fifths of X are zeros, in ten columns or
-        more, kernels on all columns compare directions (``normalize="sphere"``). Kernel matrices
-        are ``[Precomputed(K1), …]``, with row numbers as X.
+        ("views"); and those of "all" with three kernels on each column ("each"). Of banks that
+        score alike the first is taken, which is the simplest. Those that do not suit X or would
+        take too much memory are skipped: see ``skipped_``. Where four fifths of X are zeros, in
+        ten columns or more, kernels on all columns compare directions (``normalize="sphere"``).
+        Kernel matrices are ``[Precomputed(K1), …]``, with row numbers as X.
     Cs : int or list of float, default=6
         Values of C to try, or how many between 0.01 and 1000.
     weight_norms : list, default=(1, 4/3, 2, "equal")

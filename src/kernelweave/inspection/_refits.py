@@ -35,7 +35,8 @@ from kernelweave.estimators._fit import (
     read,
     solve_all,
 )
-from kernelweave.estimators._search import CrossValidated, in_threads
+from kernelweave.estimators._search import CrossValidated
+from kernelweave.estimators._threads import in_threads
 from kernelweave.estimators.transductive import TransductiveMKLClassifier
 from kernelweave.inspection._fits import found_instead
 from kernelweave.parameters.bank import refuse_parameters

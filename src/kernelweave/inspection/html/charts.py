@@ -87,7 +87,7 @@ def weights(draws: WeightDraws, top: int = 20) -> Chart:
     shown = np.argsort(-np.maximum(draws.weights, columns["high"]), kind="stable")[:top]
     color = colors(tuple(dict.fromkeys(draws.views)))
     return chart(
-        f"Weight of each kernel; bars hold {100 * draws.level:g} % of {len(draws.draws)} resamples.",
+        f"Weight of each kernel; bars: {100 * draws.level:g} % of {len(draws.draws)} resamples.",
         lambda ax: plot_intervals(
             labels([draws.names[k] for k in shown]),
             draws.weights[shown],

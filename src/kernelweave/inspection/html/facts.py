@@ -259,7 +259,9 @@ def _predicted(splits: Splits, calibration: Any = None) -> Predicted:
         found.append((truth, said, scores, doubt, fold.test))
     truth, said, scores, doubt, rows = (np.concatenate(part) for part in zip(*found, strict=True))
     shown = None if np.isnan(scores).all() else scores
-    shares = None if calibration is None else _shares(values, [one[0] for one in found], calibration)
+    shares = (
+        None if calibration is None else _shares(values, [one[0] for one in found], calibration)
+    )
     return Predicted(truth, said, shown, doubt, rows, shares)
 
 
@@ -292,8 +294,7 @@ def _reliability(found: Predicted, method: str) -> Reliability:
         what, columns = "the likeliest class", slice(None)
     parts = np.array_split(np.argsort(said, kind="stable"), np.clip(len(said) // _BIN, 2, _BINS))
     ends = [
-        binomtest(int(true[part].sum()), len(part)).proportion_ci(method="wilson")
-        for part in parts
+        binomtest(int(true[part].sum()), len(part)).proportion_ci(method="wilson") for part in parts
     ]
     return Reliability(
         what,

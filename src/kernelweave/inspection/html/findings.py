@@ -96,7 +96,9 @@ class Findings:
     version: str = __version__
 
     @classmethod
-    def of(cls, model: Any, facts: Facts, title: str | None, target: str | None, proof: str) -> Findings:
+    def of(
+        cls, model: Any, facts: Facts, title: str | None, target: str | None, proof: str
+    ) -> Findings:
         """Those of a fitted model."""
         views = tuple(dict.fromkeys(model.bank_.views))
         what = "A model of" if target is None else f"Predicting {target} from"
@@ -146,7 +148,13 @@ class Findings:
 
     def sentences(self) -> list[str]:
         """The verdict: what a reader must know, the most important first."""
-        return [*self.headline(), *self.on_views(), *self.on_ways(), *self.on_rows(), self.certificate]
+        return [
+            *self.headline(),
+            *self.on_views(),
+            *self.on_ways(),
+            *self.on_rows(),
+            self.certificate,
+        ]
 
     def headline(self) -> list[str]:
         """Whether it predicts, how well, and against what."""
@@ -177,7 +185,9 @@ class Findings:
             for verdict in (NEEDED, SPARE, SPARE_SHOWN, IDLE)
         }
         if not any(groups.values()):
-            return [f"Not tested: which views help beyond chance. {self.untested}"] * bool(self.untested)
+            return [f"Not tested: which views help beyond chance. {self.untested}"] * bool(
+                self.untested
+            )
         lines = [
             f"{verdict[0].upper()}{verdict[1:]}: {some(names, _MOST)}."
             for verdict, names in groups.items()

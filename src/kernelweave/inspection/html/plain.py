@@ -1,8 +1,9 @@
-"""The first screen of a report as JSON, for programs, and as Markdown, for notes and pull requests."""
+"""The first screen of a report as JSON, for programs, and as Markdown, for notes."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from math import isfinite
 from typing import Any
@@ -24,7 +25,7 @@ def as_markdown(findings: Findings) -> str:
     """Title, verdict, and two tables."""
     lines = [f"# {_cell(findings.title)}", ""]
     lines += [f"- {_cell(sentence)}" for sentence in findings.sentences()]
-    header = ("view", "weight", "lost without it", "rows", "verdict")
+    header = ["view", "weight", "lost without it", "rows", "verdict"]
     rows = [
         (
             view.name,
@@ -37,7 +38,7 @@ def as_markdown(findings: Findings) -> str:
     ]
     lines += _table(header, rows)
     if findings.ways:
-        header = ("simpler way", str(findings.score_name), "the model is better by", "verdict")
+        header = ["simpler way", str(findings.score_name), "the model is better by", "verdict"]
         lines += _table(
             header,
             [
@@ -56,8 +57,8 @@ def _estimate(found: Any) -> str:
     return told(found.value, found.low, found.high)
 
 
-def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
-    made = [header, ("---",) * len(header), *rows]
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    made = [header, ["---"] * len(header), *rows]
     return ["", *("| " + " | ".join(map(_cell, row)) + " |" for row in made)]
 
 

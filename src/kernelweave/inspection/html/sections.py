@@ -158,7 +158,10 @@ class Reader:
                 *(f"Not compared with {name}: {why}" for name, why in found.left_out.items()),
             ]
             yield Section(
-                "Scores against simpler ways", text, [charts.differences(found)], [_score_table(found)]
+                "Scores against simpler ways",
+                text,
+                [charts.differences(found)],
+                [_score_table(found)],
             )
         tables, pictures, text = [], [], self.findings.on_views()
         if facts.selection is not None:
@@ -198,8 +201,8 @@ class Reader:
         if found is None:
             return
         text = [
-            f"Of rows to which the model gives {found.what} a probability of 30 %, 30 in 100 should "
-            "turn out so. Each dot stands for as many rows held out; on the dotted line "
+            f"Of rows to which the model gives {found.what} a probability of 30 %, 30 in 100 "
+            "should turn out so. Each dot stands for as many rows held out; on the dotted line "
             "probabilities come true. Bars are 95 % intervals.",
             f"Brier score {found.brier:.3f}, the mean squared error of the probabilities; the "
             f"shares of the classes for every row would give {found.constant:.3f}. Less is better. "
@@ -235,8 +238,8 @@ class Reader:
         if not facts.lacking:
             return
         text = [
-            "A row that lacks a view, or all its numbers or categories, is predicted from its other "
-            "views; what it lacks counts as the mean of the rows that have it."
+            "A row that lacks a view, or all its numbers or categories, is predicted from its "
+            "other views; what it lacks counts as the mean of the rows that have it."
         ]
         if facts.blind:
             have = "row has" if facts.blind == 1 else "rows have"
