@@ -200,12 +200,11 @@ def read(
             f"This {type(model).__name__} estimator requires y to be passed, but the target y is "
             "None."
         )
-    bank, names, advice = model._as_bank(model.kernels), None, ""
+    bank, names, advice = model._bank, None, ""
     if model.device is not None:
         bank = bank.on_device(model.device)
     if hasattr(y, "is_cuda"):  # a tensor of PyTorch, wherever it is
         y = y.detach().cpu().numpy()
-    bank, names, advice = model._bank, None, ""
     matrices = model._given_matrices
     if matrices:
         bank, table, names = read_matrices(bank, X, y)
