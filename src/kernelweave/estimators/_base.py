@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from copy import copy
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -63,10 +64,8 @@ def as_bank(kernels: Any) -> KernelBank:
     return kernels if isinstance(kernels, KernelBank) else KernelBank(kernels)
 
 
-def with_views(make: Callable[[Any], KernelBank], kernels: Any, views: Any) -> KernelBank:
-    """The bank of these kernels, on ``views`` if there are some."""
-    if views is None:
-        return make(kernels)
+def on_views(kernels: Any, views: Any) -> KernelBank:
+    """The bank of these kernels on these views."""
     if isinstance(kernels, KernelBank) or is_one_of(kernels, ("precomputed",)):
         raise ValueError(
             f"views goes with kernels, not beside kernels={shown(kernels)}: give views to the bank "
@@ -220,8 +219,9 @@ class MKLEstimator(Estimator):
         own = kernels.get_params() if hasattr(kernels, "get_params") else {}
         if not nested <= own.keys():
             views = params.get("views", getattr(self, "views", None))
-            params["kernels"] = with_views(self._as_bank, kernels, views)
-            params |= {} if views is None else {"views": None}
+            params["kernels"] = self._as_bank(kernels)
+            if views is not None:
+                params |= {"kernels": on_views(kernels, views), "views": None}
         learner = params.get("learner", self.learner)
         if isinstance(learner, str) and any(name.startswith("learner__") for name in params):
             params["learner"] = make_learner(learner)
@@ -236,7 +236,10 @@ class MKLEstimator(Estimator):
     @property
     def _bank(self) -> KernelBank:
         """The bank that the parameters ``kernels`` and, where there are some, ``views`` make."""
-        return with_views(self._as_bank, self.kernels, getattr(self, "views", None))
+        kernels, views = self.kernels, getattr(self, "views", None)
+        if views is not None:
+            return on_views(kernels, views)
+        return kernels if isinstance(kernels, KernelBank) else KernelBank(kernels)
 
     # ---- new rows ------------------------------------------------------------------------------
 
@@ -245,7 +248,8 @@ class MKLEstimator(Estimator):
         if not hasattr(self, "bank_"):
             check_is_fitted(self)  # which tells the user
         bank, table = read_new(self, X, self.bank_)
-        tell_unseen(table, bank.members)
+        if not all(map(attrgetter("numeric"), bank.members)):
+            tell_unseen(table, bank.members)
         blind = seen_weight(table, bank.members, self.weights_) < LITTLE
         if blind.any():
             warn(

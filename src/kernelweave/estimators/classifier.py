@@ -45,7 +45,8 @@ class Classes(Targets):
         """Raise an error if parameters of the estimator do not go together."""
         check_choice("multi_class", model.multi_class, FORMS)
         check_truth("shared_weights", model.shared_weights)
-        check_choice("calibration", model.calibration, (None, *METHODS))
+        if model.calibration is not None:
+            check_choice("calibration", model.calibration, (None, *METHODS))
         if model.class_weight is not None and isinstance(model.C, str):
             raise ValueError(
                 "class_weight multiplies C, which C='learn' learns: give C as a number"

@@ -173,6 +173,10 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         """
         return fit(self, X, None, sample_weight)
 
+    @property
+    def _bank(self) -> KernelBank:
+        return self._as_bank(self.kernels)
+
     @staticmethod
     def _as_bank(kernels: Any) -> KernelBank:
         """The bank for the parameter ``kernels``; Gaussians where it names none."""
