@@ -168,8 +168,10 @@ def measure(data, setting, seed):
 
 
 def main():
-    args = common.arguments(__doc__, splits={"type": int, "default": SPLITS, "help": "how many"})
-    settings = SETTINGS[:2] if args.quick else SETTINGS
+    choice = {"nargs": "+", "choices": SETTINGS, "help": "some of the settings"}
+    count = {"type": int, "default": SPLITS, "help": "how many"}
+    args = common.arguments(__doc__, sets=choice, splits=count)
+    settings = args.sets or (SETTINGS[:2] if args.quick else SETTINGS)
     splits = 2 if args.quick else args.splits
     results = common.Results("when_it_helps", args)
     results.fill([((s, k), measure, args.data, s, k) for k in range(splits) for s in settings])

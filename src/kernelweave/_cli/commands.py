@@ -90,7 +90,7 @@ def demo(seed: int, output: str) -> None:
 @click.option(
     "--proba",
     is_flag=True,
-    help="Also learn probabilities of the classes, for predict --proba; takes about three times "
+    help="Also learn probabilities of the classes, for predict --proba; takes three to five times "
     "as long.",
 )
 def fit(

@@ -178,7 +178,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     calibration : {None, "sigmoid", "isotonic", "temperature"}, default=None
         What makes probabilities of decision values, for ``predict_proba``: Platt's sigmoid, an
         increasing step function for 1,000 rows and more, or one factor for all machines. It is
-        fitted to values of rows held out, in five folds, so that ``fit`` takes about three times
+        fitted to values of rows held out, in five folds, so that ``fit`` takes three to five times
         as long. None: there is no ``predict_proba``.
     views : dict {name: columns}, "each" or "all+each", default=None
         Views of X, as in ``KernelBank``: ``MKLClassifier(kernels, views=views)`` is
