@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from io import StringIO
 
 import numpy as np
 import pandas as pd
@@ -163,7 +164,7 @@ def test_two_tables_to_a_report_in_one_command(run, tmp_path):
     assert err.endswith(f"kernelweave: report written to {path}\n")
     assert "Weight by view" in out
     text = path.read_text(encoding="utf-8")
-    assert "Learned weights are" in text and "beyond chance" in text
+    assert "Predicting status from" in text and "simpler way" in text
     assert "genes" in text and not re.search(r"<td>P\d+</td>", text)
     assert sorted(tmp_path.iterdir()) == [saved, path]
 
@@ -175,7 +176,7 @@ def test_reports_of_saved_models(run, model, tmp_path):
     words = f"report {model} clinical.csv --target status --id patient --view genes=genes.csv"
     assert run(words + " --cv 2 --name-rows -o", str(path))[0] == 0
     text = path.read_text(encoding="utf-8")
-    assert "Learned weights are" in text
+    assert "The model predicts status." in text or "is not shown to predict status" in text
     assert re.search(r"<td>P\d+</td>", text)
 
 
@@ -188,7 +189,7 @@ def test_reports_of_matrices_of_chosen_costs_and_of_numbers(run, tmp_path, words
     line = f"fit clinical.csv --target status {words} --cv 2 --json --report"
     code, out, _ = run(line, str(path))
     assert (code, json.loads(out)["report"]) == (0, str(path))
-    assert "Learned weights are" in path.read_text(encoding="utf-8")
+    assert "simpler way" in path.read_text(encoding="utf-8")
 
 
 def test_rows_that_a_table_lacks(run, tmp_path):
@@ -249,6 +250,23 @@ def test_predictions_in_pieces_are_those_of_the_whole(run, model, monkeypatch, t
     assert found.columns.tolist() == names
     assert np.allclose(found.iloc[:, 1:-1], loaded.decision_function(rows), rtol=1e-9)
     assert sorted(tmp_path.iterdir()) == [tmp_path / "m", out]
+
+
+def test_probabilities(run, tmp_path):
+    path, view = str(tmp_path / "m"), "--view a=age,sex"
+    for target, classes in (("status", 2), ("stage", 3)):
+        assert run(f"fit clinical.csv --target {target} {view} --proba -o", path)[0] == 0
+        code, out, _ = run(f"predict {path} clinical.csv --proba")
+        found = pd.read_csv(StringIO(out))
+        model = kernelweave.load(path)
+        names = [f"probability {name}" for name in model.classes_]
+        assert code == 0 and found.columns[1 : classes + 1].tolist() == names
+        assert np.allclose(found[names].sum(axis=1), 1.0)
+    assert run(f"fit clinical.csv --target status {view} -o", path)[0] == 0
+    code, _, err = run(f"predict {path} clinical.csv --proba")
+    assert code == 2 and "the model has no probabilities; learn them with kernelweave fit" in err
+    code, _, err = run(f"fit clinical.csv --target days {view} --proba")
+    assert code == 2 and "--proba needs classes, and 'days' is a number" in err
 
 
 def test_ids_and_labels_are_read_as_they_are_written(run, tmp_path):
@@ -433,7 +451,10 @@ BAD = {
     "output is a folder": (FIT + "--view a=age -o .", "Is a directory"),
     "output is read": (FIT + "-o clinical.csv", "-o clinical.csv: this file is read"),
     "predictions over the model": ("predict age.kweave clinical.csv -o age.kweave", "is read"),
-    "report is no page": (FIT + "--report out.csv", "--report must name an .html file"),
+    "report is no page": (
+        FIT + "--report out.csv",
+        "--report must name an .html, .md or .json file",
+    ),
     "one file for two": (FIT + "--report r.html -o r.html", "name the same file, r.html"),
     "report nowhere": (FIT + "--report nowhere/r.html", "nowhere: No such directory"),
     "report is a folder": (FIT + "--report folder.html", "folder.html: Is a directory"),

@@ -51,6 +51,7 @@ def cosine(A, B):
         MKLClassifier(KernelBank([Linear(), Laplacian()], "all+each", "center+trace")),
         MKLClassifier([Gaussian(), "rbf", cosine], learner=Simple(finish=False)),
         MKLClassifier(KernelBank([Linear()], impute="median")),
+        MKLClassifier(Linear(), calibration="sigmoid", multi_class="ovo"),
         MKLRegressor(),
         MKLRegressor(loss="squared", learner="silp"),
         MKLRegressor(loss="quantile", learner="uniform", shared_weights=False),

@@ -52,16 +52,16 @@ def test_images_show_and_the_verdict_needs_no_scrolling(page):
 
 def test_tables_sort(page):
     column = (
-        "return [...document.querySelectorAll('table')[1].tBodies[0].rows]"
+        "return [...document.querySelectorAll('table.sorts')[2].tBodies[0].rows]"
         ".map(r => Number(r.cells[2].dataset.value))"
     )
-    button = "document.querySelectorAll('table')[1].querySelectorAll('th button')[2].click()"
+    button = "document.querySelectorAll('table.sorts')[2].querySelectorAll('th button')[2].click()"
     page.execute_script(button)
     falling = page.execute_script(column)
     assert falling == sorted(falling, reverse=True) and len(set(falling)) > 1
     page.execute_script(button)
     assert page.execute_script(column) == falling[::-1]
-    head = "return document.querySelectorAll('table')[1].querySelectorAll('th')[2].ariaSort"
+    head = "return document.querySelectorAll('table.sorts')[2].querySelectorAll('th')[2].ariaSort"
     assert page.execute_script(head) == "ascending"
 
 

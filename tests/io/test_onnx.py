@@ -38,6 +38,27 @@ MODELS = {
 }
 
 
+WITH_PROBABILITIES = {
+    "two": lambda method: MKLClassifier(bank(), calibration=method).fit(X, Y),
+    "classes": lambda method: MKLClassifier(bank(), calibration=method).fit(X, LEVELS),
+    "pairs": lambda method: MKLClassifier(bank(), calibration=method, multi_class="ovo").fit(
+        X, LEVELS
+    ),
+}
+LEVELS = np.digitize(X[:, 0], [-0.5, 0.5])
+
+
+@pytest.mark.filterwarnings("ignore:calibration='isotonic'")
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic", "temperature"])
+@pytest.mark.parametrize("name", WITH_PROBABILITIES)
+def test_same_probabilities(name, method, tmp_path):
+    model = WITH_PROBABILITIES[name](method)
+    kernelweave.to_onnx(model, tmp_path / "m.onnx", double=True)
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    _, found = session.run(["values", "probabilities"], {"X": NEW})
+    np.testing.assert_allclose(found, model.predict_proba(NEW), atol=1e-6)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_same_values(name, tmp_path):
     model = MODELS[name]()

@@ -43,6 +43,11 @@ def test_it_says_what_it_said(path: Path) -> None:
     model, rows = load(path), rows_of(answer)
     values = getattr(model, "decision_function", model.predict)(rows)
     np.testing.assert_allclose(values, answer["values"], rtol=1e-9, atol=1e-9)
+    if "probabilities" in answer:
+        shares = model.predict_proba(rows)
+        np.testing.assert_allclose(shares, answer["probabilities"], rtol=1e-9, atol=1e-9)
+    else:  # as files have none that were written before there were some
+        assert not hasattr(model, "predict_proba")
     predicted = model.predict(rows)
     if predicted.dtype.kind == "f":
         np.testing.assert_allclose(predicted, answer["predicted"], rtol=1e-9, atol=1e-9)
@@ -62,4 +67,5 @@ def test_every_format_has_every_estimator_and_kernel() -> None:
         assert manifest["version"] == model_file.VERSION
         named |= {entry["class"] for entry in manifest["objects"] if "class" in entry}
     kernels = {name for name in _registry.CLASSES if name.startswith("kernels.")}
-    assert named >= {*_registry.ESTIMATORS, *kernels} - {"kernels.FeatureKernel"}  # a base class
+    curves = {name for name in _registry.CLASSES if name.startswith("Calibration")}
+    assert named >= {*_registry.ESTIMATORS, *kernels, *curves} - {"kernels.FeatureKernel"}  # a base

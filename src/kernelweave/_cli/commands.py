@@ -15,6 +15,7 @@ from kernelweave._cli.options import (
     COST,
     DATA,
     DROP_UNLABELED,
+    EPILOG,
     FILES,
     JOBS,
     JSON,
@@ -26,17 +27,6 @@ from kernelweave._cli.options import (
     parse_view,
     takes,
 )
-
-_EPILOG = """
-From two tables with a column of ids in common to a report, in one command:
-
-\b
-  kernelweave fit clinical.csv --target status --id patient \\
-      --view genes=genes.csv -o model.kweave --report report.html
-
-Completion: eval "$(_KERNELWEAVE_COMPLETE=bash_source kernelweave)" in bash; the same with
-zsh_source or fish_source in other shells.
-"""
 
 
 def run(argv: Sequence[str] | None) -> int:
@@ -54,7 +44,7 @@ def run(argv: Sequence[str] | None) -> int:
     return int(code or 0)
 
 
-@click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="kernelweave %(version)s")
 def program() -> None:
     """Learn which kernels and views matter, with a certificate of optimality."""
@@ -88,10 +78,16 @@ def demo(seed: int, output: str) -> None:
 @click.option(
     "--report",
     type=click.Path(),
-    help="HTML file to write: what the views and the model are worth.",
+    help="File to write: what the views and the model are worth; .html, .md or .json.",
 )
 @takes(NAME_ROWS)
 @takes(*ON_CLUSTER)
+@click.option(
+    "--proba",
+    is_flag=True,
+    help="Also learn probabilities of the classes, for predict --proba; takes three to five times "
+    "as long.",
+)
 def fit(
     output: str | None,
     report: str | None,
@@ -156,21 +152,28 @@ def fit(
 @takes(*FILES)
 @click.option("-o", "--output", type=click.Path(), help="CSV file to write; default: the screen.")
 @click.option("--decision", is_flag=True, help="Add the decision values.")
+@click.option("--proba", is_flag=True, help="Add the probability of each class.")
 @click.option(
     "--raw-text",
     is_flag=True,
     help="Write ids, classes and names that begin as formulas do (=1+1) without an apostrophe.",
 )
 def predict(
-    model: str, table: str, output: str | None, decision: bool, raw_text: bool, **said: Any
+    model: str,
+    table: str,
+    output: str | None,
+    decision: bool,
+    proba: bool,
+    raw_text: bool,
+    **said: Any,
 ) -> None:
     """Predict every row of TABLE with MODEL, some rows at a time, as CSV."""
     from kernelweave._cli.output import check_output
-    from kernelweave._cli.predicting import predict_table
+    from kernelweave._cli.predicting import Beside, predict_table
 
     source = _source(said, table)
     check_output("-o", output, source, model)
-    predict_table(model, source, output, decision, raw_text)
+    predict_table(model, source, output, Beside(decision, proba), raw_text)
 
 
 @program.command()
@@ -218,7 +221,9 @@ def evaluate(model: str, as_json: bool, **said: Any) -> None:
 @click.argument("model", type=click.Path())
 @click.argument("table", type=click.Path(), required=False)
 @takes(*TARGET, *FILES, DROP_UNLABELED, SEED, JOBS)
-@click.option("-o", "--output", type=click.Path(), required=True, help="HTML file to write.")
+@click.option(
+    "-o", "--output", type=click.Path(), required=True, help="File to write; .html, .md or .json."
+)
 @click.option("--cv", type=click.IntRange(2), help="Folds of the held-out scores; 5 by default.")
 @takes(NAME_ROWS)
 def report(model: str, output: str, **said: Any) -> None:
@@ -366,7 +371,9 @@ def _learning(
     impute = None if said["impute"] == "none" else said["impute"]
     asked = C, said["learner"], said["norm"], said["seed"], said["jobs"], impute
     options = models.Options(
-        *asked, models.class_weight_of(said["class_weight"], data.target, task)
+        *asked,
+        models.class_weight_of(said["class_weight"], data.target, task),
+        models.calibration_of(said.get("proba", False), data.target, task),
     )
     for line in (*told, *told_of_data(data, options)):
         say(line)

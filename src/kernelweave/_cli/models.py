@@ -40,6 +40,7 @@ class Options:
     jobs: int | None = None
     impute: str | None = "median"
     class_weight: str | None = None
+    calibration: str | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,18 @@ def class_weight_of(asked: str, target: Any, task: str) -> str | None:
             "--task classification"
         )
     return asked
+
+
+def calibration_of(asked: bool, target: Any, task: str) -> str | None:
+    """What ``--proba`` says to an estimator."""
+    if asked and task == "survival":
+        raise ValueError("--proba needs classes: leave it out with --time and --event")
+    if asked and task == "regression":
+        raise ValueError(
+            f"--proba needs classes, and {target.name!r} is a number: leave it out, or say "
+            "--task classification"
+        )
+    return "sigmoid" if asked else None
 
 
 def labels(target: Any, task: str) -> NDArray[Any]:
@@ -176,6 +189,8 @@ def estimator(kernels: Any, task: str, options: Options) -> Any:
     single, chosen = _ESTIMATORS[task]
     if options.C is None:
         return chosen(kernels, scoring=scoring_of(options), **shared)
+    if task == "classification":
+        shared["calibration"] = options.calibration
     return single(kernels, C=options.C, weight_norm=options.norm, **shared)
 
 

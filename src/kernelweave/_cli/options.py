@@ -10,6 +10,17 @@ import click
 from kernelweave._core.checks import did_you_mean
 from kernelweave.learners import NAMES
 
+EPILOG = """
+From two tables with a column of ids in common to a report, in one command:
+
+\b
+  kernelweave fit clinical.csv --target status --id patient \\
+      --view genes=genes.csv -o model.kweave --report report.html
+
+Completion: eval "$(_KERNELWEAVE_COMPLETE=bash_source kernelweave)" in bash; the same with
+zsh_source or fish_source in other shells.
+"""
+
 _LEARNERS = tuple(name for name in NAMES if name != "sdp")  # it needs rows known beforehand
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,21 +31,40 @@ from kernelweave.io.model_file import load
 from kernelweave.views.cells import reads_as_number
 
 
+@dataclass(frozen=True)
+class Beside:
+    """What is written beside the predictions."""
+
+    decision: bool = False
+    proba: bool = False
+
+    def check(self, model: Any) -> None:
+        """Raise ValueError for what the model does not have."""
+        if self.decision and not hasattr(model, "decision_function"):
+            raise ValueError(
+                "--decision: a regression has no decision values beside its predictions"
+            )
+        if self.proba and not hasattr(model, "predict_proba"):
+            why = "learn them with kernelweave fit --proba"
+            if not hasattr(model, "classes_"):
+                why = "it predicts numbers"
+            raise ValueError(f"--proba: the model has no probabilities; {why}")
+
+
 def predict_table(
-    path: str, source: Source, output: str | None, decision: bool, raw_text: bool
+    path: str, source: Source, output: str | None, columns: Beside, raw_text: bool
 ) -> None:
-    """Write ids, predictions and, if asked for, decision values, as CSV.
+    """Write ids, predictions and what else is asked for, as CSV.
 
     Where rows may lack a view, also the share of the weight that their views have.
     """
     model, source = loaded(path, source)
-    if decision and not hasattr(model, "decision_function"):
-        raise ValueError("--decision: a regression has no decision values beside its predictions")
+    columns.check(model)
     rows, texts = NewRows(model), Texts(raw_text)
     with _opened(output) as file:
         for number, (ids, X) in enumerate(rows_of(model, source)):
             seen = rows.count(X)
-            frame = _predicted(model, X, ids, decision)
+            frame = _predicted(model, X, ids, columns)
             if rows.may_lack:
                 frame["weight_seen"] = seen
             frame = texts.plain(frame, names=number == 0)
@@ -218,7 +237,7 @@ def _refuse_gaps(cells: Any, ids: Any, may_lack: bool, source: Source, start: in
         )
 
 
-def _predicted(model: Any, X: Any, ids: Any, decision: bool) -> Any:
+def _predicted(model: Any, X: Any, ids: Any, asked: Beside) -> Any:
     import pandas as pd
 
     columns = {} if ids is None else {str(ids.name): ids.to_numpy()}
@@ -226,7 +245,10 @@ def _predicted(model: Any, X: Any, ids: Any, decision: bool) -> Any:
         risk = model.predict(X)
         return pd.DataFrame({**columns, "risk": risk, "time": np.exp(-risk)})
     columns["prediction"] = model.predict(X)
-    if decision:
+    if asked.proba:
+        shares = model.predict_proba(X).T
+        columns |= {f"probability {c}": p for c, p in zip(model.classes_, shares, strict=True)}
+    if asked.decision:
         values = np.asarray(model.decision_function(X))
         if values.ndim == 1:
             columns["decision"] = values

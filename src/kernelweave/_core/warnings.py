@@ -17,6 +17,10 @@ class SeesLittle(UserWarning):
     """Some rows lack the views that a prediction rests on."""
 
 
+class UnseenCategory(UserWarning):
+    """Some rows hold categories that no training row had."""
+
+
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line of the nearest caller outside the package."""
     level = 1

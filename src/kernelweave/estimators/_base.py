@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -17,17 +18,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 import kernelweave
 from kernelweave import __version__
-from kernelweave._core.checks import is_one_of
+from kernelweave._core.checks import is_one_of, shown
 from kernelweave._core.html import html_table
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import SeesLittle, warn
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.fitting import BLIND, LITTLE, seen_weight
+from kernelweave.banks.unseen import tell_unseen
 from kernelweave.estimators._documentation import Documented
 from kernelweave.estimators._matrices import with_matrices
 from kernelweave.estimators._targets import Targets
 from kernelweave.io import model_file
+from kernelweave.io._conform import completed
 from kernelweave.kernels.adapters import as_kernel
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.precomputed import Precomputed
@@ -68,6 +71,16 @@ def replace_fitted(model: Any, found: Mapping[str, Any]) -> None:
 def as_bank(kernels: Any) -> KernelBank:
     """The bank for an estimator's parameter ``kernels``."""
     return kernels if isinstance(kernels, KernelBank) else KernelBank(kernels)
+
+
+def on_views(kernels: Any, views: Any) -> KernelBank:
+    """The bank of these kernels on these views."""
+    if isinstance(kernels, KernelBank) or is_one_of(kernels, ("precomputed",)):
+        raise ValueError(
+            f"views goes with kernels, not beside kernels={shown(kernels)}: give views to the bank "
+            "itself, KernelBank(kernels, views=…), or leave them out."
+        )
+    return KernelBank(kernels, views=views)
 
 
 def takes_strings(bank: KernelBank) -> bool:
@@ -135,6 +148,11 @@ class Estimator(CallbackSupportMixin, Documented, BaseEstimator):
         The decorator has nothing else to run: around the fit itself, it would stand between the
         fit and the line of the user that warnings are to point to.
         """
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if not state.keys() >= {*self._get_param_names()}:  # pickled before there were all
+            state = completed(type(self), state)
+        super().__setstate__(state)
 
     def weights_frame(self) -> DataFrame:
         """The weights as a data frame, the heaviest first: kernel, view, weight and more."""
@@ -210,7 +228,10 @@ class MKLEstimator(Estimator):
         nested = {name.split("__")[1] for name in params if name.startswith("kernels__")}
         own = kernels.get_params() if hasattr(kernels, "get_params") else {}
         if not nested <= own.keys():
+            views = params.get("views", getattr(self, "views", None))
             params["kernels"] = self._as_bank(kernels)
+            if views is not None:
+                params |= {"kernels": on_views(kernels, views), "views": None}
         learner = params.get("learner", self.learner)
         if isinstance(learner, str) and any(name.startswith("learner__") for name in params):
             params["learner"] = make_learner(learner)
@@ -222,6 +243,12 @@ class MKLEstimator(Estimator):
         named = self.kernels.kernels if isinstance(self.kernels, KernelBank) else self.kernels
         return isinstance(named, str) and named == "precomputed"
 
+    @property
+    def _bank(self) -> KernelBank:
+        """The bank that the parameters ``kernels`` and, where there are some, ``views`` make."""
+        views = getattr(self, "views", None)
+        return self._as_bank(self.kernels) if views is None else on_views(self.kernels, views)
+
     # ---- new rows ------------------------------------------------------------------------------
 
     def _values(self, X: Any) -> Array:
@@ -229,6 +256,8 @@ class MKLEstimator(Estimator):
         if not hasattr(self, "bank_"):
             check_is_fitted(self)  # which tells the user
         bank, table = read_new(self, X, self.bank_)
+        if not all(map(attrgetter("numeric"), bank.members)):
+            tell_unseen(table, bank.members)
         blind = seen_weight(table, bank.members, self.weights_) < LITTLE
         if blind.any():
             warn(
@@ -299,8 +328,8 @@ class MKLEstimator(Estimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        bank = self._as_bank(self.kernels)
         if not self._given_matrices:
+            bank = self._bank
             tags.input_tags.string = tags.input_tags.categorical = takes_strings(bank)
             tags.input_tags.allow_nan = bank.allows_gaps()
             tags.input_tags.sparse = takes_sparse(bank)

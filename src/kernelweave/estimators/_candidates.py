@@ -144,6 +144,10 @@ def _automatic(
     plain = bool(table.numeric.all()) and not table.sparse
     kernels, scale = (_on_all(), "standard") if plain else (None, "auto")
     found = {"all": KernelBank(kernels, normalize=_rule(table), scale=scale, impute=impute)}
+    if views is not None:
+        if not isinstance(views, Mapping):
+            raise TypeError(f"views must be {{name: columns}}, found {shown(views)}.")
+        found["views"] = KernelBank(views=views, impute=impute)
     if not plain:
         skipped["each"] = "X is sparse" if table.sparse else "some columns do not hold numbers"
     elif table.n_columns == 1:
@@ -151,10 +155,7 @@ def _automatic(
     else:
         found["each"] = KernelBank(_on_each(table), scale="standard", impute=impute)
     if views is not None:
-        if not isinstance(views, Mapping):
-            raise TypeError(f"views must be {{name: columns}}, found {shown(views)}.")
         _leave_out_unsuited(found, skipped, table)
-        found["views"] = KernelBank(views=views, impute=impute)
     for name in [name for name in found if name != "all"]:
         if why := _too_large(found[name], table):
             del found[name]
@@ -166,7 +167,7 @@ def _leave_out_unsuited(
     found: dict[str, KernelBank], skipped: dict[str, str], table: Table
 ) -> None:
     """Skip banks that cannot read X, such as one whose rows lack a view: named views still can."""
-    for name in [*found]:
+    for name in [name for name in found if name != "views"]:
         try:
             found[name].check(table)
         except (TypeError, ValueError) as error:
@@ -347,7 +348,7 @@ def results(params: list[dict[str, Any]], scores: Array) -> dict[str, Any]:
 
 
 def choose(selection: str, params: list[dict[str, Any]], scores: Array) -> int:
-    """The number of the candidate chosen.
+    """The number of the candidate chosen, from scores (n_candidates, n_folds).
 
     "best": the highest mean score. "one_se": the smallest C among all candidates whose mean is
     within one standard error of the highest, since these cannot be told apart. Ties go to the
@@ -360,3 +361,18 @@ def choose(selection: str, params: list[dict[str, Any]], scores: Array) -> int:
     error = scores[best].std(ddof=1) / np.sqrt(scores.shape[1])
     near = np.flatnonzero(means >= means[best] - error)
     return int(min(near, key=lambda k: (params[k]["C"], -means[k], k)))
+
+
+def equal_if_as_good(chosen: int, params: list[dict[str, Any]], scores: Array) -> int:
+    """Equal weights of the same bank, at their best C, where they are as good as those ``chosen``.
+
+    That is where the mean difference over the folds is at most its standard error. Folds hold the
+    same rows out for both, so that what is easy in one of them counts for neither.
+    """
+    bank, means = params[chosen]["bank"], np.nan_to_num(scores.mean(axis=1), nan=-np.inf)
+    equal = [k for k, p in enumerate(params) if p["bank"] == bank and p["weight_norm"] == EQUAL]
+    if not equal or chosen in equal or scores.shape[1] < 2:
+        return chosen
+    best = max(equal, key=lambda k: means[k])
+    less = scores[chosen] - scores[best]
+    return best if less.mean() <= less.std(ddof=1) / np.sqrt(less.size) else chosen

@@ -30,7 +30,7 @@ def read(model: MKLEstimator, X: Any, y: Any, sample_weight: Any) -> Training:
         )
     if not model._on_cluster or model._given_matrices:
         refuse(model)
-    bank = model._as_bank(model.kernels)
+    bank = model._bank
     if bank.learnable() or bank.impute is not None:
         what = "kernels with parameters to learn" if bank.learnable() else "impute="
         raise ValueError(

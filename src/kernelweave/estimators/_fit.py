@@ -182,7 +182,7 @@ def read(
         from kernelweave.estimators import _cluster
 
         return _cluster.read(model, X, y, sample_weight)
-    bank, names, advice = model._as_bank(model.kernels), None, ""
+    bank, names, advice = model._bank, None, ""
     device = getattr(model, "device", None)  # estimators of users may know none
     if device is not None:
         bank = bank.on_device(device)

@@ -11,7 +11,7 @@ together. Fits are those of ``_fit.py``.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -61,6 +61,7 @@ from kernelweave.estimators._candidates import (
 from kernelweave.estimators._fit import (
     FitOptions,
     Learned,
+    fit,
     fit_kernels,
     pose,
     read,
@@ -190,8 +191,7 @@ def search(
         held_out = model._held_out(task, [one for one in trials if one.bank == name], place)
         found |= held_out
         if model.refit:
-            best: Any = model._candidate(banks[name], norm, C)
-            best.fit(X, y, sample_weight)
+            best: Any = fit(model._candidate(banks[name], norm, C), X, y, sample_weight)
             vars(best).update(held_out)
             found = {**vars(best), **found, "best_estimator_": best}
         replace_fitted(model, {k: v for k, v in found.items() if k[-1] == "_" != k[0]})
@@ -285,7 +285,7 @@ class CrossValidated(Estimator):
     def _candidate(self, bank: KernelBank, norm: float | str, C: float) -> MKLEstimator:
         """The estimator of one candidate, with the parameters that it shares with this one."""
         given, own = self.get_params(deep=False), self._single().get_params(deep=False)
-        shared = (own.keys() & given.keys()) - {"n_jobs", "verbose"}
+        shared = (own.keys() & given.keys()) - {"n_jobs", "verbose", "views"}
         weighting: dict[str, Any] = {"weight_norm": norm}
         if norm == EQUAL:
             weighting = {"learner": "uniform", "weight_norm": 1}
@@ -324,10 +324,16 @@ class CrossValidated(Estimator):
             rows = trial.fold.test
             held = y[rows], None if weights is None else weights[rows]
             scores[banks == trial.bank, trial.fold.number] = [
-                self._score(scorer, recalled(task.single, values, trial.targets), *held)
-                for values in trial.values
+                self._score(scorer, model, *held)
+                for model in self._knowing(scorer, task, trials, trial)
             ]
         return scores
+
+    def _knowing(
+        self, scorer: Any, task: Search, trials: list[Trial], trial: Trial
+    ) -> Iterator[Any]:
+        """A model for each candidate of a trial that has its values of the rows held out."""
+        return (recalled(task.single, values, trial.targets) for values in trial.values)
 
     def _score(self, scorer: Any, model: Any, y: Any, weights: Array | None) -> float:
         """The score of a model that has the values of all rows held out, which count by weight."""
@@ -335,16 +341,17 @@ class CrossValidated(Estimator):
         return as_score(scorer(model, np.empty((len(y), 0)), y, **count))
 
     def _held_out(self, task: Search, trials: list[Trial], place: int) -> dict[str, Any]:
-        """Fitted attributes from what the candidate chosen said of the rows held out.
-
-        ``trials``: those of its bank, whose ``values[place]`` are its own.
-        """
+        """Fitted attributes from rows held out, ``values[place]`` of trials of the best bank."""
         return {}
+
+    def _best(self, params: list[dict[str, Any]], scores: Array) -> int:
+        """The number of the candidate chosen."""
+        return choose(self.selection, params, scores)
 
     def _chosen(self, params: list[dict[str, Any]], scores: Array) -> dict[str, Any]:
         """What is chosen by scores, (n_candidates, n_folds), as fitted attributes."""
         check_scores(scores, is_regressor(self))
-        cv_results, best = results(params, scores), choose(self.selection, params, scores)
+        cv_results, best = results(params, scores), self._best(params, scores)
         C, Cs = params[best]["C"], [candidate["C"] for candidate in params]
         at_edge = min(Cs) < max(Cs) and C in (min(Cs), max(Cs))
         if self.verbose and at_edge:

@@ -13,7 +13,9 @@ from sklearn.base import ClassifierMixin
 from kernelweave._core.checks import check_choice, check_truth, is_on_dask
 from kernelweave._core.types import Array
 from kernelweave.estimators._base import MKLEstimator, store
+from kernelweave.estimators._calibration import WhereCalibrated, fit_calibrated
 from kernelweave.estimators._fit import Learned, fit
+from kernelweave.estimators._probabilities import METHODS, Calibration
 from kernelweave.estimators._targets import (
     FORMS,
     Targets,
@@ -30,20 +32,6 @@ from kernelweave.learners.base import Learner, versatile
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.losses import Loss
 
-NO_PROBABILITIES = (
-    "decision values are no probabilities. Use "
-    "CalibratedClassifierCV(MKLClassifier(…), ensemble=False) of sklearn.calibration, which has "
-    "predict_proba."
-)
-
-
-def _refuse(model: Any) -> Any:
-    """Not available: raises AttributeError, which says what to use."""
-    raise AttributeError(f"{type(model).__name__} has no predict_proba: {NO_PROBABILITIES}")
-
-
-no_probabilities = property(_refuse)  # hasattr(model, "predict_proba") is then False
-
 
 @dataclass(frozen=True)
 class Classes(Targets):
@@ -59,6 +47,8 @@ class Classes(Targets):
         """Raise an error if parameters of the estimator do not go together."""
         check_choice("multi_class", model.multi_class, FORMS)
         check_truth("shared_weights", model.shared_weights)
+        if model.calibration is not None:
+            check_choice("calibration", model.calibration, (None, *METHODS))
         if model.class_weight is not None and isinstance(model.C, str):
             raise ValueError(
                 "class_weight multiplies C, which C='learn' learns: give C as a number"
@@ -187,6 +177,14 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     device : None, "cpu", "auto", "cuda", "cuda:1" or "mps", default=None
         Where kernels are computed and machines are solved, as ``KernelBank(device=…)`` says. None
         follows X. The fitted model predicts on any machine.
+    calibration : {None, "sigmoid", "isotonic", "temperature"}, default=None
+        What makes probabilities of decision values, for ``predict_proba``: Platt's sigmoid, an
+        increasing step function for 1,000 rows and more, or one factor for all machines. It is
+        fitted to values of rows held out, in five folds, so that ``fit`` takes three to five times
+        as long. None: there is no ``predict_proba``.
+    views : dict {name: columns}, "each" or "all+each", default=None
+        Views of X, as in ``KernelBank``: ``MKLClassifier(kernels, views=views)`` is
+        ``MKLClassifier(KernelBank(kernels, views=views))``. None: all columns are one view.
 
     Attributes
     ----------
@@ -246,6 +244,14 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         of positive weight. If machines learned their own weights: a tuple with one per machine.
     classes_ : ndarray (n_classes,)
         Class labels, sorted.
+    calibration_ : Calibration or None
+        With ``calibration``: what makes probabilities of decision values; None if there were too
+        few rows.
+    decision_values_ : ndarray (n,) or (n, n_machines)
+        With ``calibration``: the decision value of each row of X by a fit that did not know it;
+        NaN for rows of weight 0.
+    decision_folds_ : ndarray (n,)
+        With ``calibration``: the number of the fold that held the row out; −1 if none did.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray (n_features_in_,)
@@ -258,10 +264,13 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     only. Two kinds of kernels need more to predict: ``Precomputed`` keeps its matrix, and centered
     kernels keep all training rows.
 
-    There is no ``predict_proba``: decision values are no probabilities, and making them some takes
-    rows that the machine was not fitted on. scikit-learn does it by cross-validation and keeps one
-    model, fitted on all rows, with
-    ``CalibratedClassifierCV(MKLClassifier(), ensemble=False).fit(X, y).predict_proba(X_new)``.
+    Decision values are no probabilities, and making them some takes rows that the machine was not
+    fitted on. With ``calibration``, rows are held out in five stratified folds, of whole groups if
+    ``groups`` are given; the machine itself is fitted to all rows, as without. ``predict`` goes by
+    decision values. The class of the largest probability is another one for a few rows near the
+    border: curves have their 1/2 where classes balance in the rows held out, not at 0.
+    ``class_weight`` counts in all fits and not in the curves, so that probabilities are those of
+    the rows as they are; ``sample_weight`` counts in both.
 
     Rows of ``sample_weight`` 0 are left out before anything is learned. Whole weights are the same
     as repeated rows: in the costs C·w, and in what kernels learn from the rows (widths, means,
@@ -287,7 +296,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
 
     classes_: NDArray[Any]
     C_: float | Array
-    predict_proba = no_probabilities
+    calibration_: Calibration | None
     _targets = Classes
     _on_cluster = True
 
@@ -311,10 +320,18 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         recenter: bool = False,
         solver: str = "auto",
         device: str | None = None,
+        calibration: str | None = None,
+        views: Any = None,
     ) -> None:
         store(self, locals())
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Learn kernel weights and machines.
 
         Parameters
@@ -325,12 +342,17 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
             Labels, of any type.
         sample_weight : array-like (n,), optional
             How often each row counts, ≥ 0; 1 for all by default.
+        groups : array-like (n,), optional
+            With ``calibration``: rows of one group, such as the visits of a patient, are held out
+            together.
 
         Returns
         -------
         self
         """
-        return fit(self, X, y, sample_weight)
+        if self.calibration is None:
+            return fit(self, X, y, sample_weight)
+        return fit_calibrated(self, X, y, sample_weight, groups)
 
     def decision_function(self, X: Any) -> Array:
         """How far each row of X is on the side of a class.
@@ -350,6 +372,16 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
             return self._by_partition("predict", X)
         values, targets = self._values(X), self._targets.known(self)
         return targets.decode(targets.scores(values))
+
+    @WhereCalibrated
+    def predict_proba(self, X: Any) -> Array:
+        """The probability of each class for every row of X, (n_new, n_classes).
+
+        There with ``calibration`` only.
+        """
+        values = self._values(X)
+        assert self.calibration_ is not None
+        return self.calibration_(values)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -11,9 +12,17 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, Str
 
 from kernelweave._core.types import Array
 from kernelweave.estimators._base import store
-from kernelweave.estimators._candidates import Fold, number_of_folds
-from kernelweave.estimators._search import CrossValidated, search
-from kernelweave.estimators.classifier import NO_PROBABILITIES, MKLClassifier, no_probabilities
+from kernelweave.estimators._calibration import (
+    WhereCalibrated,
+    calibrated,
+    held_out,
+    needs_probabilities,
+    values_of_others,
+)
+from kernelweave.estimators._candidates import Fold, equal_if_as_good, number_of_folds
+from kernelweave.estimators._probabilities import Calibration
+from kernelweave.estimators._search import CrossValidated, Search, Trial, search
+from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.regressor import MKLRegressor, takes_intervals
 from kernelweave.kernels.numeric import Gaussian, Linear
 from kernelweave.learners.base import Learner
@@ -33,12 +42,12 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
     ----------
     banks : dict {name: bank}, bank, kernel or list of kernels, default=None
         What to choose the kernels from. None: a linear kernel alone; the default kernels and
-        Laplacians on all columns ("all"); these and three kernels on each column ("each"); and, if
-        ``views`` are given, the default kernels on each view ("views"). Of banks that score alike
-        the first is taken, which is the simplest. Those that do not suit X or would take too much
-        memory are skipped: see ``skipped_``. Where four fifths of X are zeros, in ten columns or
-        more, kernels on all columns compare directions (``normalize="sphere"``). Kernel matrices
-        are ``[Precomputed(K1), …]``, with row numbers as X.
+        Laplacians on all columns ("all"); if ``views`` are given, the default kernels on each view
+        ("views"); and those of "all" with three kernels on each column ("each"). Of banks that
+        score alike the first is taken, which is the simplest. Those that do not suit X or would
+        take too much memory are skipped: see ``skipped_``. Where four fifths of X are zeros, in
+        ten columns or more, kernels on all columns compare directions (``normalize="sphere"``).
+        Kernel matrices are ``[Precomputed(K1), …]``, with row numbers as X.
     Cs : int or list of float, default=6
         Values of C to try, or how many between 0.01 and 1000.
     weight_norms : list, default=(1, 4/3, 2, "equal")
@@ -51,7 +60,9 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         One score to maximize, as in ``GridSearchCV``; None is accuracy.
     selection : {"best", "one_se"}, default="best"
         "one_se" takes the smallest C among all candidates whose mean score is within one standard
-        error of the highest.
+        error of the highest. Either way, equal weights of the bank chosen are taken in place of
+        learned ones where they score as well, up to one standard error of the difference over the
+        folds.
     refit : bool, default=True
         Whether to fit the candidate chosen to all rows. Without, there is nothing to predict with.
     views : dict {name: columns}, default=None
@@ -74,13 +85,17 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         training rows of each fold.
     device : None, "cpu", "auto", "cuda", "cuda:1" or "mps", default=None
         Where all fits take place, as in ``MKLClassifier``.
+    calibration : {"sigmoid", "isotonic", "temperature"}, default="sigmoid"
+        What makes probabilities of decision values, as in ``MKLClassifier``. The folds hold rows
+        out anyway, so that it takes no further fit.
 
     Attributes
     ----------
     best_params_ : dict
         "bank", "weight_norm" and "C" chosen.
     best_score_ : float
-        Their mean score over the folds.
+        Their mean score over the folds; it may be less than the highest by what cannot be told from
+        chance.
     best_index_ : int
         Their number in ``cv_results_``.
     cv_results_ : dict
@@ -101,6 +116,19 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         Number of folds.
     classes_ : ndarray
         Class labels.
+    decision_values_ : ndarray (n,) or (n, n_machines)
+        The decision value of each row of X in the folds that held it out, by the candidate chosen;
+        the mean of several, NaN of none.
+    decision_folds_ : ndarray (n,)
+        The number of the first of these folds; −1 if there is none.
+    calibration_ : Calibration or None
+        What makes probabilities of decision values, fitted to ``decision_values_``; None if fewer
+        than two rows of a class were held out.
+
+    Notes
+    -----
+    Scores of probabilities, such as ``scoring="neg_log_loss"``, are of curves fitted to the rows
+    of the other folds. ``predict`` goes by decision values, as in ``MKLClassifier``.
 
     Examples
     --------
@@ -117,9 +145,8 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
 
     best_estimator_: MKLClassifier
     classes_: NDArray[Any]
-    predict_proba = no_probabilities
+    calibration_: Calibration | None
     _single = MKLClassifier
-    _other_scores = NO_PROBABILITIES
 
     def __init__(
         self,
@@ -143,6 +170,7 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
         class_weight: Any = None,
         impute: str | None = None,
         device: str | None = None,
+        calibration: str = "sigmoid",
     ) -> None:
         store(self, locals())
 
@@ -175,6 +203,29 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
     def decision_function(self, X: Any) -> Array:
         """How far each row of X is on the side of a class, as in ``MKLClassifier``."""
         return self._fitted().decision_function(X)
+
+    @WhereCalibrated
+    def predict_proba(self, X: Any) -> Array:
+        """The probability of each class for every row of X, (n_new, n_classes)."""
+        return np.asarray(self._fitted().predict_proba(X))
+
+    def _knowing(
+        self, scorer: Any, task: Search, trials: list[Trial], trial: Trial
+    ) -> Iterator[Any]:
+        asked = self.scoring is not None and needs_probabilities(scorer)
+        for candidate, model in enumerate(super()._knowing(scorer, task, trials, trial)):
+            if asked:
+                others = values_of_others(trials, trial, candidate, len(task.training.table))
+                model.calibration_ = calibrated(self, task.training, others)
+            yield model
+
+    def _held_out(self, task: Search, trials: list[Trial], place: int) -> dict[str, Any]:
+        return held_out(
+            self, task.training, [(trial.fold, trial.values[place]) for trial in trials]
+        )
+
+    def _best(self, params: list[dict[str, Any]], scores: Array) -> int:
+        return equal_if_as_good(super()._best(params, scores), params, scores)
 
     def _score(self, scorer: Any, model: Any, y: Any, weights: Array | None) -> float:
         if self.scoring is not None:

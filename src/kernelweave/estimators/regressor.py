@@ -256,6 +256,8 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
     recenter : bool, default=False
         The same with the traces that kernels have once centered [chapelle2008, eq. 1]; without
         ``trace``, their mean is c.
+    views : dict {name: columns}, "each" or "all+each", default=None
+        As for ``MKLClassifier``.
 
     Attributes
     ----------
@@ -320,6 +322,7 @@ class MKLRegressor(RegressorMixin, MultiOutputMixin, MKLEstimator):
         recenter: bool = False,
         solver: str = "auto",
         device: str | None = None,
+        views: Any = None,
     ) -> None:
         store(self, locals())
 

@@ -260,7 +260,7 @@ class TransductiveMKLClassifier(ClassifierMixin, MKLEstimator):
         """The decision value of a new row, from a fit that includes it."""
         table, signs = self._rows.join(row), np.append(self._signs, 0.0)
         n = len(table)
-        training = Training(self._as_bank(self.kernels), table, None, np.arange(n), None, n)
+        training = Training(self._bank, table, None, np.arange(n), None, n)
         posed = pose(self, training, targets=SomeLabels((signs,), None, self.classes_))
         bank = fit_kernels(posed, self.n_jobs)
         known = len(self._start) == bank.stack.m

@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave._core.status import Bar, tell
 from kernelweave._core.types import Array, Places
 from kernelweave._core.warnings import LacksView
+from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.estimators._base import MKLEstimator
 from kernelweave.estimators._fit import Learned, fit_kernels, keep, pose, read, solve_all
@@ -87,7 +88,7 @@ class Refits:
         """All rows of X; ``model`` is an estimator of kernelweave, fitted or not."""
         single = as_single(model, X, y)
         training = replace(read(single, X, y), matrices=False)
-        single.set_params(kernels=training.bank)  # kernel matrices given as X are a bank, too
+        single = bound(single, training.bank)  # kernel matrices given as X are a bank, too
         with quiet() if hasattr(model, "bank_") else nullcontext():
             bank = fit_kernels(pose(single, training), n_jobs, exact=False)
         return cls(single, training.targets, training, bank)
@@ -190,6 +191,12 @@ class Refits:
         table = self.training.table.take(rows)
         values = fitted.bank_.decision(table, fitted.weights_ * chosen, fitted.dual_coef_.T)
         return values if views else values + fitted.intercept_
+
+
+def bound(model: MKLEstimator, bank: KernelBank) -> MKLEstimator:
+    """The estimator with this bank in place of its kernels, and views."""
+    own = {"views"} & model.get_params(deep=False).keys()
+    return model.set_params(kernels=bank, **dict.fromkeys(own))
 
 
 def as_single(model: Any, X: Any, y: Any) -> MKLEstimator:

@@ -43,9 +43,9 @@ class Comparison(HeldOut):
         word = "no better than" if mean <= 0.0 else "not shown to be better than"
         word = "better than" if low > 0.0 else "worse than" if high < 0.0 else word
         ours, theirs = self.score(LEARNED)[0], self.score(rival)[0]
-        the = "" if rival in (EQUAL, JOINT) else "the "
+        said = {SINGLE: f"the {SINGLE}", JOINT: "one view of all columns"}.get(rival, rival)
         return (
-            f"Learned weights are {word} {the}{rival}: {self.scoring} {signed(ours)} against "
+            f"Learned weights are {word} {said}: {self.scoring} {signed(ours)} against "
             f"{signed(theirs)}, difference {told(mean, low, high)}."
         )
 

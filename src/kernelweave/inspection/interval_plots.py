@@ -27,14 +27,19 @@ def plot_intervals(
     ax: Axes | None = None,
     label: str = "",
     zero: bool = False,
+    color: Sequence[str] | None = None,
 ) -> Axes:
-    """A point and a horizontal bar from ``low`` to ``high`` per name, from top to bottom."""
+    """A point and a horizontal bar from ``low`` to ``high`` per name, from top to bottom.
+
+    ``color``: one per name; by default the same for all.
+    """
+    color = [COLORS[0]] * len(names) if color is None else list(color)
     ax = _axes(ax)
     places = np.arange(len(names))
     if zero:
         ax.axvline(0.0, color=GRAY, linewidth=1.0, zorder=1.0)
-    ax.hlines(places, low, high, color=COLORS[0], linewidth=2.0)
-    ax.plot(values, places, "o", color=COLORS[0], markersize=5.0)
+    ax.hlines(places, low, high, color=color, linewidth=2.0)
+    ax.scatter(values, places, 25.0, color, zorder=2.5)
     ax.set_yticks(places, list(names))
     ax.set_ylim(max(len(names), 1) - 0.4, -0.6)
     _finish(ax, label, "")

@@ -15,7 +15,6 @@ selected is at most ``level`` on average.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -85,22 +84,16 @@ class Selection:
 
     @property
     def verdict(self) -> str:
-        """The same in words."""
-        return self.in_words()
-
-    def in_words(self, idle: Collection[str] = ()) -> str:
-        """The verdict, where predictions are known to be as good without the views ``idle``.
-
-        So they are without a view whose weight rounds to 0.000.
-        """
+        """The same in words; a view whose weight rounds to 0.000 adds nothing to predictions."""
         chosen = [name for name, found in zip(self.views, self.selected, strict=True) if found]
         if not chosen:
-            return "No view helps beyond chance: shuffled rows fit the targets about as well."
+            return "No view helps beyond chance: with its rows shuffled, the fit is about as good."
         light = {v for v, weight in zip(self.views, self.weights, strict=True) if weight < SHOWN}
-        vain = [name for name in chosen if name in light or name in idle]
+        vain = [name for name in chosen if name in light]
         told = f"{self._how_many(chosen)}."
         if len(chosen) < len(self.views):
-            told += " Of the others, shuffled rows fit the targets about as well."
+            others = [name for name in self.views if name not in chosen]
+            told += f" There is no such evidence for {some(others, 10)}."
         if vain:
             add = "adds" if len(vain) == 1 else "add"
             told += f" But {some(vain, 10)} {add} nothing measurable to predictions."

@@ -95,6 +95,9 @@ CLASSES = {
         for module, names in _SKLEARN.items()
         for name in names
     },
+    "Calibration": "kernelweave.estimators._probabilities.Calibration",
+    "Calibration.sigmoid": "kernelweave.estimators._probabilities.Sigmoid",
+    "Calibration.steps": "kernelweave.estimators._probabilities.Steps",
     "Cholesky": "kernelweave.banks.approximation.Cholesky",
     "Columns": "kernelweave.banks.approximation.Columns",
     "FittedBank": "kernelweave.banks.fitted.FittedBank",

@@ -72,6 +72,10 @@ def _check_predictions(model: Any, X: Any) -> None:
     numbers = found if values is None else np.asarray(values)
     if not np.isfinite(numbers.astype(np.float64)).all():
         raise ValueError("predictions of its own rows are not finite")
+    if hasattr(model, "predict_proba"):
+        shares = model.predict_proba(X)
+        if shares.shape != (len(found), len(model.classes_)) or not np.isfinite(shares).all():
+            raise ValueError("its probabilities are not those of its classes")
     known = getattr(model, "classes_", None)
     if known is not None and not np.isin(found, known).all():
         raise ValueError("it predicts what is none of its classes")

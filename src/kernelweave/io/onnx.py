@@ -19,6 +19,7 @@ from kernelweave._core.extras import missing
 from kernelweave._core.types import Array
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.member import Member
+from kernelweave.io._onnx_probabilities import probabilities
 from kernelweave.kernels.differentiable import GaussianWidths
 from kernelweave.kernels.numeric import Gaussian, Linear, Polynomial
 from kernelweave.views.rows import Rows
@@ -34,7 +35,8 @@ def to_onnx(model: Any, path: str | os.PathLike[str] | None = None, *, double: b
     Input "X" (n, n_features); output "values" (n, n_machines): the decision values, or the
     predictions of a regression. Several classes have one column per machine, as in
     ``decision_function`` with ``multi_class="ovr"``. Of ``MKLSurvival`` it is the logarithm of the
-    time, minus the risk.
+    time, minus the risk. A model that has ``predict_proba`` has a second output, "probabilities"
+    (n, n_classes).
 
     Parameters
     ----------
@@ -56,13 +58,16 @@ def to_onnx(model: Any, path: str | os.PathLike[str] | None = None, *, double: b
         raise missing("to_onnx needs", "onnx", "onnx") from None
     graph = _Graph()
     total = graph.values(model)
+    outputs = {"values": total}
+    if hasattr(model, "predict_proba"):
+        outputs["probabilities"] = probabilities(graph, model.calibration_, total)
     kind = TensorProto.DOUBLE if double else TensorProto.FLOAT
     made = helper.make_model(
         helper.make_graph(
-            [*graph.nodes, helper.make_node("Identity", [total], ["values"])],
+            [*graph.nodes, *(helper.make_node("Identity", [x], [n]) for n, x in outputs.items())],
             "kernelweave",
             [helper.make_tensor_value_info("X", kind, ["n", int(model.n_features_in_)])],
-            [helper.make_tensor_value_info("values", TensorProto.DOUBLE, ["n", None])],
+            [helper.make_tensor_value_info(n, TensorProto.DOUBLE, ["n", None]) for n in outputs],
             graph.constants,
         ),
         producer_name="kernelweave",

@@ -25,6 +25,7 @@ from kernelweave import (
     KernelBank,
     Linear,
     MKLClassifier,
+    MKLClassifierCV,
     MKLRegressor,
     PolynomialWidths,
 )
@@ -51,6 +52,13 @@ MORE = {
     "quantile": lambda: MKLRegressor(BOTH, loss="quantile", quantile=0.7).fit(X, X[:, 1]),
     "interval": lambda: MKLRegressor(BOTH, loss="interval").fit(X, OPEN),
     "several targets": lambda: MKLRegressor(BOTH).fit(X, X[:, 1:]),
+    "probabilities": lambda: MKLClassifier(BOTH, calibration="sigmoid").fit(X, Y),
+    "probabilities of pairs": lambda: MKLClassifier(
+        BOTH, calibration="isotonic", multi_class="ovo"
+    ).fit(X, three(X[:, 0])),
+    "probabilities by temperature": lambda: MKLClassifierCV(
+        BOTH, Cs=[1.0], calibration="temperature"
+    ).fit(X, three(X[:, 0])),
 }
 SEEN = {"filled": HOLES, "missing views": GONE, "table": FRAME}
 
@@ -82,6 +90,8 @@ def main() -> None:
         values = getattr(model, "decision_function", model.predict)(rows[:5])
         answers[name] = {**plain(rows), "values": values.tolist()}
         answers[name]["predicted"] = model.predict(rows[:5]).tolist()
+        if hasattr(model, "predict_proba"):
+            answers[name]["probabilities"] = model.predict_proba(rows[:5]).tolist()
     told.write_text(json.dumps(answers, indent=0))
 
 

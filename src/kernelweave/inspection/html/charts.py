@@ -17,7 +17,9 @@ from kernelweave._core.types import Array
 from kernelweave.estimators._times import kaplan_meier
 from kernelweave.inspection.draws import WeightDraws, WeightPath
 from kernelweave.inspection.held_out import HeldOut
-from kernelweave.inspection.html.facts import Predicted
+from kernelweave.inspection.html.bars import colors
+from kernelweave.inspection.html.facts import Predicted, Reliability
+from kernelweave.inspection.importance import SHUFFLED
 from kernelweave.inspection.interval_plots import plot_intervals
 from kernelweave.inspection.plotting import COLORS, plot_convergence, plot_weight_path
 
@@ -80,30 +82,32 @@ def _tall(count: int) -> float:
     return 1.2 + 0.26 * count
 
 
-def weights(draws: WeightDraws, by: str, top: int = 20) -> Chart:
-    """Weights of views or kernels, with intervals."""
-    names, values, found = (
-        draws.of_views() if by == "view" else (draws.names, draws.weights, draws.draws)
-    )
-    columns = draws.summary(values, found)
-    shown = np.argsort(-np.maximum(values, columns["high"]), kind="stable")[:top]
+def weights(draws: WeightDraws, top: int = 20) -> Chart:
+    """Weights of kernels, with intervals, in the colors of their views."""
+    columns = draws.summary(draws.weights, draws.draws)
+    shown = np.argsort(-np.maximum(draws.weights, columns["high"]), kind="stable")[:top]
+    color = colors(tuple(dict.fromkeys(draws.views)))
     return chart(
-        f"Weight of each {by}; bars hold {100 * draws.level:g} % of {len(draws.draws)} resamples.",
+        f"Weight of each kernel; bars: {100 * draws.level:g} % of {len(draws.draws)} resamples.",
         lambda ax: plot_intervals(
-            labels([names[k] for k in shown]),
-            values[shown],
+            labels([draws.names[k] for k in shown]),
+            draws.weights[shown],
             columns["low"][shown],
             columns["high"][shown],
             ax,
             "weight",
+            color=[color[draws.views[k]] for k in shown],
         ),
         _tall(len(shown)),
+        broad=True,
     )
 
 
 def differences(scores: HeldOut) -> Chart:
     """By how much the first model is better than others."""
     others = sorted(scores.names[1:], key=lambda name: -scores.difference(name)[0])[:_OTHERS]
+    known = colors(tuple(name.removesuffix(SHUFFLED) for name in scores.names[1:]))
+    shuffled = all(name.endswith(SHUFFLED) for name in others)
     found = np.array([scores.difference(name) for name in others]).T
     return chart(
         f"{scores.scoring} of {scores.names[0]} less that of others, with intervals.",
@@ -115,8 +119,10 @@ def differences(scores: HeldOut) -> Chart:
             ax,
             plain(f"{scores.scoring} of {scores.names[0]}, less that of …", 80),
             zero=True,
+            color=[known[name.removesuffix(SHUFFLED)] for name in others] if shuffled else None,
         ),
         _tall(len(others)),
+        broad=True,
     )
 
 
@@ -130,14 +136,20 @@ def path(found: WeightPath) -> Chart:
     )
     return chart(
         f"Weight of each {'view' if by_view else 'kernel'} for several C.",
-        lambda ax: plot_weight_path(list(sums), found.Cs, ax, labels(names, 25)),
+        lambda ax: plot_weight_path(
+            list(sums), found.Cs, ax, labels(names, 25), range(min(len(names), _MOST_CLASSES))
+        ),
+        broad=True,
     )
 
 
 def convergence(model: Any) -> Chart:
     """The gap over time."""
     return chart(
-        "Relative duality gap over time.", lambda ax: plot_convergence(model, ax, x="seconds"), 2.8
+        "Relative duality gap over time.",
+        lambda ax: plot_convergence(model, ax, x="seconds"),
+        2.8,
+        broad=True,
     )
 
 
@@ -155,6 +167,21 @@ def roc(found: Predicted, positive: Any) -> Chart:
         ax.set_ylabel(plain(f"share of class {positive} found"))
 
     return chart(f"ROC curve of rows held out; area under it {area:.3f}.", draw, 3.6)
+
+
+def reliability(found: Reliability) -> Chart:
+    """Probabilities of rows held out, and how often they came true."""
+
+    def draw(ax: Axes) -> None:
+        ax.plot([0, 1], [0, 1], ":", color="#888888")
+        ax.vlines(found.said, found.low, found.high, color=COLORS[0], linewidth=2.0)
+        ax.plot(found.said, found.found, "o-", color=COLORS[0], linewidth=1.0)
+        ax.set(xlim=(0.0, 1.0), ylim=(-0.02, 1.02))
+        ax.set_xlabel(plain(f"probability of {found.what}", 60))
+        ax.set_ylabel("share that came true")
+
+    words = f"Reliability of probabilities of rows held out; Brier score {found.brier:.3f}."
+    return chart(words, draw, 3.6, broad=True)
 
 
 def confusion(found: Predicted, classes: NDArray[Any]) -> Chart:
@@ -216,7 +243,7 @@ def residuals(found: Predicted, targets: Array) -> Chart:
         ax.set_xlabel("prediction")
         ax.set_ylabel("target less prediction")
 
-    return chart("Residuals of rows held out.", draw)
+    return chart("Residuals of rows held out.", draw, broad=True)
 
 
 def alignment(names: Sequence[str], values: Array) -> Chart:
@@ -247,7 +274,8 @@ def points(places: Array, targets: NDArray[Any], classes: NDArray[Any] | None) -
         ax.set_xlabel("first direction")
         ax.set_ylabel("second direction")
 
-    return chart("Rows in the two main directions of the learned kernel.", draw, 3.6)
+    words = "Rows in the two main directions of the learned kernel."
+    return chart(words, draw, 3.6, broad=True)
 
 
 def _heat(ax: Axes, values: Array, names: Sequence[str], low: float) -> None:

@@ -25,6 +25,8 @@ def as_code(model: Any) -> str:
     defaults = inspect.signature(type(model)).parameters
     lines = []
     for name, value in model.get_params(deep=False).items():
+        if name == "views" and isinstance(value, Mapping):
+            value = _named(value, model)
         text = _written(value, model)
         if text != repr(defaults[name].default):
             lines.append(f"    {name}={text},\n")
@@ -39,11 +41,15 @@ def as_code(model: Any) -> str:
 
 def _written(value: Any, model: Any) -> str:
     if isinstance(value, KernelBank) and isinstance(value.views, Mapping):
-        names = [str(name) for name in getattr(model, "feature_names_in_", ())]
-        views = {view: _columns(columns, names) for view, columns in value.views.items()}
-        value = KernelBank(**{**value.get_params(deep=False), "views": views})
+        value = KernelBank(**{**value.get_params(deep=False), "views": _named(value.views, model)})
     with np.printoptions(threshold=sys.maxsize):
         return _NUMPY.sub(r"\1", repr(value))
+
+
+def _named(views: Mapping[Any, Any], model: Any) -> dict[Any, Any]:
+    """Views with columns as a user writes them."""
+    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    return {view: _columns(columns, names) for view, columns in views.items()}
 
 
 def _columns(columns: Any, names: list[str]) -> Any:

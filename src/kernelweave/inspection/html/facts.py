@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binomtest
 from sklearn.base import is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
@@ -27,6 +28,7 @@ _SMALL = 500  # rows up to which everything is drawn in full
 _LARGE = 3000  # rows above which views are not shuffled and C is not varied
 _MOST_VIEWS = 10  # views that are shuffled one by one
 _MOST_POINTS = 1000  # rows of heat maps and kernel PCA
+_BIN, _BINS = 20, 10  # rows of a bin of probabilities, and bins, at the most
 _SHOWN = 30  # kernels, the heaviest, that are compared with each other and the target
 
 
@@ -53,12 +55,41 @@ class Asked:
 
 
 @dataclass(frozen=True)
+class LackedView:
+    """Rows without a view, and the share of these, and of the others, that is predicted right."""
+
+    view: str
+    rows: int
+    right: float | None = None
+    others_right: float | None = None
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Probabilities of rows held out: how often they come true, and their Brier score.
+
+    ``what``: of which event they are. Bins: mean probability, share that came true, its interval,
+    number of rows. ``constant``: the Brier score of the shares of the classes for every row.
+    """
+
+    what: str
+    method: str
+    brier: float
+    constant: float
+    said: tuple[float, ...]
+    found: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Predicted:
     """Rows predicted by models that had not seen them.
 
     ``scores``: the decision value of two classes, or the risk without the bias of its fit, which
-    differs between folds; else None. ``doubt``: per row, the larger the
-    worse it was predicted.
+    differs between folds; else None. ``doubt``: per row, the larger the worse it was predicted.
+    ``shares``: probabilities of the classes, if the model has some.
     """
 
     truth: NDArray[Any]
@@ -66,20 +97,27 @@ class Predicted:
     scores: Array | None
     doubt: Array
     rows: Places
+    shares: Array | None = None
+
+    @property
+    def right(self) -> NDArray[np.bool_]:
+        """Which rows were predicted right."""
+        return np.asarray(self.said == self.truth)
 
 
 @dataclass(frozen=True)
 class Facts:
     """What was found out; None for what was not, with the reason in ``left_out``.
 
-    ``guessed``: the score of one constant answer. ``untested``: why no views were selected.
-    ``lacking``: how many rows lack a view, by incomplete view. ``blind``: how many have no view, or
-    views of little weight alone.
+    ``guessed``: the score of one constant answer, ``guess_words``. ``untested``: why no views were
+    selected. ``lacking``: rows that lack a view, by incomplete view. ``blind``: how many have no
+    view, or views of little weight alone. ``classes``: name, rows held out, rows found.
     """
 
     draws: WeightDraws | None = None
     comparison: Comparison | None = None
     guessed: float | None = None
+    guess_words: str = ""
     selection: Selection | None = None
     untested: str = ""
     importance: HeldOut | None = None
@@ -88,8 +126,10 @@ class Facts:
     alignment: tuple[list[str], Array] | None = None
     points: tuple[Array, NDArray[Any]] | None = None
     n_rows: int | None = None
-    lacking: dict[str, int] = field(default_factory=dict)
+    lacking: tuple[LackedView, ...] = ()
     blind: int = 0
+    classes: tuple[tuple[str, int, int], ...] = ()
+    reliability: Reliability | None = None
     left_out: dict[str, str] = field(default_factory=dict)
 
 
@@ -101,7 +141,7 @@ def gather(model: Any, X: Any, y: Any, asked: Asked) -> Facts:
     n, left_out = refits.n, dict[str, str]()
     small, count = n <= _SMALL, asked.n_resamples
     draws = stability(model, X, y, n_resamples=count or (100 if small else 20), **asked.common())
-    lacking = {view: int(lacks.sum()) for view, lacks in refits.lacking.items()}
+    lacking = tuple(LackedView(view, int(rows.sum())) for view, rows in refits.lacking.items())
     blind = int(np.count_nonzero(model.seen_weight(X) < LITTLE))
     facts = Facts(draws=draws, n_rows=n, lacking=lacking, blind=blind, left_out=left_out)
     facts = replace(facts, alignment=alignments(refits, draws.weights), points=_points(refits))
@@ -111,7 +151,9 @@ def gather(model: Any, X: Any, y: Any, asked: Asked) -> Facts:
     repeats = {"cv": asked.cv, "n_repeats": 4 if small else 1, "scoring": asked.scoring}
     facts = replace(facts, comparison=compare(model, X, y, **repeats, **asked.common()))
     with quiet():
-        facts = replace(facts, predicted=_predicted(splits), guessed=_guessed(splits))
+        facts = replace(facts, **_on_rows(model, splits, refits.lacking))
+    guess = _guessed(splits)
+    facts = replace(facts, guessed=guess[0], guess_words=guess[1])
     if len(refits.views) > 1:
         importance = permutation_importance(model, X, y, **repeats, **asked.common())
         facts = replace(facts, importance=importance)
@@ -139,20 +181,30 @@ def _untested(refits: Refits) -> str:
     return ""
 
 
-def _guessed(splits: Splits) -> float | None:
-    """The mean score of one constant answer: the commonest class, or the mean of the targets.
+def _guessed(splits: Splits) -> tuple[float | None, str]:
+    """The score of one constant answer, and what it is.
 
-    None if it has no score: a scorer may ask for more than predictions.
+    Of accuracy it is the share of the commonest class in the data, which folds would blur; None if
+    it has no score, as a scorer may ask for more than predictions.
     """
     refits = splits.refits
     y, blank, scores = refits.targets[refits.training.places], np.zeros((refits.n, 1)), []
+    if is_classifier(refits.model):
+        classes, counts = np.unique(y, return_counts=True)
+        common = f"always saying “{classes[counts.argmax()]}”"
+        if splits.scoring == "accuracy":
+            return float(counts.max() / counts.sum()), common
+        if splits.scoring == "balanced accuracy":
+            return 1.0 / len(classes), common
+    elif splits.scoring == "R²":
+        return 0.0, "always saying the mean"
     for fold in splits.folds:
         guess = _constant(refits, fold, y, blank)
         try:
             scores.append(float(splits.scorer(guess, blank[fold.test], y[fold.test])))
         except (AttributeError, TypeError, ValueError):
-            return None
-    return float(np.mean(scores))
+            return None, ""
+    return float(np.mean(scores)), "one constant answer"
 
 
 def _constant(refits: Refits, fold: Fold, y: NDArray[Any], blank: Array) -> Any:
@@ -165,13 +217,45 @@ def _constant(refits: Refits, fold: Fold, y: NDArray[Any], blank: Array) -> Any:
     return recalled(refits.model, np.tile(mean, (fold.test.size, 1)), targets)
 
 
-def _predicted(splits: Splits) -> Predicted:
-    """The rows of each split that were held out, as a fit to the others predicts them."""
-    refits, found = splits.refits, []
+def _on_rows(model: Any, splits: Splits, lacking: Any) -> dict[str, Any]:
+    """Facts of single rows held out: what was said of them, of which kinds it is right."""
+    found = _predicted(splits, getattr(model, "calibration_", None))
+    if not is_classifier(splits.refits.model):
+        return {"predicted": found}
+    right = np.zeros(splits.refits.n)
+    np.add.at(right, found.rows, found.right)
+    right /= np.maximum(np.bincount(found.rows, minlength=len(right)), 1)
+    parts = [
+        LackedView(view, int(rows.sum()), float(right[rows].mean()), float(right[~rows].mean()))
+        if not rows.all()
+        else LackedView(view, int(rows.sum()))
+        for view, rows in lacking.items()
+    ]
+    names = np.unique(found.truth)
+    classes = [
+        (str(name), int((found.truth == name).sum()), int(found.right[found.truth == name].sum()))
+        for name in names
+    ]
+    reliability = None if found.shares is None else _reliability(found, model.calibration_.method)
+    return {
+        "predicted": found,
+        "lacking": tuple(parts),
+        "classes": tuple(classes),
+        "reliability": reliability,
+    }
+
+
+def _predicted(splits: Splits, calibration: Any = None) -> Predicted:
+    """The rows of each split that were held out, as a fit to the others predicts them.
+
+    Probabilities are by curves like ``calibration``, fitted to the other splits.
+    """
+    refits, found, values = splits.refits, [], []
     for fold in splits.folds:
         part = refits.part(fold.train)
         fitted = part.estimator(part.fit())
-        known: Any = recalled(fitted, refits.values(fitted, fold.test))
+        values.append(refits.values(fitted, fold.test))
+        known: Any = recalled(fitted, values[-1])
         truth = refits.targets[refits.training.places[fold.test]]
         said, dummy = known.predict(np.empty((fold.test.size, 0))), np.empty((fold.test.size, 0))
         if is_classifier(refits.model):
@@ -185,7 +269,55 @@ def _predicted(splits: Splits) -> Predicted:
             doubt = refits.model._targets.distance(truth, said)
         found.append((truth, said, scores, doubt, fold.test))
     truth, said, scores, doubt, rows = (np.concatenate(part) for part in zip(*found, strict=True))
-    return Predicted(truth, said, None if np.isnan(scores).all() else scores, doubt, rows)
+    shown = None if np.isnan(scores).all() else scores
+    shares = (
+        None if calibration is None else _shares(values, [one[0] for one in found], calibration)
+    )
+    return Predicted(truth, said, shown, doubt, rows, shares)
+
+
+def _shares(values: list[Array], truths: list[NDArray[Any]], like: Any) -> Array | None:
+    """Probabilities of each part of rows, by curves fitted to the other parts; None if too few."""
+    classes, shares = np.unique(np.concatenate(truths)), []
+    if any(part.shape[1] != len(like.curves) for part in values) or len(classes) != like.n_classes:
+        return None
+    for k, part in enumerate(values):
+        others = np.concatenate([one for j, one in enumerate(truths) if j != k])
+        if len(np.unique(others)) < len(classes):
+            return None
+        rest = np.vstack([one for j, one in enumerate(values) if j != k])
+        numbers = np.searchsorted(classes, others)
+        shares.append(like.fit(like.method, rest, numbers, like.n_classes, like.multi_class)(part))
+    return np.vstack(shares)
+
+
+def _reliability(found: Predicted, method: str) -> Reliability:
+    """Bins of equal numbers of rows: of the second class, or of the class of the largest share."""
+    shares = found.shares
+    assert shares is not None
+    classes, numbers = np.unique(found.truth, return_inverse=True)
+    truth = np.eye(len(classes))[numbers]
+    said, true = shares[:, 1], truth[:, 1]
+    what, columns = f"“{classes[1]}”", slice(1, 2)
+    if len(classes) > 2:
+        best = shares.argmax(axis=1)
+        said, true = shares.max(axis=1), 1.0 * (best == numbers)
+        what, columns = "the likeliest class", slice(None)
+    parts = np.array_split(np.argsort(said, kind="stable"), np.clip(len(said) // _BIN, 2, _BINS))
+    ends = [
+        binomtest(int(true[part].sum()), len(part)).proportion_ci(method="wilson") for part in parts
+    ]
+    return Reliability(
+        what,
+        method,
+        float(np.square(shares - truth)[:, columns].sum(axis=1).mean()),
+        float(np.square(truth.mean(axis=0) - truth)[:, columns].sum(axis=1).mean()),
+        tuple(float(said[part].mean()) for part in parts),
+        tuple(float(true[part].mean()) for part in parts),
+        tuple(float(end.low) for end in ends),
+        tuple(float(end.high) for end in ends),
+        tuple(len(part) for part in parts),
+    )
 
 
 def _doubt(scores: Array, truth: NDArray[Any], classes: NDArray[Any]) -> Array:

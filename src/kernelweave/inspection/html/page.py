@@ -13,16 +13,15 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-import numpy as np
-
 from kernelweave._core.atomic import check_place, written
 from kernelweave._core.checks import check_number
 from kernelweave._core.extras import missing
-from kernelweave.inspection._fits import weights_of
 from kernelweave.inspection._models import check_readable, check_rows_of
+from kernelweave.inspection.html.bars import lines
 from kernelweave.inspection.html.facts import Asked, Facts, gather
+from kernelweave.inspection.html.findings import better
+from kernelweave.inspection.html.plain import PLAIN
 from kernelweave.inspection.html.sections import Reader
-from kernelweave.inspection.report import SHOWN
 
 _NEEDS = ("weights_", "bank_", "solution_", "duality_gap_")
 
@@ -38,22 +37,25 @@ def write_report(
     groups: Any = None,
     row_ids: Sequence[Any] | None = None,
     title: str | None = None,
+    target: str | None = None,
     n_resamples: int | None = None,
     n_jobs: int | None = None,
     random_state: Any = 0,
     verbose: int = 0,
 ) -> str:
-    """Write what a fitted model is worth to one HTML file that can be sent to a colleague.
+    """Write what a fitted model is worth to one file that can be sent to a colleague.
 
-    It opens with the verdict and the certificate in words. With data there follow weights with
-    intervals, held-out scores against simpler ways, what each view is worth, predictions of rows
-    held out, and pictures; without, what the model alone can tell.
+    It opens with whether the model predicts, which views it needs, and for how many rows, in plain
+    words. There follow predictions of rows held out, probabilities, the hardest rows and those that
+    lack something; kernels, tests and the certificate are folded below. Without data it tells what
+    the model alone can tell.
 
     Parameters
     ----------
     model : fitted estimator
     path : str or path
-        The file to write; it appears whole or not at all.
+        The file to write; it appears whole or not at all. Its ending says what it is: ".md" is
+        Markdown and ".json" is JSON, both of the first screen alone; all others are HTML.
     X, y : optional
         The rows that the model was fitted to.
     cv, scoring, groups, n_jobs, random_state, verbose
@@ -62,7 +64,9 @@ def write_report(
         Names of the rows, to be shown beside the hardest ones. Left out by default: rows may be
         people.
     title : str, optional
-        The heading.
+        The heading; by default made of the target and the views.
+    target : str, optional
+        The name of what is predicted; by default that of ``y``, if it is a column with a name.
     n_resamples : int, optional
         Draws for intervals of the weights; by default 100, or 20 where there are many rows.
 
@@ -73,7 +77,8 @@ def write_report(
     """
     model = getattr(model, "best_estimator_", model)
     check_readable("model", model, _NEEDS)
-    environment = _environment()
+    kind = os.path.splitext(os.fspath(path))[1].lower()
+    environment = None if kind in PLAIN else _environment()
     if n_resamples is not None:
         check_number("n_resamples", n_resamples, int)
     check_place(path)
@@ -86,14 +91,16 @@ def write_report(
         raise ValueError(f"row_ids must name {len(y)} rows, found {len(names)}")
     asked = Asked(cv, scoring, groups, n_resamples, n_jobs, random_state, verbose)
     facts = Facts() if X is None else gather(model, X, y, asked)
-    reader = Reader(model, facts, names, random_state)
-    text = _render(environment, reader, title)
+    target = getattr(y, "name", None) if target is None else target
+    about = title, None if target is None else str(target)
+    reader = Reader(model, facts, names, random_state, *about)
+    text = PLAIN[kind](reader.findings) if kind in PLAIN else _render(environment, reader)
     with written(path, "w", encoding="utf-8") as file:
         file.write(text)
-    return "\n".join(reader.verdict())
+    return "\n".join(reader.findings.sentences())
 
 
-def _render(environment: Any, reader: Reader, title: str | None) -> str:
+def _render(environment: Any, reader: Reader) -> str:
     from markupsafe import Markup
 
     script = _part("report.js")
@@ -102,24 +109,17 @@ def _render(environment: Any, reader: Reader, title: str | None) -> str:
         "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
         f"script-src 'sha256-{digest}'"
     )
-    model, facts = reader.model, reader.facts
-    rows = "" if facts.n_rows is None else f", {facts.n_rows} rows"
-    views = len(set(model.bank_.views))
-    active = np.count_nonzero(np.abs(weights_of(model)) >= SHOWN)
-    subtitle = (
-        f"{type(model).__name__}: {active} of {model.bank_.m_all} kernels have a weight of 0.001 "
-        f"or more, on {views} {'view' if views == 1 else 'views'}{rows}"
-    )
+    findings = reader.findings
     template = environment.from_string(_part("report.html.jinja"))
     return str(
         template.render(
             policy=Markup(policy),
             css=Markup(_part("report.css")),
             script=Markup(script),
-            title=title or "What the kernels tell",
-            subtitle=subtitle,
-            verdict=reader.verdict(),
+            found=findings,
+            lines=lines(findings),
             sections=list(reader.sections()),
+            statistics=list(reader.statistics()),
         )
     )
 
@@ -144,5 +144,6 @@ def _environment() -> Any:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     made.filters["figure"] = _figure
+    made.filters["better"] = better
     made.filters["yesno"] = lambda x: {True: "yes", False: "no"}.get(x, x) if x in (0, 1) else x
     return made

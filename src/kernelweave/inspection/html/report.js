@@ -17,3 +17,6 @@ for (const table of document.querySelectorAll("table.sorts")) {
     });
   });
 }
+addEventListener("beforeprint", () => {
+  for (const folded of document.querySelectorAll("details")) folded.open = true;
+});

@@ -15,17 +15,17 @@ from kernelweave._core.types import Array
 from kernelweave.banks.fitting import BLIND
 from kernelweave.inspection._fits import weights_of
 from kernelweave.inspection.draws import summed_by_view
-from kernelweave.inspection.held_out import HeldOut, signed, told
+from kernelweave.inspection.held_out import HeldOut, told
 from kernelweave.inspection.html import charts
 from kernelweave.inspection.html.charts import Chart
 from kernelweave.inspection.html.code import as_code
-from kernelweave.inspection.html.facts import Facts
-from kernelweave.inspection.importance import SHUFFLED
+from kernelweave.inspection.html.facts import Facts, Predicted
+from kernelweave.inspection.html.findings import Findings
+from kernelweave.inspection.report import SHOWN
 from kernelweave.inspection.widths import learned_widths
 from kernelweave.solution import Solution
 
 _HARDEST = 20
-_NOTHING = 0.005  # differences of accuracy or R² below this are shown as 0.00
 _TWO_QUESTIONS = (
     "The first table asks whether a view tells anything of the targets of these rows; the second "
     "asks how much worse predictions of other rows get without it. A view may help beyond chance "
@@ -67,40 +67,26 @@ class Reader:
     facts: Facts
     row_ids: Sequence[Any] | None = None
     seed: Any = field(default=0)
+    title: str | None = None
+    target: str | None = None
 
-    def verdict(self) -> list[str]:
-        """What a reader must know, the most important first."""
-        return [*self._predicts(), *self._helpful(), certificate_in_words(self.model)]
-
-    def _predicts(self) -> list[str]:
-        """Whether the model predicts at all, and whether better than simpler ones."""
-        found, guessed = self.facts.comparison, self.facts.guessed
-        if found is None:
-            return []
-        mean, low, high = found.score(found.names[0])
-        score = f"held-out {found.scoring} {told(mean, low, high)}"
-        first = f"{score[0].upper()}{score[1:]}."
-        if guessed is not None and np.isfinite(guessed):
-            word = "predicts" if low > guessed else "is not shown to predict"
-            constant = _constant(self.model, found)
-            first = f"The model {word}: {score}; {constant} gives {signed(guessed)}."
-        brackets = f"Brackets: {100 * found.level:g} % intervals on held-out rows."
-        return [first, brackets, *(found.sentence(name) for name in found.names[1:])]
-
-    def _helpful(self) -> list[str]:
-        """Which views help beyond chance, or that it was not tested."""
-        facts = self.facts
-        if facts.selection is not None:
-            return [facts.selection.in_words(_unmissed(facts.importance))]
-        if facts.untested and len(set(self.model.bank_.views)) > 1:
-            return [f"Not tested: which views help beyond chance. {facts.untested}"]
-        return []
+    @property
+    def findings(self) -> Findings:
+        """What everybody is told."""
+        proof = certificate_in_words(self.model)
+        return Findings.of(self.model, self.facts, self.title, self.target, proof)
 
     def sections(self) -> Iterator[Section]:
-        """All sections for which there are facts."""
+        """For everybody: predictions, probabilities, rows."""
+        yield from self._predictions()
+        yield from self._probabilities()
+        yield from self._hardest()
+        yield from self._lacking()
+
+    def statistics(self) -> Iterator[Section]:
+        """For statisticians: kernels, tests, comparisons, the solver."""
         yield self._weights()
         yield from self._scores()
-        yield from self._predictions()
         yield from self._pictures()
         yield self._solver()
         yield self._settings()
@@ -122,17 +108,17 @@ class Reader:
                 ),
             ]
             told = "Without data there are no intervals: give X and y to see how stable these are."
-            return Section("Weights", [told, *self._dropped()], (), [*tables, *self._widths()])
+            text = [self._active(), told, *self._dropped()]
+            return Section("Weights", text, (), [*tables, *self._widths()])
         draws = facts.draws
         names, sums, found = draws.of_views()
         text = [
+            self._active(),
             f"Intervals hold {100 * draws.level:g} % of {len(draws.draws)} resamples of the rows. "
             "“Selected” is the share of resamples in which there is a weight. Neither says that a "
             "view is of use: weights sum to a constant, whatever there is to find.",
-            *_incomplete(facts),
             *self._dropped(),
         ]
-        pictures = [charts.weights(draws, "view")] if len(names) > 1 else []
         header = ("weight", "mean", "low", "high", "selected")
         by_view = zip(names, *_columns(draws.summary(sums, found), header), strict=True)
         by_kernel = zip(
@@ -146,7 +132,14 @@ class Reader:
             ReportTable("Weight by kernel", ("kernel", "view", *header), _sorted(by_kernel, -5)),
             *self._widths(),
         ]
-        return Section("Weights", text, [*pictures, charts.weights(draws, "kernel")], tables)
+        return Section("Weights", text, [charts.weights(draws)], tables)
+
+    def _active(self) -> str:
+        """How many kernels have a weight that shows."""
+        bank, active = self.model.bank_, np.count_nonzero(np.abs(weights_of(self.model)) >= SHOWN)
+        count = len(set(bank.views))
+        views = f"{count} {'view' if count == 1 else 'views'}"
+        return f"{active} of {bank.m_all} kernels have a weight of 0.001 or more, on {views}."
 
     def _widths(self) -> list[ReportTable]:
         rows = learned_widths(self.model)
@@ -167,9 +160,12 @@ class Reader:
                 *(f"Not compared with {name}: {why}" for name, why in found.left_out.items()),
             ]
             yield Section(
-                "Against simpler ways", text, [charts.differences(found)], [_score_table(found)]
+                "Scores against simpler ways",
+                text,
+                [charts.differences(found)],
+                [_score_table(found)],
             )
-        tables, pictures, text = [], [], self._helpful()
+        tables, pictures, text = [], [], self.findings.on_views()
         if facts.selection is not None:
             s = facts.selection
             text.append(
@@ -196,8 +192,7 @@ class Reader:
         if found is None:
             return
         classes = getattr(self.model, "classes_", None)
-        timed = "event" in (found.truth.dtype.names or ())
-        if timed:
+        if _timed(found):
             pictures = [charts.risk_thirds(found)]
         elif classes is None:
             pictures = [charts.residuals(found, self.model._targets.numbers(found.truth))]
@@ -206,8 +201,28 @@ class Reader:
             if found.scores is not None:
                 pictures.insert(0, charts.roc(found, classes[-1]))
         yield Section("Predictions of rows held out", (), pictures)
+
+    def _probabilities(self) -> Iterator[Section]:
+        found = self.facts.reliability
+        if found is None:
+            return
+        text = [
+            f"Of rows to which the model gives {found.what} a probability of 30 %, 30 in 100 "
+            "should turn out so. Each dot stands for as many rows held out; on the dotted line "
+            "probabilities come true. Bars are 95 % intervals.",
+            f"Brier score {found.brier:.3f}, the mean squared error of the probabilities; the "
+            f"shares of the classes for every row would give {found.constant:.3f}. Less is better. "
+            f"Method: {found.method}, fitted to the rows of the other folds.",
+        ]
+        yield Section("Probabilities", text, [charts.reliability(found)])
+
+    def _hardest(self) -> Iterator[Section]:
+        found = self.facts.predicted
+        if found is None:
+            return
         worst = np.argsort(-found.doubt, kind="stable")[:_HARDEST]
         header, ids = ["rank", "truth", "prediction", "how far off"], self.row_ids
+        timed = _timed(found)
         said = [f"{x:.4g}" for x in np.exp(-found.said)] if timed else found.said
         rows = [
             [rank + 1, _shown(found.truth[k]), _shown(said[k]), float(found.doubt[k])]
@@ -227,6 +242,28 @@ class Reader:
         yield Section(
             "Hardest rows", text, (), [ReportTable("Rows held out, the worst first", header, rows)]
         )
+
+    def _lacking(self) -> Iterator[Section]:
+        facts = self.facts
+        if not facts.lacking:
+            return
+        text = [
+            "A row that lacks a view, or all its numbers or categories, is predicted from its "
+            "other views; what it lacks counts as the mean of the rows that have it."
+        ]
+        if facts.blind:
+            have = "row has" if facts.blind == 1 else "rows have"
+            text.append(
+                f"{facts.blind} {have} {BLIND}: of these the model says what it says of an average "
+                "row."
+            )
+        header = ("view", "rows without it", "share of these right", "share of the others right")
+        rows = [
+            (one.view, one.rows, *("" if x is None else x for x in (one.right, one.others_right)))
+            for one in facts.lacking
+        ]
+        table = ReportTable("Rows held out, by what they lack", header, rows)
+        yield Section("Rows that lack what matters", text, (), [table])
 
     def _pictures(self) -> Iterator[Section]:
         facts = self.facts
@@ -278,6 +315,11 @@ def certificate_in_words(model: Any) -> str:
     return f"Certificate: the fit ended early ({status}), proved to be within {gap} of the {best}."
 
 
+def _timed(found: Predicted) -> bool:
+    """Whether targets are times to an event."""
+    return "event" in (found.truth.dtype.names or ())
+
+
 def _shown(target: Any) -> str:
     """A target or a prediction as people read it: a time, open at the end, or an interval."""
     names = getattr(getattr(target, "dtype", None), "names", None)
@@ -289,55 +331,13 @@ def _shown(target: Any) -> str:
     return f"{low:g}" if low == high else f"{low:g} to {high:g}".replace("inf", "∞")
 
 
-def _constant(model: Any, scores: HeldOut) -> str:
-    """The simplest model, in words; what is best for a score that was asked for is not known."""
-    if not np.isfinite(scores.most):
-        return "one constant answer"
-    classes = getattr(model, "classes_", None)
-    if classes is None:
-        return str(model._targets.constant)
-    return f"always saying the {'commoner' if len(classes) == 2 else 'commonest'} class"
-
-
-def _unmissed(importance: HeldOut | None) -> list[str]:
-    """Views without which these predictions are as good: what is lost is 0.00, and may be 0.
-
-    Only of accuracy and R² it is known that 0.00 is little.
-    """
-    if importance is None or not np.isfinite(importance.most):
-        return []
-    lost = {name: importance.difference(name) for name in importance.names[1:]}
-    return [
-        name.removesuffix(SHUFFLED)
-        for name, (mean, low, high) in lost.items()
-        if abs(mean) < _NOTHING and low <= 0.0 <= high
-    ]
-
-
-def _incomplete(facts: Facts) -> list[str]:
-    """Which views are incomplete, and how many rows the model does not see."""
-    if not facts.lacking:
-        return []
-    told = ", ".join(f"{name} ({count})" for name, count in facts.lacking.items())
-    lines = [
-        f"Of {facts.n_rows} rows, some lack a view, or all its numbers or categories: {told}. "
-        "They stand at the mean of what they lack."
-    ]
-    if facts.blind:
-        have = "row has" if facts.blind == 1 else "rows have"
-        lines.append(
-            f"{facts.blind} {have} {BLIND}: of these the model says what it says of an average row."
-        )
-    return lines
-
-
 def _score_table(found: HeldOut) -> ReportTable:
     rows = []
     for name in found.names:
         mean, low, high = found.score(name)
         less = told(*found.difference(name)) if name != found.names[0] else ""
         rows.append((name, mean, low, high, less))
-    header = ("model", found.scoring, "low", "high", f"{found.names[0]} less this")
+    header = ("model", found.scoring, "low", "high", f"{found.names[0]}: better by")
     return ReportTable(f"{found.scoring} of rows held out", header, rows)
 
 
