@@ -260,8 +260,6 @@ class CrossValidated(Estimator):
     def _check_fold(self, fold: Fold, y: Any) -> None:
         """Raise ValueError if a fold cannot be learned on."""
 
-    # ---- choosing ------------------------------------------------------------------------------
-
     def _check_parameters(self) -> tuple[list[float | str], list[float]]:
         """The norms and the values of C to try; raises an error for what is none's but ours."""
         check_choice("selection", self.selection, SELECTIONS)
