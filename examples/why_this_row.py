@@ -5,12 +5,15 @@ Why does this patient get this value?
 Parts of views and columns that add up to the decision value, also for a patient without proteins.
 """
 
+import warnings
+
 import matplotlib.pyplot as plt
 
 from kernelweave import KernelBank, MKLClassifier, join_views
 from kernelweave.datasets import make_multiomics
 from kernelweave.inspection import explain
 
+warnings.simplefilter("ignore", UserWarning)  # each step says how many rows lack a view
 data = make_multiomics(300, effect=2.0, missing=0.1)
 X, views = join_views(data.tables)
 y = data.y[X.index]

@@ -14,9 +14,8 @@ from sklearn.model_selection import StratifiedKFold
 
 import kernelweave as kw
 from benchmarks.harness import common
+from benchmarks.harness.internals import WidthRange, sq_distances
 from benchmarks.harness.paper_data import GAI_SETS
-from kernelweave.families.widths import WidthRange
-from kernelweave.views.distances import sq_distances
 
 SETS = [name for name in GAI_SETS if name != "colon_cancer_libsvm"]
 COSTS, TOL = (1.0, 100.0), 1e-3

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from kernelweave import solving
+from kernelweave._core.dask_cluster import Cluster
 from kernelweave._core.settings import SETTINGS
 from kernelweave._solvers.svm import choice
 from kernelweave.estimators._times import concordance
+from kernelweave.families.widths import WidthRange
 from kernelweave.inspection.held_out import HeldOut, told
 from kernelweave.io._registry import CLASSES as MODEL_CLASSES
 from kernelweave.kernels._plsa import plsa
@@ -30,14 +32,18 @@ from kernelweave.papers.lanckriet2004._programs import group_form, machine_form
 from kernelweave.problem_file import read_problem, write_problem
 from kernelweave.problems.losses import hinge, make_qp
 from kernelweave.stacks.cholesky import factor
+from kernelweave.stacks.dask_stack import DaskStack
 from kernelweave.stacks.defaults import matrices
 from kernelweave.stacks.factor import JoinedFactor
 from kernelweave.stacks.factors import FactorCombined
 from kernelweave.stacks.lazy import LazyStack
+from kernelweave.views.distances import sq_distances
 
 __all__ = [
     "MODEL_CLASSES",
+    "Cluster",
     "ConeSolution",
+    "DaskStack",
     "EigenvectorKernels",
     "FactorCombined",
     "HardMarginInfeasible",
@@ -46,6 +52,7 @@ __all__ = [
     "JoinedFactor",
     "LazyStack",
     "Watched",
+    "WidthRange",
     "as_if_large",
     "certifying",
     "choice",
@@ -57,6 +64,7 @@ __all__ = [
     "plsa",
     "read_problem",
     "solve_cone_program",
+    "sq_distances",
     "told",
     "write_problem",
 ]

@@ -19,7 +19,7 @@ import itertools
 import numpy as np
 
 from benchmarks.harness import common
-from benchmarks.papers.gai_table1 import COSTS, FOLDS, QUICK, SETS, fit, paper, prepare, split
+from benchmarks.harness.gai_cells import COSTS, FOLDS, QUICK, SETS, fit, paper, prepare, split
 from kernelweave.learners import Radius
 
 SHOWS = "gai2010, table 1 (numbers of kernels)"

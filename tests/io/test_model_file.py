@@ -270,7 +270,14 @@ def test_every_class_of_a_fitted_model_is_registered():
     for module in pkgutil.walk_packages(kernelweave.__path__, "kernelweave."):
         if ".kernels." in module.name or ".learners." in module.name or "estim" in module.name:
             importlib.import_module(module.name)
-    bases = {"_Radial", "Foreign", "GivenWeights", "RecalledClassifier", "RecalledRegressor"}
+    bases = {
+        "_Radial",
+        "Widths",
+        "Foreign",
+        "GivenWeights",
+        "RecalledClassifier",
+        "RecalledRegressor",
+    }
     code = {"FunctionKernel"}
     until_fitted = {"WidthOfRange"}  # the fitted model has a Gaussian in its place
     pickled_alone = {"Unlabeled", "ConsensusKernel", "MKLKernelKMeans"}  # they predict no targets

@@ -209,8 +209,9 @@ def plan(
     choices, skipped = read_choices(
         model.banks, model.views, model.impute, norms, model._lone, table
     )
-    if model.device is not None:
-        choices = [replace(one, bank=one.bank.on_device(model.device)) for one in choices]
+    device = getattr(model, "device", None)  # estimators of users may know none
+    if device is not None:
+        choices = [replace(one, bank=one.bank.on_device(device)) for one in choices]
     folds = model._folds(training, groups)
     options = {}
     for norm in norms:

@@ -81,7 +81,7 @@ class Targets:
     loss: ClassVar[str] = "hinge"  # of estimators that have no such parameter
     signed: ClassVar[bool] = False  # whether kernels may have negative weights
     learns_C: ClassVar[bool] = False
-    metric: ClassVar[str] = "accuracy"  # what ``score`` is, and the most that it can be
+    metric: ClassVar[str | None] = None  # what ``score`` is, if not accuracy or R², and its most
     most: ClassVar[float] = 1.0
     constant: ClassVar[str] = "always saying the mean"  # the simplest rival, in words
 

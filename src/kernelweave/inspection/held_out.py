@@ -217,7 +217,8 @@ class Splits:
         scorer = check_scoring(refits.model, scoring=scoring)
         task = refits.model._targets
         named = scoring if isinstance(scoring, str) else "score"
-        name = task.metric if scoring is None else named
+        usual = "accuracy" if is_classifier(refits.model) else "R²"
+        name = (task.metric or usual) if scoring is None else named
         folds = as_folds(_pairs(refits, how), refits.n, np.arange(refits.n))
         if len(folds) < 2:
             raise ValueError("cv must make two splits or more, found 1: one has no interval")

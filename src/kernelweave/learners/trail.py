@@ -83,8 +83,8 @@ class Trail:
 def _cost(machine: Machine) -> float:
     """The size of all costs: that of the largest bound, or of one over the ridge."""
     qp = machine.qps[0]
-    bounds = np.maximum(qp.upper, -qp.lower)
-    finite, ridge = bounds[np.isfinite(bounds)], float(np.max(qp.ridge))
+    bounds, ridge = np.maximum(qp.upper, -qp.lower), float(np.max(qp.ridge))
+    finite = bounds[np.isfinite(bounds) & (bounds > 0.0)]  # variables at 0 take no part
     if finite.size:
         return float(finite.max())
     return 1.0 / ridge if ridge > 0.0 else 1.0

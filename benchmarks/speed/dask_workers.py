@@ -24,8 +24,8 @@ import numpy as np
 
 import kernelweave as kw
 from benchmarks.harness import common
+from benchmarks.harness.internals import Cluster, DaskStack
 from kernelweave import solving
-from kernelweave._core.dask_cluster import Cluster
 
 PARTS = ["prototype", "workers", "parquet", "kills"]
 
@@ -69,8 +69,6 @@ def apart(client, n, parts, m, r):
     """The factors of each partition, made on the workers."""
     import dask.array as da
     from dask import delayed
-
-    from kernelweave.stacks.dask_stack import DaskStack
 
     factors = []
     for k in range(m):
