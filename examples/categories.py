@@ -6,6 +6,8 @@ Strings and columns of dtype ``category`` get the Hamming kernel, the share of c
 rows agree. Nothing has to be encoded.
 """
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -38,8 +40,9 @@ print(f"named kernels:   test accuracy {model.score(X[200:], y[200:]):.2f}")
 print("the larger class:", round(max(y[200:].mean(), 1 - y[200:].mean()), 2))
 
 # %%
-# A level that no training row has agrees with none.
+# A level that no training row has agrees with none; a warning counts such rows.
 
+warnings.simplefilter("ignore", UserWarning)
 new = X.iloc[:1].assign(region=pd.Categorical(["east"]))
 print("a patient from the east:", model.predict(new))
 plot_weights(model)

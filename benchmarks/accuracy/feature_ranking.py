@@ -13,7 +13,6 @@ from sklearn.metrics import roc_auc_score
 
 import kernelweave as kw
 from benchmarks.harness import common
-from kernelweave.datasets import make_multiomics
 from kernelweave.inspection import feature_importance
 
 SETTINGS = {(1000, 3.0): 0.95, (500, 3.0): None, (500, 1.0): None, (150, 1.0): None}
@@ -23,7 +22,7 @@ SECONDS = 10.0
 
 def measure(n, effect, seed):
     warnings.simplefilter("ignore")
-    data = make_multiomics(n, effect=effect, random_state=seed)
+    data = kw.datasets.make_multiomics(n, effect=effect, random_state=seed)
     X, views = kw.join_views(data.tables)
     y = data.y[X.index]
     truth = {f"{view}__{name}" for view, names in data.informative.items() for name in names}

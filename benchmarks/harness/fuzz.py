@@ -103,8 +103,10 @@ def warm_up() -> None:
     for name in NAMES:
         labels = {"loss": "hinge"}, {"loss": "squared_hinge"}, {"loss": "hinge", "C": np.inf}
         values = {"loss": "squared"}, {"loss": "huber"}, {"loss": "quantile"}
-        for options in labels + values if "values" in make_learner(name).targets else labels:
-            kw.learn(K, y, learner=name, **options)
+        made = make_learner(name)
+        for options in labels + values if "values" in made.targets else labels:
+            if made.losses is None or options["loss"] in made.losses:
+                kw.learn(K, y, learner=name, **options)
 
 
 def show(case: Case, before: Mapping[str, Any] | None = None) -> bool:

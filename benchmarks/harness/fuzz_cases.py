@@ -26,6 +26,7 @@ USUAL = {"trace": None, "recenter": False, "ridge": 0.0, "sample_weight": None, 
 USUAL["weight_norm"] = 1
 TOLD = {"seed": 0, "number": 0, "words": "", "storage": "array", "relation": ""}
 TOLD["seconds"] = SECONDS
+OF_THE_HINGE = tuple(name for name in NAMES if make_learner(name).losses is None)
 KNOWS_TIME = "max_time" in inspect.signature(kw.learn).parameters
 
 Random = np.random.Generator
@@ -120,7 +121,7 @@ def read(path: Path) -> tuple[Case, dict[str, Any]]:
     return Case(**own, problem=problem, **told), found
 
 
-def make(seed: int, number: int, names: tuple[str, ...] = NAMES) -> Case:
+def make(seed: int, number: int, names: tuple[str, ...] = OF_THE_HINGE) -> Case:
     """The fit of that number; ``names`` are the learners to draw from."""
     rng = np.random.default_rng([seed, number])
     n, m = 2 + int(59 * rng.random() ** 1.5), int(rng.integers(1, 9))

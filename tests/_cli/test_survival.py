@@ -58,7 +58,10 @@ def test_reports_and_comparisons(run, folder):
     run(f"fit t.csv {TIMES} {VIEWS} --norm 2 -o m.kweave")
     code, out, err = run(f"report m.kweave t.csv {TIMES} --cv 2 -o r.html")
     assert code == 0, err
-    assert "held-out C-index" in out and "the same risk for all rows gives 0.50" in out
+    assert (
+        "predicts time to dead: C-index 0.9" in out
+        and "the same risk for all rows gives 0.50" in out
+    )
     page = (folder / "r.html").read_text(encoding="utf-8")
     assert "Predicting time to dead from one, two" in page and "Kaplan–Meier" in page
     code, out, err = run(f"compare t.csv {TIMES} {VIEWS} --cv 2 --repeats 1")

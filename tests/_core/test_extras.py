@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def test_all_packages_of_an_extra_are_named() -> None:
         return found
 
     for extra, told in _PACKAGES.items():
-        assert told.split() == packages(extra)
+        assert shlex.split(told) == packages(extra)  # brackets are quoted for the shell
     assert str(missing("plotting needs", "matplotlib", "plot")) == (
         "plotting needs matplotlib, the extra 'plot': pip install matplotlib"
     )

@@ -24,12 +24,12 @@ def test_the_report_speaks_of_the_task(kind: str, tmp_path: Any) -> None:
     options: dict[str, Any] = {"cv": 2, "n_resamples": 5}
     if kind == "times":
         verdict = MKLSurvival(BANK).fit(X, Y).report(path, X, Y, **options)
-        assert "The model predicts: held-out C-index 0.9" in verdict
+        assert "The model predicts the target: C-index 0.9" in verdict
         assert "the same risk for all rows gives 0.50." in verdict
     else:
         y = np.stack([X[:, 0], np.where(Y[:, 1] > 0, X[:, 0], np.inf)], axis=1)
         verdict = MKLRegressor(BANK, loss="interval").fit(X, y).report(path, X, y, **options)
-        assert "The model predicts: held-out minus mean cost −0" in verdict
+        assert "The model predicts the target: minus mean cost −0" in verdict
         assert "always saying the mean gives −0" in verdict
     page = path.read_text("utf-8")
     assert ("Kaplan–Meier" in page) == (kind == "times")

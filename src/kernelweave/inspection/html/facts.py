@@ -204,7 +204,10 @@ def _guessed(splits: Splits) -> tuple[float | None, str]:
             scores.append(float(splits.scorer(guess, blank[fold.test], y[fold.test])))
         except (AttributeError, TypeError, ValueError):
             return None, ""
-    return float(np.mean(scores)), "one constant answer"
+    usual = np.isfinite(splits.most) and not is_classifier(refits.model)
+    return float(np.mean(scores)), str(
+        refits.model._targets.constant if usual else "one constant answer"
+    )
 
 
 def _constant(refits: Refits, fold: Fold, y: NDArray[Any], blank: Array) -> Any:
