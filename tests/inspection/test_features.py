@@ -60,7 +60,8 @@ def test_columns_in_truth_come_first():
     assert roc_auc_score(table["column"].isin(truth), -table["marginal_p"]) > 0.95
     asked = dict(zip(found.columns, found.methods, strict=True))
     assert asked["clinical__sex"] == "permutation" and asked["clinical__age"] == "gradient"
-    assert (table["low"] <= table["high"]).all()
+    assert (table["low"] <= table["importance"]).all()
+    assert (table["importance"] <= table["high"]).all()
     assert found.plot(top=5).get_yticklabels()[0].get_text() == table["column"][0]
     assert repr(found).splitlines()[1].startswith(table["column"][0])
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import t as student
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
@@ -61,7 +62,7 @@ class FeatureImportance:
     adjusted : array (n_columns,)
         p-values of the marginal test, adjusted for the number of columns; NaN without targets.
     level : float
-        The share of the draws that an interval holds.
+        How sure intervals are.
     """
 
     columns: tuple[str, ...]
@@ -74,9 +75,15 @@ class FeatureImportance:
 
     @property
     def intervals(self) -> Array:
-        """Lower and upper ends, (2, n_columns): quantiles of the draws."""
-        tail = (1.0 - self.level) / 2.0
-        return np.asarray(np.quantile(self.draws, [tail, 1.0 - tail], axis=0))
+        """Lower and upper ends, (2, n_columns): the importance, plus and minus the draws' spread.
+
+        Their quantiles would not do: a resample holds fewer different rows, and says less.
+        """
+        freedom = max(len(self.draws) - 1, 1)
+        error = self.draws.std(axis=0, ddof=min(1, len(self.draws) - 1))
+        spread = student.ppf(0.5 + self.level / 2.0, freedom) * error
+        low = np.maximum(self.importance - spread, np.minimum(self.importance, 0.0))
+        return np.array([low, self.importance + spread])
 
     def frame(self) -> DataFrame:
         """One line per column, the most important first.
@@ -104,7 +111,7 @@ class FeatureImportance:
         shown = np.argsort(-self.importance, kind="stable")[:top]
         low, high = self.intervals[:, shown]
         names = [self.columns[k] for k in shown]
-        label = f"importance, and {100 * self.level:g} % of {len(self.draws)} resamples"
+        label = f"importance, {100 * self.level:g} % interval by {len(self.draws)} resamples"
         return plot_intervals(names, self.importance[shown], low, high, ax, label)
 
     def __repr__(self) -> str:
