@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import cvxpy as cp
@@ -26,6 +27,7 @@ from sklearn.svm import SVC
 
 from kernelweave import MKLClassifier, learn
 from kernelweave.learners import EasyMKL
+from kernelweave.learners.easy import nearest
 
 PROBLEMS = [
     dense(0),
@@ -198,3 +200,18 @@ def test_wrong_arguments(
     K = np.stack([gram(rng.standard_normal((20, 2))) for _ in range(2)])
     with pytest.raises(error, match=message):
         learn(K, y, learner=EasyMKL(lam), **options)
+
+
+def test_a_machine_may_be_larger_than_the_root_of_all_numbers():
+    """Found by random fits: kernels that sums in TF32 leave indefinite let a machine grow."""
+    v = np.array([1e160, -1e160])
+    point = SimpleNamespace(is_bounded=True, quads=np.array([1e300]), v=v, fits=np.ones((1, 2)))
+    machine: Any = SimpleNamespace(
+        stack=SimpleNamespace(m=1),
+        qps=[SimpleNamespace(bend=lambda v: 0.0)],
+        split=lambda v: [v],
+        solve=lambda *given, **options: point,
+    )
+    sides, values, _ = nearest(machine, 1e-3, SimpleNamespace(tick=None))
+    np.testing.assert_allclose(sides[0], [1.0, -1.0])
+    assert values == [pytest.approx(1e-20, abs=1e-30)]

@@ -98,8 +98,8 @@ def nearest(
     sides, values, excess = [], [], 0.0
     for c, (qp, v) in enumerate(zip(machine.qps, machine.split(point.v), strict=True)):
         half = 0.5 * float(np.abs(v).sum())
-        told = half**2 > 0.0  # else rounding is larger than the machine: all weights are as good
-        values.append((float(point.quads[c]) + qp.bend(v)) / half**2 if told else 0.0)
+        told = half * half > 0.0  # else rounding exceeds the machine: all weights are as good
+        values.append((float(point.quads[c]) + qp.bend(v)) / half / half if told else 0.0)
         sides.append(v / half if told else np.zeros_like(v))
         short = 0.5 * float(point.fits[c, 0]) * values[c] - 1.0 if told else np.inf
         excess = max(excess, short)
