@@ -87,3 +87,19 @@ def along(stack: kw.KernelStack, y: np.ndarray, Cs: np.ndarray, learner: Any) ->
             stack, y, Cs, learner=learner, tol=PATH_TOL, max_iter=MAX_ITER
         ),
     )
+
+
+def one_by_one(
+    stack: kw.KernelStack, y: np.ndarray, Cs: np.ndarray, learner: Any
+) -> dict[str, Any]:
+    """The same by the learner's own steps alone: each solution starts from the one before."""
+
+    def solve() -> list[kw.Solution]:
+        found: dict[int, kw.Solution] = {}
+        start = None
+        for place in np.argsort(-Cs, kind="stable").tolist():
+            options = {"start": start, "tol": PATH_TOL, "max_iter": MAX_ITER}
+            start = found[place] = kw.learn(stack, y, C=Cs[place], learner=learner, **options)
+        return [found[place] for place in range(len(Cs))]
+
+    return follow(stack, y, Cs, solve)

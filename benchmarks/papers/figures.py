@@ -117,7 +117,7 @@ def follow(data, learner, seed, count):
     split, bank = prepare("ionosphere", "unit_trace", seed, data)
     Cs = values_of_C(count)[::-1]
     solution, weights, gaps, seconds = None, [], [], []
-    for value in Cs:  # what kw.regularization_path does, with a clock
+    for value in Cs:  # each learner's own steps alone: kw.regularization_path begins with Newton's
         began = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -27,7 +27,7 @@ has one kernel; at 100 it has 6.7, and SimpleMKL with cuts 10.1, where the paper
 import numpy as np
 
 from benchmarks.harness import common
-from benchmarks.harness.rakoto_sets import MAX_ITER, SETS, along, measure, prepare, values_of_C
+from benchmarks.harness.rakoto_sets import MAX_ITER, SETS, measure, one_by_one, prepare, values_of_C
 from kernelweave.learners import Newton, Silp, Simple
 
 SHOWS = "rakoto2007, tables 1–2"
@@ -102,7 +102,7 @@ def path(name, learner, seed, data, Cs):
     split, bank = prepare(name, "unit_trace", seed, data)
     try:
         with common.time_limit(PATH_LIMIT, cpu=True):
-            return along(bank.stack, split.y, Cs, PATHS[learner])
+            return one_by_one(bank.stack, split.y, Cs, PATHS[learner])
     except common.TimeUp:
         return {"total": PATH_LIMIT, "cpu": None}
 
