@@ -37,9 +37,10 @@ def through_device(
     one set for all machines, or one row for each; ``index``: which training rows have a ``coef``.
     """
     train, out = bank.table, np.zeros((len(new), *coef.shape[1:]))
-    views: dict[View, list[Numbered]] = {}
+    views: dict[View, list[tuple[int, Any]]] = {}  # those left have a kernel and a normalizer
     for number, one in members:
-        if not (train.sparse or new.sparse or one.centered or one.kernel.entry() is None):
+        kernel: Any = one.kernel
+        if not (train.sparse or new.sparse or one.centered or kernel.entry() is None):
             views.setdefault(one.view, []).append((number, one))
     if not (views and len(coef) and len(new)):
         return [], out
