@@ -217,10 +217,26 @@ def work_500(data):
 def covertype_fit(data, n, device="cuda", warm=(2000, 6000)):
     """Exact kernels, C = 1, tol = 1e-2; warmed up on 2,000 rows and more."""
     X, y = covertype(data)
+    began = time.perf_counter()
     for size in warm:
         fitted(kw.MKLClassifier(bank(device), tol=1e-2), X[:size], y[:size])
+    if warm and device != "cpu":
+        warm_up(X[:6000], y[:6000])
+    warmed = time.perf_counter() - began
     model = kw.MKLClassifier(bank(device), C=1.0, tol=1e-2, verbose=int(n > 200_000))
-    return fitted(model, X[:n], y[:n], X[-TEST:], y[-TEST:])
+    found = fitted(model, X[:n], y[:n], X[-TEST:], y[-TEST:])
+    return {**found, "warm-up seconds": round(warmed, 1)}
+
+
+def warm_up(X, y):
+    """Compile what large fits use: a fit in float32 that keeps no matrix."""
+    from kernelweave.stacks.torch_stack import TorchStack
+
+    room, TorchStack.room = TorchStack.room, 0.0
+    try:
+        fitted(kw.MKLClassifier(bank(dtype="float32"), tol=1e-2), X, y)
+    finally:
+        TorchStack.room = room
 
 
 def processor_20(data):
