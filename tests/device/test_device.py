@@ -88,7 +88,42 @@ def test_tensors_are_rows_and_targets():
     model = MKLClassifier().fit(torch.tensor(X, requires_grad=True), torch.tensor(y))
     plain = MKLClassifier().fit(X, y)
     np.testing.assert_array_equal(model.weights_, plain.weights_)
-    np.testing.assert_array_equal(model.predict(torch.tensor(X)), plain.predict(X))
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+def test_tensors_are_answered_by_tensors(kind):
+    X, y = rows()
+    model = kind(tol=1e-2)
+    if hasattr(model, "Cs"):
+        model.set_params(Cs=[1.0], weight_norms=["equal"], cv=2)
+    if hasattr(model, "calibration"):
+        model.set_params(calibration="sigmoid")
+    model.fit(torch.tensor(X, requires_grad=True), torch.tensor(y))
+    for method in ("predict", "decision_function", "score_samples", "predict_proba", "seen_weight"):
+        if hasattr(model, method):
+            found = getattr(model, method)(torch.tensor(X))
+            expected = getattr(model, method)(X)
+            assert isinstance(found, torch.Tensor) and isinstance(expected, np.ndarray)
+            np.testing.assert_array_equal(found.numpy(), expected)
+    if hasattr(model, "score"):
+        assert model.score(torch.tensor(X), torch.tensor(y)) == model.score(X, y)
+
+
+def test_answers_are_on_the_device_of_the_rows():
+    """And rows are never asked for anything but their numbers."""
+    X, y = rows()
+    names = np.array(["no", "yes"])[y]
+    model = MKLClassifier(views={"a": [0, 1], "b": [2, 3]}).fit(X, names)
+
+    class There(torch.Tensor):
+        device = torch.device("meta")
+
+    there = torch.tensor(X).as_subclass(There)
+    assert model.decision_function(there).device.type == "meta"
+    found = model.predict(there)
+    assert isinstance(found, np.ndarray) and isinstance(model.classes_, np.ndarray)
+    np.testing.assert_array_equal(found, model.predict(X))
+    assert model.score(there, names) == model.score(X, names)
 
 
 def test_where_a_tensor_lives_is_where_the_fit_is(elsewhere):

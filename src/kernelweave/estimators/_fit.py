@@ -29,6 +29,7 @@ from kernelweave._core.checks import (
     shown,
 )
 from kernelweave._core.status import tell
+from kernelweave._core.tensors import on_host
 from kernelweave._core.types import Array
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.certificate import dual_under, primal_under
@@ -186,8 +187,7 @@ def read(
     device = getattr(model, "device", None)  # estimators of users may know none
     if device is not None:
         bank = bank.on_device(device)
-    if hasattr(y, "is_cuda"):  # a tensor of PyTorch, wherever it is
-        y = y.detach().cpu().numpy()
+    y, sample_weight = on_host(y), on_host(sample_weight)
     matrices = model._given_matrices
     if matrices:
         bank, table, names = read_matrices(bank, X, y)
