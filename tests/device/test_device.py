@@ -21,7 +21,6 @@ from kernelweave import (  # noqa: E402
     MKLOneClass,
     MKLRegressor,
     MKLRegressorCV,
-    Nystroem,
     Polynomial,
     TorchStorage,
     TransductiveMKLClassifier,
@@ -154,7 +153,6 @@ def test_auto_is_the_processor_where_there_is_no_gpu_or_few_rows(elsewhere, monk
     [
         (KernelBank(device="cuda", storage="dense"), "storage='dense', too"),
         (KernelBank(device="cuda", storage=TorchStorage("cpu")), "storage=TorchStorage"),
-        (KernelBank([Gaussian()], device="cuda", approximation=Nystroem(5)), "Nystroem"),
         (KernelBank(device="gpu"), "'cpu', 'cuda', 'cuda:1' or 'mps', found 'gpu'"),
     ],
 )

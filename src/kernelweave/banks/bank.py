@@ -104,7 +104,7 @@ class KernelBank(Params):
     approximation : None, Nystroem(…), Cholesky(…) or RandomFeatures(…)
         None keeps kernels exactly. The others put kernels of few features in their place, n·r
         numbers where a matrix has n², for training and for new rows; ``storage`` is then not
-        asked. Scales are learned from the exact diagonals.
+        asked, but for ``TorchStorage``. Scales are learned from the exact diagonals.
     cache_size : float
         Megabytes of rows that "lazy" keeps.
     impute : None, "median" or "mean"
@@ -243,7 +243,8 @@ class KernelBank(Params):
             )
         exactness = None
         if recipe.approximation is not None and not table.apart:
-            exactness = Exactness.of(kernels, table, recipe.approximation.from_below)
+            below = recipe.approximation.from_below
+            exactness = Exactness.of(kernels, table, below, getattr(stack, "exact", None))
         numbers = np.fromiter(map(attrgetter("number"), kept), dtype=np.intp)
         kind = _elsewhere() if table.apart else FittedBank
         fitted = kind(tuple(members), table, numbers, stack, weights=weights, _exactness=exactness)
@@ -349,7 +350,7 @@ class KernelBank(Params):
         storage = check_storage(self.storage)
         given = getattr(X, "source", X)
         if self.device is not None or is_tensor(given):
-            storage = on_device(self.device, given, storage, self.approximation, self.dtype)
+            storage = on_device(self.device, given, storage, self.dtype)
         return Recipe(
             float_type(self.dtype),
             storage,

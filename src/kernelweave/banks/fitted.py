@@ -235,7 +235,13 @@ class FittedBank:
     def _summed(
         self, members: list[Numbered], coef: Array, index: Places | None
     ) -> dict[int, Array]:
-        """What training rows come to under kernels of features."""
+        """What training rows come to under kernels of features; a stack may know it of its own."""
+        own = getattr(self._stack, "image", None)
+        if own is not None:
+            whole = np.zeros((len(self.table), *coef.shape[1:]))
+            whole[slice(None) if index is None else index] = coef
+            place = {int(number): k for k, number in enumerate(self.kept)}
+            return {number: own(place[number], whole) for number, _ in members}
         places = self.places if index is None else self.places[index]
         return images(self.table.take(places), members, coef)
 

@@ -49,6 +49,13 @@ class TorchStorage:
         matrices = {int(k): _matrix(kernels[k]) for k in others}
         return TorchStack(views, matrices, self.device, self.dtype)
 
+    def approximating(self, recipe: Any) -> Any:
+        """What keeps features of the kernels there, for an approximation."""
+        require_torch()
+        from kernelweave.banks.torch_approximation import OnDevice
+
+        return OnDevice(recipe, self.device)
+
     def means(self, kernel: TrainingKernel, counts: Array) -> Array:
         """Means of the rows of a kernel before normalization, on the device."""
         require_torch()
@@ -60,7 +67,7 @@ class TorchStorage:
         return row_sums(x, entry, counts, self.device) / counts.sum()
 
 
-def on_device(device: Any, X: Any, storage: Any, approximation: Any, dtype: Any) -> Any:
+def on_device(device: Any, X: Any, storage: Any, dtype: Any) -> Any:
     """What keeps the kernels of a bank under its ``device``; ``storage`` on the processor.
 
     "auto" takes a GPU from ``SETTINGS.device_rows`` rows on: below, fits on the processor are as
@@ -81,11 +88,6 @@ def on_device(device: Any, X: Any, storage: Any, approximation: Any, dtype: Any)
         raise ValueError(
             f"device={device!r} says where kernels are kept, and storage={shown(storage)}, too: "
             "leave one of them out."
-        )
-    if approximation is not None:
-        raise ValueError(
-            f"device={device!r}: {shown(approximation)} is computed on the processor alone; leave "
-            "one of them out. Exact kernels on a device need no approximation."
         )
     require_torch()
     from kernelweave.stacks.torch_device import device_of

@@ -281,26 +281,26 @@ class TorchStack:
 
     def fine_product(self, kernel: int, rows: Places, support: Places, w: np.ndarray) -> np.ndarray:
         """K_k[rows, support]·w in float64."""
-        x = np.zeros(self.n)
-        x[support] = w
-        column = self._passes.column(x)
-        if column is None:
-            return self._fine_pass(x[:, None], rows, [kernel])[0, :, 0]
-        if self._passes.found is None:
-            self._passes.found = self._fine_pass(np.column_stack(self._passes.vectors))
-        return self._passes.found[kernel, rows, column]
+        return self.fine_products(np.array([kernel]), rows, support, w)[0]
 
     def fine_products(
         self, kernels: Places, rows: Places, support: Places, w: np.ndarray
     ) -> np.ndarray:
-        """The same of several kernels."""
-        return np.array([self.fine_product(int(k), rows, support, w) for k in kernels])
+        """The same of several kernels, in one pass."""
+        x = np.zeros(self.n)
+        x[support] = w
+        column = self._passes.column(x)
+        if column is None:
+            return self._fine_pass(x[:, None], rows, kernels)[:, :, 0]
+        if self._passes.found is None:
+            self._passes.found = self._fine_pass(np.column_stack(self._passes.vectors))
+        return self._passes.found[kernels][:, rows, column]
 
     def finer(self) -> None:
         """None: float64 is kept from the beginning where it fits."""
 
     def _fine_pass(
-        self, V: Array, rows: Places | None = None, kernels: Sequence[int] | None = None
+        self, V: Array, rows: Places | None = None, kernels: Places | None = None
     ) -> Array:
         """All K_k V (m, n, c) for the columns of V (n, c), in float64 throughout."""
         if self._fine is not None:

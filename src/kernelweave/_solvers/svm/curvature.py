@@ -197,7 +197,7 @@ def half_inverse(
     rows, ridges = free % qp.n, qp.ridges[free]
     if bends is not None:
         return ByProducts(K, rows, bends)
-    found = None if K.is_dense else K.factor()
+    found = None if K.is_dense or K.has_landmarks else K.factor()
     if found is not None and found[0].shape[1] < free.size:
         F, tau = found[0].array(rows), found[1]
         mean = float(np.einsum("ir,ir->", F, F)) / free.size + tau
