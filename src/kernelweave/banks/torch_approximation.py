@@ -32,6 +32,7 @@ from kernelweave.banks.factors import Approximated
 from kernelweave.banks.member import TrainingKernel
 from kernelweave.banks.row_kernels import row_kernels
 from kernelweave.banks.storage import Kept, Recipe
+from kernelweave.banks.torch_rows import there
 from kernelweave.stacks.torch_device import KINDS, device_of, fetched, free_bytes, sent
 from kernelweave.stacks.torch_factors import TorchFactorStack
 from kernelweave.stacks.torch_stack import TorchStack
@@ -69,7 +70,7 @@ class OnDevice(Approximated):
                 exact.append(_exact(one))
         if not left:
             return Kept([], None)
-        return Kept(left, TorchFactorStack(factors, self._judge(exact)))
+        return Kept(left, TorchFactorStack(factors, self._judge(exact, rows)))
 
     def _features(self, kernel: Kernel, rows: Rows) -> Features:
         """φ; few rows, or all of them for pivots, are looked at on the host."""
@@ -88,7 +89,7 @@ class OnDevice(Approximated):
             return sent(features(rows), self.device, self.wide)
         assert isinstance(features, Landmarks)
         if id(rows) not in known:
-            known[id(rows)] = RowsView(sent(rows.values, self.device, self.wide))
+            known[id(rows)] = RowsView(there(rows, self.device))
         left = known[id(rows)]
         Z = RowsView(sent(features.rows.values, self.device, self.wide), left.center)
         T = sent(features.T, self.device, self.wide)
@@ -126,7 +127,7 @@ class OnDevice(Approximated):
             F = whole
         return F.to(KINDS[np.dtype(self.dtype)] if self.wide is torch.float64 else self.wide)
 
-    def _judge(self, exact: list[TrainingKernel]) -> TorchStack | None:
+    def _judge(self, exact: list[TrainingKernel], known: dict[int, RowsView]) -> TorchStack | None:
         """The exact kernels on the device; None where it cannot generate all, or one is centered.
 
         What is known of a centered kernel are means of its features, not its own.
@@ -134,7 +135,12 @@ class OnDevice(Approximated):
         if any(one.normalizer.means is not None for one in exact):
             return None
         views, others = row_kernels(exact)
-        return None if others.size else TorchStack(views, None, self.name)
+        if others.size:
+            return None
+        groups = [exact[view.numbers[0]].group for view in views]
+        seen = [known.get(id(one.rows)) if one.places is None else None for one in groups]
+        rows = [None if one is None else one.X for one in seen]
+        return TorchStack(views, None, self.name, rows=rows)
 
     def _sent(self, x: Array) -> torch.Tensor:
         return sent(x, self.device, self.wide)

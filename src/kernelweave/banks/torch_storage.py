@@ -43,11 +43,16 @@ class TorchStorage:
     def build(self, kernels: list[TrainingKernel]) -> TorchStack:
         """Rows and normalizations on the device; no kernel is computed that it can generate."""
         require_torch()
+        from kernelweave.banks.torch_rows import there
+        from kernelweave.stacks.torch_device import device_of
         from kernelweave.stacks.torch_stack import TorchStack
 
         views, others = row_kernels(kernels)
         matrices = {int(k): _matrix(kernels[k]) for k in others}
-        return TorchStack(views, matrices, self.device, self.dtype)
+        device = device_of(self.device)
+        groups = [kernels[view.numbers[0]].group for view in views]
+        rows = [None if own.places is not None else there(own.rows, device) for own in groups]
+        return TorchStack(views, matrices, self.device, self.dtype, rows)
 
     def approximating(self, recipe: Any) -> Any:
         """What keeps features of the kernels there, for an approximation."""
@@ -59,12 +64,15 @@ class TorchStorage:
     def means(self, kernel: TrainingKernel, counts: Array) -> Array:
         """Means of the rows of a kernel before normalization, on the device."""
         require_torch()
-        entry, x = kernel.kernel.entry(), kernel.values if kernel.kernel.numeric else None
-        if entry is None or not isinstance(x, np.ndarray):
+        entry, rows = kernel.kernel.entry(), kernel.group.rows
+        if entry is None or rows.table.sparse:
             return kernel.means(counts)
+        from kernelweave.banks.torch_rows import there
+        from kernelweave.stacks.torch_device import device_of, fine_device
         from kernelweave.stacks.torch_stack import row_sums
 
-        return row_sums(x, entry, counts, self.device) / counts.sum()
+        x = there(rows, fine_device(device_of(self.device)))
+        return row_sums(x, entry, counts) / counts.sum()
 
 
 def on_device(device: Any, X: Any, storage: Any, dtype: Any) -> Any:

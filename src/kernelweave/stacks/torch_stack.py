@@ -76,6 +76,8 @@ class TorchStack:
     dtype : float64, float32 or None
         In what passes compute, and the combined matrix is kept; None: float64 where that matrix
         fits, else float32.
+    rows : sequence of tensors or None
+        The rows of each view, where they are on the device already.
     """
 
     most_dense = 2000  # points up to which a combined kernel is an array of the host: 32 MB
@@ -87,6 +89,7 @@ class TorchStack:
         matrices: Mapping[int, ArrayLike] | None = None,
         device: str = "cuda",
         dtype: DTypeLike | None = None,
+        rows: Sequence[torch.Tensor | None] | None = None,
     ) -> None:
         given = {int(k): np.asarray(K) for k, K in (matrices or {}).items()}
         count = len(given) + sum(view.numbers.size for view in views)
@@ -97,14 +100,14 @@ class TorchStack:
         diagonals, groups = np.empty((count, n)), dict[int, TileGroup]()
         places: list[Any] = []
         self._loss, self._entry = 1.0, 1.0
-        for view in views:
+        for view, x in zip(views, rows or [None] * len(views), strict=True):
             own = view.diagonals()
             diagonals[view.numbers] = own
             loss = amplified(view, own)
             self._loss = max(self._loss, loss)
             self._entry = max(self._entry, loss * roundings(view))
             groups.update(zip(view.numbers.tolist(), self._groups(view, len(places)), strict=True))
-            places.append(RowsView(sent(view.x, self._device, self.wide)))
+            places.append(RowsView(x if x is not None else sent(view.x, self._device, self.wide)))
         every = torch.arange(n, device=self._device)
         for k, K in given.items():
             diagonals[k] = np.diagonal(K)
@@ -386,9 +389,8 @@ class TorchStack:
         return f"{type(self).__name__}(m={self.m}, n={self.n}, {self._device}, {self.kind})"
 
 
-def row_sums(x: Array, entry: Entry, counts: Array, device: str) -> Array:
-    """Σ_j counts_j φ(x_i, x_j) for each row x_i, in float64 where the device has it."""
-    there = fine_device(device_of(device))
+def row_sums(x: torch.Tensor, entry: Entry, counts: Array) -> Array:
+    """Σ_j counts_j φ(x_i, x_j) for each row x_i, in the numbers of the rows."""
     group = TileGroup(0, ((1.0, entry),))
-    V = sent(counts[:, None], there)
-    return fetched(multiply([RowsView(sent(x, there))], [group], V, None, V.dtype)[0, :, 0])
+    V = sent(counts[:, None], x.device, x.dtype)
+    return fetched(multiply([RowsView(x)], [group], V, None, V.dtype)[0, :, 0])
