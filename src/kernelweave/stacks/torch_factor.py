@@ -142,6 +142,12 @@ def _down(part: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
     return out
 
 
+def solved(L: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
+    """(LLᵀ)⁻¹B; ``torch.cholesky_solve`` would copy L each time."""
+    half = torch.linalg.solve_triangular(L, B, upper=False)
+    return torch.linalg.solve_triangular(L.mT, half, upper=True)
+
+
 class TorchSolver:
     """Systems with A = LLᵀ on a device."""
 
@@ -150,8 +156,7 @@ class TorchSolver:
 
     def solve(self, B: Array) -> Array:
         """A⁻¹B, for one vector or several columns."""
-        found = torch.cholesky_solve(_columns(B, self.L), self.L)
-        return fetched(found).reshape(B.shape)
+        return fetched(solved(self.L, _columns(B, self.L))).reshape(B.shape)
 
     def half(self, B: Array) -> Array:
         """L⁻¹B."""
