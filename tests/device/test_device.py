@@ -175,8 +175,16 @@ def test_a_gpu_that_is_not_there_is_never_the_processor():
         MKLClassifier(device="cuda").fit(*rows())
 
 
-def test_the_plan_tells_the_device(elsewhere):
-    assert "in TorchStorage" in str(KernelBank([Gaussian()], device="cuda").plan(rows()[0]))
+def test_the_plan_tells_the_device(elsewhere, monkeypatch):
+    X, _ = rows(3000)
+    bank = KernelBank([Gaussian(), Gaussian(2.0)], device="cuda")
+    told = bank.plan(X)
+    assert "in TorchStorage" in str(told) and told.fits
+    assert told.nbytes == (X.nbytes, 0) and told.peak > 8 * 3000**2
+    monkeypatch.setattr("kernelweave.stacks.torch_device.free_bytes", lambda device: 1e6)
+    assert not bank.plan(X).fits
+    with pytest.raises(MemoryError, match="what takes less: .*Nystroem"):
+        bank.fit(X, verbose=1)
 
 
 @pytest.mark.parametrize("normalize", ["trace", "sphere", None])

@@ -201,9 +201,13 @@ class TorchStack:
         operations = int(np.ceil(min(entry, 1.0 / EPS)))
         if self.kind is torch.float64:
             return Units(fine, 0.0, fine, operations)
-        short = self._device.type == "cuda" and torch.backends.cuda.matmul.allow_tf32
-        share = entry * (2.0**-10 if short else 8.0 * SINGLE)
+        share = entry * (2.0**-10 if self.is_short else 8.0 * SINGLE)
         return Units(self._loss * SINGLE, share, fine, operations)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether PyTorch was asked to multiply float32 as TF32, which has ten bits."""
+        return self._device.type == "cuda" and bool(torch.backends.cuda.matmul.allow_tf32)
 
     def diagonals(self) -> Array:
         """All K_k[i, i], shape (m, n), read-only."""
