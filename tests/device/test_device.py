@@ -183,7 +183,7 @@ def test_the_plan_tells_the_device(elsewhere, monkeypatch):
     assert told.nbytes == (X.nbytes, 0) and told.peak > 8 * 3000**2
     monkeypatch.setattr("kernelweave.stacks.torch_device.free_bytes", lambda device: 1e6)
     assert not bank.plan(X).fits
-    with pytest.raises(MemoryError, match="what takes less: .*Nystroem"):
+    with pytest.raises(MemoryError, match=r"what takes less: .*Nystroem"):
         bank.fit(X, verbose=1)
 
 
