@@ -149,7 +149,6 @@ class TorchCombined(BaseCombined):
         for i in blocks(rows.size, rows.size, TILE[device.type]):
             A[i] = self.stack.tensor(self.groups, at[i], at, self.stack.wide)
         A.diagonal().add_(sent(ridge, device, self.stack.wide))
-        L, failed = torch.linalg.cholesky_ex(
-            A, out=(A, torch.empty(0, dtype=torch.int32, device=device))
-        )
+        L, failed = A.mT, torch.empty(0, dtype=torch.int32, device=device)
+        torch.linalg.cholesky_ex(L, out=(L, failed))  # columns in one piece: nothing is copied
         return None if int(failed) else TorchSolver(L)

@@ -82,6 +82,12 @@ class TorchFactor(DerivedFactor):
         return L
 
 
+def solved(L: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
+    """(LLᵀ)⁻¹B; ``torch.cholesky_solve`` would copy L each time."""
+    half = torch.linalg.solve_triangular(L, B, upper=False)
+    return torch.linalg.solve_triangular(L.mT, half, upper=True)
+
+
 class TorchSolver:
     """Systems with A = LLᵀ on a device."""
 
@@ -91,7 +97,7 @@ class TorchSolver:
     def solve(self, B: Array) -> Array:
         """A⁻¹B, for one vector or several columns."""
         columns = sent(B.reshape(len(B), -1), self.L.device, self.L.dtype)
-        return fetched(torch.cholesky_solve(columns, self.L)).reshape(B.shape)
+        return fetched(solved(self.L, columns)).reshape(B.shape)
 
     def half(self, B: Array) -> Array:
         """L⁻¹B."""

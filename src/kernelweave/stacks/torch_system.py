@@ -13,7 +13,7 @@ import torch
 from kernelweave._core.types import Array, Places
 from kernelweave.stacks.conjugate import conjugate_gradients
 from kernelweave.stacks.torch_device import fetched, numbers, sent
-from kernelweave.stacks.torch_factor import TorchFactor
+from kernelweave.stacks.torch_factor import TorchFactor, solved
 
 if TYPE_CHECKING:
     from kernelweave.stacks.torch_combined import TorchCombined
@@ -58,7 +58,7 @@ class TorchShifted:
     def _precondition(self, R: torch.Tensor) -> torch.Tensor:
         x, kind = R / self._shifted, self._F.dtype
         onto = (self._F.T @ self._folded(x).to(kind)).to(R.dtype)
-        f = self._F @ torch.cholesky_solve(onto, self._root).to(kind)
+        f = self._F @ solved(self._root, onto).to(kind)
         return x - self._at(f.to(R.dtype)) / self._shifted
 
     def _at(self, f: torch.Tensor) -> torch.Tensor:
