@@ -30,7 +30,7 @@ from kernelweave.solution import Solution
 _SAMPLE_STEPS = 30  # of the learner, on the sample
 _SAMPLE_TOL = 1e-2  # rows that were not drawn move the weights by more
 _RUNGS_OF_FACTORS = 2  # a few thousand rows are an array, on which kinks are passed quickly
-_SAMPLED = 0.05  # gap to expect at weights learned on a sample
+_SAMPLED = 0.1  # gap to expect at weights learned on a sample
 _RUNGS = 10  # of a ladder of samples, each of five times the rows of the last
 _LAST_DIGITS, _LAST_PATIENCE = 1e-9, 25  # gaps that rounding may keep open, and steps in vain then
 _FAILURES = 3  # times that bounds in exact arithmetic leave a gap which plain ones close

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kernelweave.stacks.torch_combined import TorchCombined
     from kernelweave.stacks.torch_factors import TorchFactorCombined
 
-ROUGH = 6e-3  # relative error from which on products of short numbers will do
+ROUGH = 2e-2  # relative error from which on products of short numbers will do
 
 
 class TorchShifted:

@@ -29,7 +29,7 @@ _LOOSE, _TIGHT = (
     0.1,
     1e-3,
 )  # residuals of the first steps and of the last, in the norm of D + e + FFᵀ
-_SHARE = 0.3  # of the gap: the residual that a step may leave
+_SHARE = 1.0  # of the gap: the residual that a step may leave; 0.3 takes twice the products
 
 
 class Lift:
