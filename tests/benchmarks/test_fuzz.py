@@ -73,6 +73,14 @@ def test_what_is_drawn_is_drawn_again() -> None:
     assert any("lopsided" in varied(case).words for case in drawn)
 
 
+@pytest.mark.parametrize(
+    ("seed", "number"), [(20261901, 6095), (20261902, 204), (20261902, 1688)]
+)
+def test_machines_that_grew_beyond_all_numbers(seed: int, number: int) -> None:
+    """Squared hinge, C of 1e2 to 1e12, eigenvalues below −1/C: these ended in an unnamed error."""
+    assert fuzz_shrinking.judge(fuzz.drawn(seed, number, seconds=0.3))[1] == []
+
+
 def test_a_finding_is_made_smaller(tmp_path, monkeypatch, capsys) -> None:
     """Here it is one as long as there are five rows and a kernel with numbers above 4."""
 

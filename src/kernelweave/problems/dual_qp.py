@@ -71,6 +71,12 @@ class DualQP:
         bounds = np.concatenate([self.lower, self.upper])
         return self.is_smooth and self.size == self.n and bool(np.isinf(bounds).all())
 
+    @cached_property
+    def ceiling(self) -> float:
+        """What f = 0 costs: no dual value under a positive semidefinite kernel exceeds it."""
+        nothing = np.zeros(self.n)
+        return self.primal_value(nothing, self.best_bias(nothing), 0.0)
+
     @property
     def ridges(self) -> Array:
         """The ridge of each variable."""
