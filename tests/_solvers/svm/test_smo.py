@@ -22,8 +22,8 @@ from _helpers.references import (
 )
 
 from kernelweave._core.jit import jit
-from kernelweave._solvers.svm import pairs as smo_pairs
 from kernelweave._solvers.svm import chunks, smo
+from kernelweave._solvers.svm import pairs as smo_pairs
 from kernelweave.problems.dual_qp import DualQP, relative_gap
 from kernelweave.problems.losses import hinge, squared_hinge
 from kernelweave.problems.value_losses import EpsilonInsensitive

@@ -444,7 +444,7 @@ def test_support_of_two_points(seed):
 
 @pytest.mark.parametrize("seed", [2, 5])
 def test_negative_quadratic_forms_count_as_they_are(seed: int) -> None:
-    """A constant kernel has −1e-10 for one; taken for 0, weights of −1e14 put the bound too high."""
+    """A constant kernel has −1e-10 for one; taken for 0, weights of −1e14 raise the bound."""
     rng = np.random.default_rng(seed)
     X, sides = rng.standard_normal((8, 3)), np.where(np.arange(8) % 2 == 0, 1.0, -1.0)
     noise = rng.standard_normal((8, 8))
