@@ -276,7 +276,7 @@ class DualQP:
         What is there on the wrong side is given back before anything is added. What is rounding is
         taken from variables between their bounds, so that those on a bound stay there.
         """
-        v = _within(np.zeros_like(self.linear) if v is None else v, self.lower, self.upper)
+        v = _within(self._few() if v is None else v, self.lower, self.upper)
         for _ in range(3):  # the first pass does it; the others remove rounding
             missing = self.total - v.sum()
             if missing == 0.0:
@@ -292,6 +292,12 @@ class DualQP:
                 room = np.isinf(room).astype(float)
             v = _within(v + missing * room / room.sum(), self.lower, self.upper)
         return v
+
+    def _few(self) -> Array:
+        """0, or where Σv > 0 the first variables at their bounds: few rows of K tell what f is."""
+        if not (self.total > 0.0 and np.isfinite(self.upper).all()):
+            return np.zeros_like(self.linear)
+        return np.clip(self.total + self.upper - np.cumsum(self.upper), 0.0, self.upper)
 
     @cached_property
     def _nearest_zero(self) -> Array:
