@@ -273,10 +273,15 @@ class DualQP:
     def feasible(self, v: Array | None = None) -> Array:
         """A feasible point: ``v`` clipped to the box, then brought to Σv = r.
 
+        Without one it is near 0, with few variables: only their rows of K tell what f is.
         What is there on the wrong side is given back before anything is added. What is rounding is
         taken from variables between their bounds, so that those on a bound stay there.
         """
-        v = _within(self._few() if v is None else v, self.lower, self.upper)
+        if v is None:
+            v = np.zeros_like(self.linear)
+            if self.total > 0.0 and np.isfinite(self.upper).all():
+                v = self.total + self.upper - np.cumsum(self.upper)
+        v = _within(v, self.lower, self.upper)
         for _ in range(3):  # the first pass does it; the others remove rounding
             missing = self.total - v.sum()
             if missing == 0.0:
@@ -292,12 +297,6 @@ class DualQP:
                 room = np.isinf(room).astype(float)
             v = _within(v + missing * room / room.sum(), self.lower, self.upper)
         return v
-
-    def _few(self) -> Array:
-        """0, or where Σv > 0 the first variables at their bounds: few rows of K tell what f is."""
-        if not (self.total > 0.0 and np.isfinite(self.upper).all()):
-            return np.zeros_like(self.linear)
-        return np.clip(self.total + self.upper - np.cumsum(self.upper), 0.0, self.upper)
 
     @cached_property
     def _nearest_zero(self) -> Array:
