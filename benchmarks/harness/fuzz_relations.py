@@ -3,6 +3,8 @@
 Both fits report an interval [dual, primal] that holds their optimum, whatever ended them. So where
 two problems have the same optimum, but for a factor, their intervals intersect, and where one
 cannot be above the other, its dual is not above the other's primal. Nothing is said of weights.
+Under kernels with a negative eigenvalue this holds for both solutions as judged with it removed
+(``fuzz_judging.py``).
 
 Each relation says for which learners, losses and norms it holds. Left out are learners whose
 intervals are for weights that rounding moves (``alignment``, ``alignf``, ``easy``), and

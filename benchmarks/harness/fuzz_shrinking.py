@@ -32,14 +32,14 @@ def shrunk(case: Case, finding: Finding, seconds: float = SECONDS) -> Case:
 
 
 def shows(case: Case, finding: Finding) -> bool:
-    """Whether the case has a finding of that kind; exceptions have to be of the same type."""
+    """Whether the case has a finding of that kind; exceptions have to be the same."""
     kind, told = finding
     try:
         found = judge(case)[1]
     except Exception:  # what is left is no problem any more
         return False
-    first = told.split(" at ")[0]
-    return any(k == kind and (k != "exception" or t.startswith(first)) for k, t in found)
+    same = told.split(", line ")[0]  # its type, file and function
+    return any(k == kind and (k != "exception" or t.startswith(same)) for k, t in found)
 
 
 def smaller_cases(case: Case) -> Iterator[Case]:

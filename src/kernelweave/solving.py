@@ -279,7 +279,7 @@ class _Run:
         if incumbent.best is None or incumbent.gap < 0.5 or self._target == "labels":
             return False
         sizes = problem.weight_set.scale * problem.stack.traces() / problem.stack.n
-        nothing = COINCIDE * float(sizes.max())
+        nothing = 10.0 * COINCIDE * float(sizes.max())  # pair steps stall a little above COINCIDE
         if self._target != "nothing":
             nothing = sum(qp.loss_of_rounding() for qp in problem.qps)
         return max(abs(incumbent.best.primal), abs(incumbent.bound.value)) <= nothing

@@ -155,11 +155,11 @@ def test_the_solution_is_one_of_the_dense_kernels(loss: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:the duality gap")
 def test_a_fit_without_time_asks_for_one_product() -> None:
-    """One class begins with every row free: the first v has no zero."""
+    """And for the forms of its first v: one class begins with half of the rows here, at C."""
     stack, count = lazy(rows=0)
     found = learn(stack, None, C=0.05, loss="one_class", max_time=1e-9)
     assert found.status == "max_time" and np.isfinite([found.primal, found.dual]).all()
-    assert count.entries == 3 * 40 * 40
+    assert count.entries == 3 * 20 * (20 + 40)
 
 
 def test_a_model_and_its_plan() -> None:

@@ -70,7 +70,7 @@ class BankHull:
         stack, parts = self.bank.stack, list(np.ascontiguousarray(V))
         q = np.sum([stack.quad_forms(v) for v in parts], axis=0)
         q = quad_bounds(stack, np.ones(stack.m), parts, q, fine=True, largest=True)
-        found, bound = list[tuple[float, _Width]](), float(q.max())
+        found, bound = list[tuple[float, _Width]](), max(float(q.max()), 0.0)
         ranges = {}
         for number in self.bank.kept:
             member = self.bank.members[number]

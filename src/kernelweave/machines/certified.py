@@ -145,7 +145,8 @@ def most_quads(
 ) -> Array:
     """Upper bounds of all s_m vᵀK_m v, as given or anew; tight for the ``largest`` at least."""
     q, parts = machine.quads(v) if q is None else q, machine.coefficients(v)
-    return np.maximum(quad_bounds(machine.stack, machine.scale, parts, q, fine, largest), 0.0)
+    most = quad_bounds(machine.stack, machine.scale, parts, q, fine, largest)
+    return np.maximum(most, machine.least_quad)
 
 
 def certified_given(evaluator: Evaluator, point: Point, fine: bool) -> Bound:

@@ -87,13 +87,21 @@ class Point:
 class Machine:
     """Dual QPs over the kernels s_m K_m of a stack, whose objectives are added up.
 
-    ``solver`` is the method, "auto" that which suits the kernel.
+    ``solver`` is the method, "auto" that which suits the kernel. Negative eigenvalues are rounding:
+    where weights are nonnegative no vᵀK_m v is taken to be below 0; ``signed`` ones need it as it
+    is, since what is added to it would be gained where they are negative.
     """
 
     def __init__(
-        self, qps: Sequence[DualQP], stack: Stack, scale: Array, solver: str = "auto"
+        self,
+        qps: Sequence[DualQP],
+        stack: Stack,
+        scale: Array,
+        solver: str = "auto",
+        signed: bool = False,
     ) -> None:
         self.qps, self.stack, self.scale, self.solver = tuple(qps), stack, scale, solver
+        self.signed, self.least_quad = signed, -np.inf if signed else 0.0
         self.is_hard = any(map(attrgetter("is_hard"), qps))
         ends = [0, *accumulate(map(attrgetter("size"), qps))]
         self._places = list(map(slice, ends, ends[1:]))
@@ -101,11 +109,12 @@ class Machine:
     @classmethod
     def of(cls, problem: Problem) -> Machine:
         """That of a problem."""
-        return cls(problem.qps, problem.stack, problem.weight_set.scale, problem.solver)
+        signed = problem.formulation.signed
+        return cls(problem.qps, problem.stack, problem.weight_set.scale, problem.solver, signed)
 
     def on(self, stack: Stack) -> Machine:
         """The same QPs on another view of the kernels."""
-        return Machine(self.qps, stack, self.scale, self.solver)
+        return Machine(self.qps, stack, self.scale, self.solver, self.signed)
 
     # --- all variables in one vector
 
@@ -151,7 +160,7 @@ class Machine:
         """All s_m Σ_c v_cᵀK_m v_c, or those of some kernels. Costs a pass over them."""
         chosen = slice(None) if kernels is None else kernels
         forms = map(self.stack.quad_forms, self.coefficients(v), repeat(kernels))
-        return np.maximum(self.scale[chosen] * reduce(np.add, forms), 0.0)
+        return np.maximum(self.scale[chosen] * reduce(np.add, forms), self.least_quad)
 
     def look(self, point: Point, kernels: Places | None = None) -> Look:
         """q and what the Hessian of J is made of, in one pass over all kernels or some."""
@@ -168,7 +177,7 @@ class Machine:
             rows = np.flatnonzero((coef != 0.0) | inside.reshape(-1, qp.n).any(axis=0))
             scaled = self.stack.matvecs(coef, rows=rows, kernels=kernels)
             scaled = self.scale[chosen, None] * scaled
-            total[chosen] += np.maximum(scaled @ coef[rows], 0.0)
+            total[chosen] += np.maximum(scaled @ coef[rows], self.least_quad)
             at = np.searchsorted(rows, free % qp.n)
             whole = np.array_equal(at, np.arange(rows.size))
             products = scaled if whole else scaled.take(at, axis=1)

@@ -71,6 +71,12 @@ class DualQP:
         bounds = np.concatenate([self.lower, self.upper])
         return self.is_smooth and self.size == self.n and bool(np.isinf(bounds).all())
 
+    @cached_property
+    def ceiling(self) -> float:
+        """What f = 0 costs: no dual value under a positive semidefinite kernel exceeds it."""
+        nothing = np.zeros(self.n)
+        return self.primal_value(nothing, self.best_bias(nothing), 0.0)
+
     @property
     def ridges(self) -> Array:
         """The ridge of each variable."""
@@ -267,10 +273,15 @@ class DualQP:
     def feasible(self, v: Array | None = None) -> Array:
         """A feasible point: ``v`` clipped to the box, then brought to Σv = r.
 
+        Without one it is near 0, with few variables: only their rows of K tell what f is.
         What is there on the wrong side is given back before anything is added. What is rounding is
         taken from variables between their bounds, so that those on a bound stay there.
         """
-        v = _within(np.zeros_like(self.linear) if v is None else v, self.lower, self.upper)
+        if v is None:
+            v = np.zeros_like(self.linear)
+            if self.total > 0.0 and np.isfinite(self.upper).all():
+                v = self.total + self.upper - np.cumsum(self.upper)
+        v = _within(v, self.lower, self.upper)
         for _ in range(3):  # the first pass does it; the others remove rounding
             missing = self.total - v.sum()
             if missing == 0.0:

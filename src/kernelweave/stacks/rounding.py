@@ -115,7 +115,7 @@ def quad_bounds(
             break
         exact = scale[some].astype(FINE) * sum(_fine_quads(stack, some, v) for v in parts)
         error[some] = (terms * units.fine + units.operations * EPS) * scale[some] * sizes[some]
-        most[some] = np.maximum(exact, 0.0).astype(float) * (1.0 + EPS) + error[some]
+        most[some] = (exact + EPS * np.abs(exact)).astype(float) + error[some]
         least = max(least, float((exact - error[some]).max()))
     return most
 

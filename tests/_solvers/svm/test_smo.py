@@ -22,8 +22,8 @@ from _helpers.references import (
 )
 
 from kernelweave._core.jit import jit
+from kernelweave._solvers.svm import chunks, smo
 from kernelweave._solvers.svm import pairs as smo_pairs
-from kernelweave._solvers.svm import smo
 from kernelweave.problems.dual_qp import DualQP, relative_gap
 from kernelweave.problems.losses import hinge, squared_hinge
 from kernelweave.problems.value_losses import EpsilonInsensitive
@@ -435,3 +435,15 @@ def test_a_start_that_the_kernel_does_not_see():
     assert qp.dual_value(found.v, found.v @ qp.tile(found.f)) == pytest.approx(
         qp.dual_value(cold.v, cold.v @ qp.tile(cold.f))
     )
+
+
+@pytest.mark.parametrize(("seed", "C"), [(0, 1e2), (1, 1e7), (2, 1e7), (3, 1e7)])
+def test_nothing_grows_along_a_negative_eigenvalue(seed: int, C: float) -> None:
+    """Where it exceeds the ridge the dual has no maximum: v went on to 1e153, and f to NaN."""
+    rng = np.random.default_rng(seed)
+    X, u = rng.standard_normal((30, 3)), rng.standard_normal(30)
+    K, qp = 5.0 + X @ X.T - 0.1 * np.outer(u, u) / (u @ u), squared_hinge(labels(rng, 30), C)
+    combined = KernelStack(K[None], check=False).combined([1.0])
+    for inner in (smo.solve(K, qp, tol=1e-6), chunks.solve(combined, qp, tol=1e-6)):
+        primal, dual = bounds(K, qp, inner)
+        assert inner.steps <= 20_000 and 0.0 <= dual <= primal < np.inf

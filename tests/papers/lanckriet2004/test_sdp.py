@@ -440,3 +440,25 @@ def test_support_of_two_points(seed):
     best = solve(cp.Problem(cp.Maximize(q @ d), [whole >> 0, cp.sum(d) == 1]))
     found = support(Joint(stack, 1.0 / traces), q, np.full(3, 1 / 3))
     assert found == pytest.approx(best, rel=1e-4)
+
+
+@pytest.mark.parametrize("seed", [2, 5])
+def test_negative_quadratic_forms_count_as_they_are(seed: int) -> None:
+    """A constant kernel has −1e-10 for one; taken for 0, weights of −1e14 raise the bound."""
+    rng = np.random.default_rng(seed)
+    X, sides = rng.standard_normal((8, 3)), np.where(np.arange(8) % 2 == 0, 1.0, -1.0)
+    noise = rng.standard_normal((8, 8))
+    far = np.exp(-((X[:, None] - X) ** 2).sum(axis=2) / 2) + 1e8
+    K = np.array([far, far + 0.1 * X @ X.T, 1.0 + 1e-10 * (noise + noise.T), np.eye(8)])
+    with pytest.warns(ConvergenceWarning):
+        solution = learn(K, sides, C=50.0, learner="sdp", tol=1e-9)
+    certificate = solution.certificate()
+    assert solution.dual <= solution.primal and certificate.dual <= certificate.primal
+
+
+def test_out_of_time_its_weights_are_of_the_set() -> None:
+    """A kernel that is zero has no part in the trace."""
+    K = np.array([np.eye(6), np.ones((6, 6)), np.zeros((6, 6))])
+    with pytest.warns(ConvergenceWarning):
+        solution = learn(K, np.tile([1.0, -1.0], 3), learner="sdp", max_time=1e-9)
+    assert solution.n_svm_solves == 0 and solution.certificate().dual == 0.0

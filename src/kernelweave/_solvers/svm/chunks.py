@@ -21,7 +21,7 @@ from kernelweave._core.settings import SETTINGS
 from kernelweave._core.tolerances import ROUNDING
 from kernelweave._core.types import Array, Places
 from kernelweave._solvers.svm.pairs import State, value_and_gap
-from kernelweave._solvers.svm.smo import Ascent, Inner, centered_norm, state_at
+from kernelweave._solvers.svm.smo import Ascent, Inner, centered_norm, shortened, state_at
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.stacks.memory import largest_chunk
 from kernelweave.stacks.protocol import CombinedKernel
@@ -45,7 +45,7 @@ def solve(
     ascent = Ascent(qp, 0.5 * tol, tick, max_steps, scale)
     v, bounded = qp.feasible(start), True
     for _ in range(_REPAIRS):
-        f = K @ qp.fold(v)
+        v, f = shortened(qp, v, K @ qp.fold(v))
         state, before = state_at(qp, v, f), ascent.steps
         for _ in range(_ROUNDS):
             if _done(state, tol, 2.0 * ascent.kkt_tol):

@@ -29,6 +29,7 @@ from kernelweave.stacks.validation import frozen
 _PATIENCE = 6  # chunks of pair steps before Newton steps are tried
 _STEP, _NEWTON, _FLOP = 1.5e-9, 1e-4, 5e-11  # rough seconds: pair step by row, overhead, flop
 _POLISH = 20  # Newton steps at the most after the gap is reached, where exactness is asked for
+_GROWN = 2.0  # times the cost of f = 0: a dual value that no rounding explains
 _FREE = 256  # free variables up to which Newton steps are tried
 
 
@@ -67,9 +68,7 @@ def solve(
     scale = centered_norm(np.diagonal(K), K.mean(axis=0, dtype=float)) if qp.is_hard else 0.0
     ascent = Ascent(qp, tol, tick, max_steps, scale)
     v, bounded = qp.feasible(start), True
-    f = product(K, qp.fold(v))
-    if (t := _best_length(qp, v, f)) < 1.0:
-        v, f = t * v, t * f
+    v, f = shortened(qp, v, product(K, qp.fold(v)))
     for _ in range(5):  # rounding in Σv and in the gradient adds up: repair, and look again
         before = ascent.steps
         bounded = ascent.ascend(K, state_at(qp, v, f))
@@ -89,12 +88,13 @@ def solve(
     return Inner(v, f, ascent.steps, bounded)
 
 
-def _best_length(qp: DualQP, v: Array, f: Array) -> float:
-    """The best multiple of a start that is worse than 0: it was the machine of a smaller kernel."""
+def shortened(qp: DualQP, v: Array, f: Array) -> tuple[Array, Array]:
+    """A start that is worse than 0 as its best multiple: it was the machine of a smaller kernel."""
     rise, bend = float(qp.linear @ v), float(qp.fold(v) @ f) + qp.bend(v)
     if qp.total != 0.0 or not bend > 2.0 * rise:
-        return 1.0
-    return max(rise, 0.0) / bend if bend > 0.0 else 0.0
+        return v, f
+    t = max(rise, 0.0) / bend if bend > 0.0 else 0.0
+    return t * v, t * f
 
 
 def _on_rows(K: Array, qp: DualQP, rows: Places, start: Array | None, *limits: Any) -> Inner:
@@ -152,17 +152,22 @@ class Ascent:
         scale: float,
     ) -> None:
         self.tol, self.tick = tol, tick
+        self.most = _GROWN * qp.ceiling if qp.is_smooth else np.inf  # bounds are limits enough
         self.max_steps = 10_000 * max(qp.n, 200) if max_steps is None else max_steps
         self.hard, self.scale = qp.is_hard, scale
         self.kkt_tol = 0.25 * tol if self.hard else 0.0  # a hard margin scales to feasibility
         self.steps = 0
 
     def ascend(self, K: Array, state: State) -> bool:
-        """Bring v, in place, to the tolerance on these rows; whether the dual is bounded."""
+        """Bring v, in place, to the tolerance on these rows; whether the dual is bounded.
+
+        Where a negative eigenvalue exceeds the ridge, v would grow beyond all numbers: it is left
+        where that began, and no more steps are made.
+        """
         v, gradient = state.v, state.gradient
         bends = np.tile(np.diagonal(K), v.size // len(K)) + state.ridge
         budget = max(200, min(v.size, 40_000_000 // v.size))
-        value = -np.inf
+        value, kept = -np.inf, (v.copy(), gradient.copy())
         for chunk in count(1):
             rounding = ROUNDING * float(np.abs(state.linear - gradient).max())
             limits = Limits(budget, self.tol, max(self.kkt_tol, rounding), NOTHING, TINY)
@@ -173,8 +178,11 @@ class Ascent:
                 self.tick()
             if why == UNBOUNDED or (self.hard and self._on_ray(state)):
                 return False
+            if not -np.inf < value <= self.most:
+                (v[:], gradient[:]), self.max_steps = kept, self.steps
             if why != BUDGET or self.steps >= self.max_steps:
                 return True
+            kept = v.copy(), gradient.copy()
             if value - before <= ROUNDING * abs(value):
                 return True  # as far as rounding allows
             rows = rows_in_play(len(K), state)

@@ -108,7 +108,7 @@ class Balls:
         if not (least > 0.0).all():
             return -math.inf
         largest = float((scale * stack.diagonals().max(axis=1))[seen].max() / least.min())
-        return proven_dual(machine, v, float((q[seen] / least).max()), largest)
+        return proven_dual(machine, v, float((q[seen] / least).max(initial=0.0)), largest)
 
     def hessian_factor(self, K: CombinedKernel, beta: Array) -> Array | None:
         """B with 2BᵀB the Hessian of R², from the points on the sphere; K as at ``beta``."""

@@ -115,6 +115,11 @@ class Sdp(Learner):
                 _warn_at_limit(best.e, seen.least)
             yield _settled(evaluator, best, proven)
 
+    def unsolved(self, evaluator: Evaluator, e: Array) -> Step:
+        """f = 0 under equal weights, which have the trace asked for: kernels without one do not."""
+        used = (evaluator.weight_set.scale > 0.0).astype(float)
+        return super().unsolved(evaluator, used / used.sum())
+
 
 def _begins_near(evaluator: Evaluator, e: Array) -> bool:
     """Whether weights and machine of an earlier solution nearly fit, as those of a row less do."""
