@@ -20,8 +20,8 @@ from kernelweave.problems.problem import make_formulation, make_problem, target_
 from kernelweave.progress import Progress
 from kernelweave.solution import Solution
 from kernelweave.solving import solve
-from kernelweave.stacks.memory import advised
 from kernelweave.stacks.protocol import Stack
+from kernelweave.stacks.resources import advised
 
 _ASKED = ("weight_norm", "trace", "recenter", "ridge", "sample_weight", "epsilon", "quantile")
 

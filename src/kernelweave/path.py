@@ -18,8 +18,8 @@ from kernelweave.problems.problem import Problem
 from kernelweave.progress import Progress
 from kernelweave.solution import Solution
 from kernelweave.solving import solve
-from kernelweave.stacks.memory import advised
 from kernelweave.stacks.protocol import Stack
+from kernelweave.stacks.resources import advised
 
 _OPTIONS = signature(learn)
 

@@ -23,7 +23,7 @@ from kernelweave.problems.losses import CLASSES as LOSSES
 from kernelweave.problems.losses import READ_BY
 from kernelweave.problems.problem import Problem
 from kernelweave.stacks.defaults import matrices
-from kernelweave.stacks.memory import require_memory
+from kernelweave.stacks.resources import require_memory
 
 _FOUND = "found."
 _CLASSES = {**LEARNERS, **LOSSES, "GroupNorm": "problems.groups.GroupNorm"}

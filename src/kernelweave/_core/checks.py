@@ -1,4 +1,4 @@
-"""Looks at arguments that many functions have: numbers, and vectors of them."""
+"""Looks at arguments that many functions have: numbers, vectors of them, words and indices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from numbers import Integral, Real
 from typing import Any, TypeGuard
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from kernelweave._core.tolerances import ASYMMETRY
+from kernelweave._core.types import Index, Places
 
 
 def is_number(x: object) -> TypeGuard[float]:
@@ -171,3 +174,32 @@ def shown(value: Any, most: int = 60) -> str:
         return f"{type(value).__name__} of shape {value.shape}"
     text = repr(value)
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def float_type(dtype: DTypeLike | None) -> np.dtype:
+    """float64 (the default) or float32."""
+    try:
+        kind = np.dtype(np.float64 if dtype is None else dtype)
+    except TypeError:
+        raise ValueError(f"dtype must be float64 or float32, found {shown(dtype)}") from None
+    if kind not in ASYMMETRY:
+        raise ValueError(f"dtype must be float64 or float32, found {kind}")
+    return kind
+
+
+def as_places(index: Index | None, size: int, name: str, empty: bool = True) -> Places:
+    """What ``index`` picks from 0, …, size − 1, as NumPy would: numbers, a mask or a slice."""
+    if index is None or isinstance(index, slice):
+        places = np.arange(*(slice(None) if index is None else index).indices(size))
+    else:
+        index = np.asarray(index)
+        index = index if index.size else index.astype(np.intp)
+        if index.ndim != 1:
+            raise IndexError(f"{name} must be one-dimensional, found shape {index.shape}")
+        try:
+            places = np.arange(size)[index]
+        except IndexError as error:
+            raise IndexError(f"{name}: {error}") from None
+    if not (empty or len(places)):
+        raise ValueError(f"{name} picks nothing")
+    return places

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 MOVED = {
+    "_core.decay": "stacks._passes",
     "_solvers.radius": "",  # a package of its own then
     "_solvers.radius.enclosing_ball": "_solvers.enclosing_ball",
     "banks.default": "banks.plan",
@@ -24,6 +25,9 @@ MOVED = {
     "learners.simple": "papers.rakoto2007.simple",
     "learners.skm": "papers.bach2004.skm",
     "learners.skm_published": "papers.bach2004.skm_published",
+    "stacks.memory": "stacks.resources",
+    "stacks.precision": "stacks.rounding",
+    "stacks.threads": "stacks.resources",
 }
 
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from kernelweave._core.checks import (
     check_choice,
     check_number,
+    float_type,
     is_on_dask,
     is_one_of,
     shown,
@@ -36,8 +37,7 @@ from kernelweave.banks.storage import Recipe, Storage, check_storage, keep, make
 from kernelweave.banks.torch_storage import on_device
 from kernelweave.kernels.differentiable import DifferentiableKernel
 from kernelweave.kernels.ranges import GaussianRange
-from kernelweave.stacks.memory import advised
-from kernelweave.stacks.validation import float_type
+from kernelweave.stacks.resources import advised
 from kernelweave.views.columns import FILLINGS
 from kernelweave.views.table import Table
 from kernelweave.views.weighted import check_row_weights

@@ -66,7 +66,7 @@ from kernelweave.stacks.completed import as_stack
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.mixed import MixedStack
 from kernelweave.stacks.protocol import Stack, is_stack
-from kernelweave.stacks.threads import count_threads, run
+from kernelweave.stacks.resources import count_threads, run
 from kernelweave.views import triangle
 from kernelweave.views.rows import Gram, Scratch
 

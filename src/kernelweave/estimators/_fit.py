@@ -48,7 +48,7 @@ from kernelweave.problems.problem import Formulation, make_formulation
 from kernelweave.progress import Progress
 from kernelweave.solution import Solution
 from kernelweave.solving import solve
-from kernelweave.stacks.memory import advised
+from kernelweave.stacks.resources import advised
 from kernelweave.views.table import Table
 
 if TYPE_CHECKING:

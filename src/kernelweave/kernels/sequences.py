@@ -26,7 +26,7 @@ from kernelweave._core.types import Array
 from kernelweave.kernels._blosum62 import LETTERS, blosum62
 from kernelweave.kernels.base import Kernel
 from kernelweave.stacks import threads
-from kernelweave.stacks.threads import count_threads
+from kernelweave.stacks.resources import count_threads
 from kernelweave.views.rows import Pair, Rows
 
 LANES = 32

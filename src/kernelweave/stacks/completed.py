@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.cached import cached_property
-from kernelweave._core.checks import check_vector, shown
+from kernelweave._core.checks import as_places, check_vector, shown
 from kernelweave._core.types import Array, Index, Places
+from kernelweave.stacks._passes import frozen
 from kernelweave.stacks.combined import BlockCombined
 from kernelweave.stacks.defaults import BlockStack
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.factor import FactorsBeside
 from kernelweave.stacks.lazy import LazyStack
-from kernelweave.stacks.precision import Units, units_named_by
 from kernelweave.stacks.protocol import (
     OPTIONAL,
     CombinedKernel,
@@ -28,7 +28,7 @@ from kernelweave.stacks.protocol import (
     Stack,
     is_stack,
 )
-from kernelweave.stacks.validation import as_places, frozen
+from kernelweave.stacks.rounding import Units, units_named_by
 
 _CACHE = 200.0  # megabytes of rows that are kept of an object without passes of its own
 _PASSES = ("quad_forms", "matvecs", "combined")

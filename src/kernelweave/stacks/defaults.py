@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelweave._core.checks import check_vector
+from kernelweave._core.checks import as_places, check_vector
 from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array, Index, Places
 from kernelweave.stacks.combined import BlockCombined, spread
-from kernelweave.stacks.precision import PlainSums, Units
 from kernelweave.stacks.protocol import CombinedKernel, Stack
-from kernelweave.stacks.validation import as_places
+from kernelweave.stacks.rounding import PlainSums, Units
 
 
 class BlockStack(PlainSums):

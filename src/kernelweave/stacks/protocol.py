@@ -49,7 +49,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kernelweave._core.types import Array, Places
-from kernelweave.stacks.precision import Units
+from kernelweave.stacks.rounding import Units
 
 ShiftedSolver = Callable[[Array, Array | None], Array]
 

@@ -23,8 +23,8 @@ from kernelweave._core.types import Array, Places
 from kernelweave._solvers.svm.pairs import State, value_and_gap
 from kernelweave._solvers.svm.smo import Ascent, Inner, centered_norm, state_at
 from kernelweave.problems.dual_qp import DualQP
-from kernelweave.stacks.memory import largest_chunk
 from kernelweave.stacks.protocol import CombinedKernel
+from kernelweave.stacks.resources import largest_chunk
 
 _SPARE = 1.5  # times as many rows as are free: some have to leave their bounds
 _ROUNDS = 1000  # chunks at the most

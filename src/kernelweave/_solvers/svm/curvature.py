@@ -43,8 +43,8 @@ from kernelweave._core.types import Array, Places
 from kernelweave._solvers.svm.systems import Conjugate, Lift, landmarks_of
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.stacks.cholesky import triangle
-from kernelweave.stacks.combined import CholeskySolver
 from kernelweave.stacks.conjugate import conjugate_gradients
+from kernelweave.stacks.dense import CholeskySolver
 from kernelweave.stacks.protocol import CombinedKernel
 
 if TYPE_CHECKING:
