@@ -37,7 +37,7 @@ class Progress:
         step: Callable[[], bool] | None = None,
     ) -> None:
         self.problem, self.max_time, self.unit, self.tol = problem, max_time, 1.0, 1e-3
-        self._bar, self._step = Bar(verbose) if verbose else None, step
+        self.bar, self._step = Bar(verbose) if verbose else None, step
         self.began = time.perf_counter() if began is None else began
         self.gaps: list[float] = []
         self._rows: list[tuple[Any, ...]] = []
@@ -56,9 +56,9 @@ class Progress:
         self.gaps.append(gap)
         objective = best.primal * self.unit
         self._rows.append((weights, objective, gap, seconds, n_solves, step.by))
-        if self._bar is not None:
+        if self.bar is not None:
             active = np.count_nonzero(best.e)
-            self._bar.show(
+            self.bar.show(
                 self._closed(),
                 f"gap {gap:.1e} of {self.tol:g}, {active} of {best.e.size} kernels, "
                 f"{seconds:.1f} s",
@@ -77,12 +77,10 @@ class Progress:
             return 1.0
         return math.log(first / gap) / math.log(first / goal) if gap < first else 0.0
 
-    def close(self, status: str) -> None:
+    def close(self, bar: Bar, status: str) -> None:
         """The fit is over."""
-        if self._bar is None:
-            return
         gap, seconds = self.gaps[-1], self.seconds_so_far()
-        self._bar.end(f"{status}: gap {gap:.1e}, {len(self.gaps)} iterations, {seconds:.1f} s")
+        bar.end(f"{status}: gap {gap:.1e}, {len(self.gaps)} iterations, {seconds:.1f} s")
 
     def time_left(self) -> float:
         """Seconds left; infinite without ``max_time``."""
@@ -92,13 +90,13 @@ class Progress:
 
     def tick(self) -> None:
         """Called often during a long inner solve."""
-        if self.max_time is None and self._bar is None:
+        if self.max_time is None and self.bar is None:
             return
         now = self.seconds_so_far()
         if self.max_time is not None and now > self.max_time:
             raise Ended("max_time")
-        if self._bar is not None:
-            self._bar.show(self._closed(), f"solving an SVM, {now:.0f} s")
+        if self.bar is not None:
+            self.bar.show(self._closed(), f"solving an SVM, {now:.0f} s")
 
     def history(self) -> Mapping[str, Any]:
         """Arrays by name, one entry per iteration."""

@@ -52,12 +52,14 @@ def solve(
     """
     check_able(learner, problem)
     progress = Progress(problem) if progress is None else progress
-    if start is None and learner.begins_on_sample:
+    enough = SETTINGS.sample_times * SETTINGS.sample_least
+    if start is None and learner.begins_on_sample and problem.stack.n >= enough:
         start = _weights_of_sample(problem, learner, tol, progress, seed)
     run = _Run(problem, learner, float(tol), progress, trail)
     status = run.to_end(_unit_weights(start, problem, learner), max_iter, start)
     solution = _solution(problem, run, status)
-    progress.close(solution.status)
+    if progress.bar is not None:
+        progress.close(progress.bar, solution.status)
     precision = problem.stack.precision
     if solution.status not in ("optimal", "rule_met"):
         warn_of_gap(solution, run.last, run.learner, run.tol, status)
@@ -99,7 +101,7 @@ def _sample_sizes(problem: Problem) -> tuple[list[int], bool]:
     """
     stack, times = problem.stack, SETTINGS.sample_times
     most, least = stack.n // times, SETTINGS.sample_least
-    if most < least or stack.m == 1 or problem.learns_C or any(qp.is_hard for qp in problem.qps):
+    if stack.m == 1 or problem.learns_C or any(qp.is_hard for qp in problem.qps):
         return [], False
     if stack.combined(np.zeros(stack.m)).is_dense:
         sizes = [most // times**rung for rung in reversed(range(_RUNGS))]

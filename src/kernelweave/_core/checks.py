@@ -33,7 +33,8 @@ def check_number(name: str, x: Any, kind: type = float, *, zero: bool = False) -
     """``x`` as a finite number of that kind, int or float: positive, or with ``zero`` zero too."""
     what = "an integer" if kind is int else "a finite number"
     told = f"{name} must be {what} ≥ 0" if zero else f"{name} must be positive"
-    if not (is_whole(x) if kind is int else is_number(x)):
+    numbers: Any = Integral if kind is int else Real
+    if not isinstance(x, numbers) or isinstance(x, bool):
         told = told if zero else f"{name} must be a positive {kind.__name__}"
         raise TypeError(f"{told}, found {shown(x)}")
     if not (0 < x < np.inf or (zero and x == 0)):
@@ -164,7 +165,8 @@ def is_one_of(value: Any, names: Iterable[str | None]) -> bool:
 
 def check_choice(name: str, value: Any, known: Iterable[str | None]) -> None:
     """Raise ValueError unless the argument ``name`` is one of the ``known`` words."""
-    if not is_one_of(value, words := [*known]):
+    words = [*known]
+    if not isinstance(value, str | None) or value not in words:
         raise ValueError(f"{name} must be one of {words}; found {shown(value)}.")
 
 

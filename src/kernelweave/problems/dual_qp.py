@@ -19,12 +19,13 @@ one-class and the enclosing ball differ in these five arrays and numbers only.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
 
 from kernelweave._core.cached import cached_property
 from kernelweave._core.tolerances import EPS, SLACK, SUM_ROUNDING, TIE
-from kernelweave._core.types import Array, Mask, Places
+from kernelweave._core.types import Array, Places
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,7 @@ class DualQP:
     origin: float = 0.0
     doubt: float | Array = 0.0
 
-    @property
-    def size(self) -> int:
-        """Number of variables."""
-        return self.linear.size
+    size = property(attrgetter("linear.size"), doc="Number of variables.")
 
     @cached_property
     def is_hard(self) -> bool:
@@ -83,14 +81,9 @@ class DualQP:
             raise ValueError("the ridge of a ball is one number: give one C, and no sample_weight")
         return float(np.max(self.ridge))
 
-    @property
-    def movable(self) -> Mask:
-        """Which variables have room between their bounds."""
-        return self.lower < self.upper
-
     def rows_in_part(self) -> Places:
         """The kernel rows that take part: those with a variable that may move or is not zero."""
-        part = self.movable | (self.lower != 0.0)
+        part = (self.lower < self.upper) | (self.lower != 0.0)
         return np.flatnonzero(part.reshape(-1, self.n).any(axis=0))
 
     def on_rows(self, rows: Places) -> DualQP:
@@ -270,7 +263,8 @@ class DualQP:
         What is there on the wrong side is given back before anything is added. What is rounding is
         taken from variables between their bounds, so that those on a bound stay there.
         """
-        v = _within(np.zeros_like(self.linear) if v is None else v, self.lower, self.upper)
+        v = np.zeros_like(self.linear) if v is None else v
+        v = np.minimum(np.maximum(v, self.lower), self.upper)  # half of the time of np.clip
         for _ in range(3):  # the first pass does it; the others remove rounding
             missing = self.total - v.sum()
             if missing == 0.0:
@@ -284,7 +278,8 @@ class DualQP:
                 room = ahead
             if np.isinf(room).any():
                 room = np.isinf(room).astype(float)
-            v = _within(v + missing * room / room.sum(), self.lower, self.upper)
+            v = v + missing * room / room.sum()
+            v = np.minimum(np.maximum(v, self.lower), self.upper)
         return v
 
     @cached_property
@@ -306,7 +301,7 @@ class DualQP:
             most = slack[np.isinf(self.lower)].min(initial=np.inf)
             return float(0.5 * (least + most)) if np.isfinite(least + most) else 0.0
         order = np.argsort(-slack)
-        order = order[self.movable[order]]
+        order = order[(self.lower < self.upper)[order]]
         if not order.size:
             return 0.0
         reached = self.lower.sum() + np.cumsum((self.upper - self.lower)[order])
@@ -346,11 +341,6 @@ class DualQP:
         if slope > 0.0:
             return float(inside + excess(inside) / slope)
         return float(inside if below < ends.size else left)
-
-
-def _within(v: Array, lower: Array, upper: Array) -> Array:
-    """v clipped, in half of the time that np.clip takes for few rows."""
-    return np.minimum(np.maximum(v, lower), upper)
 
 
 def relative_gap(primal: float, dual: float) -> float:

@@ -179,14 +179,15 @@ def as_loss(loss: Any, **given: Any) -> Loss:
             if loss in READ_BY[name]:
                 read[name] = value
             else:  # wrong even where another loss is asked for
-                _class_of(READ_BY[name][0])(value).check()
-        found = _class_of(loss)(**read)
+                load(LOSSES[READ_BY[name][0]])(value).check()
+        found = load(LOSSES[loss])(**read)
     found.check()
     return found
 
 
-def _class_of(word: str) -> Any:
-    module, _, name = LOSSES[word].rpartition(".")
+def load(path: str) -> Any:
+    """The class or function of that path in the package."""
+    module, _, name = path.rpartition(".")
     return getattr(import_module(f"kernelweave.{module}"), name)
 
 

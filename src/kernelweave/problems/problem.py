@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from operator import attrgetter
 from typing import Any
 
@@ -75,7 +76,7 @@ class Problem:
         size = sizes[sizes > 0.0].mean() * np.sqrt(0.5)
         unit = float(np.ldexp(1.0, int(np.frexp(size)[1])))
         size = unit if all(map(attrgetter("total"), self.qps)) else 1.0
-        qps = tuple(qp.rescaled(size / unit, size) for qp in self.qps)
+        qps = tuple(map(DualQP.rescaled, self.qps, repeat(size / unit), repeat(size)))
         return replace(
             self,
             formulation=replace(self.formulation, qps=qps),
@@ -141,10 +142,10 @@ class Problem:
         """The same kernels and weight set for another C; for problems in the user's units."""
         return replace(self, formulation=self.formulation.at_cost(C))
 
-    @property
-    def qps(self) -> tuple[DualQP, ...]:
-        """One dual QP for each machine."""
-        return self.formulation.qps
+    qps = property(attrgetter("formulation.qps"), doc="One dual QP for each machine.")
+    learns_C = property(
+        attrgetter("formulation.learns_C"), doc="Whether the last kernel is the identity."
+    )
 
     @property
     def qp(self) -> DualQP:
@@ -162,15 +163,10 @@ class Problem:
         """The labeled rows."""
         return np.flatnonzero(self.formulation.labeled)
 
-    @property
-    def learns_C(self) -> bool:
-        """Whether the last kernel is the identity."""
-        return self.formulation.learns_C
-
     def to_all_rows(self, values: Array) -> Array:
         """One value for every row from one for each labeled row, 0 for the others."""
         everywhere = np.zeros((*values.shape[:-1], self.whole.n))
-        everywhere[..., self.rows] = values
+        everywhere[..., self.formulation.labeled] = values
         return everywhere
 
 
@@ -188,11 +184,11 @@ class Task:
     ridge: float = 0.0
     row_weights: Array | None = None
 
-    def qps(self, C: float | Array) -> tuple[DualQP, ...]:
-        """One dual QP per machine."""
-        costs = C
+    def qps(self, C: float | Array, labeled: Mask) -> tuple[DualQP, ...]:
+        """One dual QP per machine; C is one number or one for every row, labeled or not."""
+        costs = C if isinstance(C, float) else C[labeled]
         if self.row_weights is not None:
-            costs = check_costs(C * self.row_weights, "C times sample_weight")
+            costs = check_costs(costs * self.row_weights, "C times sample_weight")
         found = []
         for y in self.targets[None] if self.targets.ndim == 1 else self.targets.T:
             origin = far_origin(y) if self.loss.of_errors else 0.0
@@ -222,15 +218,12 @@ class Formulation:
     signed: bool = False
     row_weights: Array | None = None
 
-    @property
-    def loss(self) -> Loss:
-        """What slacks cost."""
-        return self.task.loss
+    loss = property(attrgetter("task.loss"), doc="What slacks cost.")
 
     def at_cost(self, C: float | Array) -> Formulation:
         """The same for another C, one number or one per row."""
         costs = check_C(C, self.labeled.size, self.task.asked)
-        return replace(self, qps=self.task.qps(_on_labeled(costs, self.labeled)), C=C)
+        return replace(self, qps=self.task.qps(costs, self.labeled), C=C)
 
     def on_bank(self, views: Sequence[str], kept: Places) -> Formulation:
         """The same for the kernels ``kept`` of a bank, given the view of each of its kernels."""
@@ -247,7 +240,8 @@ class Formulation:
         part = kernels if self.labeled.all() else kernels.restrict(np.flatnonzero(self.labeled))
         whole = WithIdentity(kernels) if self.learns_C else kernels
         stack = WithIdentity(part) if self.learns_C else part
-        traces = self._traces(whole)
+        constrained = self.trace is not None or self.recenter or self.learns_C or self.signed
+        traces = self._traces(whole) if constrained else None
         empty = self.signed and bool(kernels.traces().any())
         weight_set = make_weight_set(stack.m, self.weight_norm, self.trace, traces, empty)
         return Problem(self, stack, whole, weight_set)
@@ -256,10 +250,8 @@ class Formulation:
         """What y holds, in an error message."""
         return "labels" if self.loss.target == "labels" else "numbers"
 
-    def _traces(self, whole: Stack) -> Array | None:
-        """What the weight set measures kernels by; None where it is their number alone."""
-        if self.trace is None and not (self.recenter or self.learns_C or self.signed):
-            return None
+    def _traces(self, whole: Stack) -> Array:
+        """What the weight set measures kernels by, where it is not their number alone."""
         w = self.row_weights
         traces = whole.traces() if w is None else whole.diagonals() @ w
         if not self.recenter:
@@ -296,7 +288,7 @@ def make_formulation(
         trace = check_number("trace", trace)
     asked, loss = loss, as_loss(loss, **parameters)
     targets, labeled = loss.read(y)
-    weights = check_sample_weight(sample_weight, len(targets))
+    weights = None if sample_weight is None else check_sample_weight(sample_weight, len(targets))
     if weights is not None and not weights.all():
         labeled = labeled & (weights > 0.0)
         loss.check_left(targets[labeled])
@@ -312,15 +304,11 @@ def make_formulation(
         _check_learned_C(task, weight_norm, ridge, weights)
         costs: float | Array = np.inf
     else:
-        costs = _on_labeled(check_C(C, len(targets), asked), labeled)
+        costs = check_C(C, len(targets), asked)
+    qps = task.qps(costs, labeled)
     return Formulation(
-        task.qps(costs), labeled, C, task, learns_C, weight_norm, trace, recenter, signed, weights
+        qps, labeled, C, task, learns_C, weight_norm, trace, recenter, signed, weights
     )
-
-
-def _on_labeled(costs: float | Array, labeled: Mask) -> float | Array:
-    """C of the labeled rows."""
-    return costs if isinstance(costs, float) else costs[labeled]
 
 
 def make_problem(
@@ -347,10 +335,8 @@ def target_of(y: ArrayLike | None, loss: str | Loss, K: Any) -> ArrayLike | None
     return np.zeros(K.n if hasattr(K, "n") else np.shape(K)[-1])
 
 
-def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> Array | None:
+def check_sample_weight(sample_weight: ArrayLike, n: int) -> Array:
     """Weights of n rows: finite, none negative, not all zero."""
-    if sample_weight is None:
-        return None
     weights = check_vector("sample_weight", sample_weight, n)
     if weights.min() < 0.0:
         raise ValueError(f"sample_weight must hold numbers ≥ 0, found {weights.min():g}")

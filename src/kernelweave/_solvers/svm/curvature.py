@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -99,10 +100,7 @@ class Look:
     kernels: Places | None
     halves: list[Half | None] = field(default_factory=list, repr=False)
 
-    @property
-    def primal(self) -> float:
-        """An upper bound of J at the point."""
-        return self.point.primal
+    primal = property(attrgetter("point.primal"), doc="An upper bound of J at the point.")
 
     def places(self, kernels: Places) -> Places:
         """Where the products of some of these kernels stand."""
