@@ -6,6 +6,7 @@ import copy
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from operator import attrgetter
 from typing import Any, Self
 
@@ -337,7 +338,7 @@ class KernelBank(Params):
         plan = self._plan(table, weights)
         if not table.apart:
             table = replace(table.take(slice(None)), source=None)  # a copy
-        return table, weights, [fit_view(planned, table, weights) for planned in plan]
+        return table, weights, list(map(fit_view, plan, repeat(table), repeat(weights)))
 
     def _recipe(self, X: Any, n_jobs: int | None = None) -> Recipe:
         """How kernels are kept, checked."""

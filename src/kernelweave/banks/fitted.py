@@ -71,10 +71,7 @@ class FittedBank:
         """Numbers of the rows of ``table`` that kernels are evaluated against."""
         return np.arange(len(self.table)) if self._columns is None else self._columns
 
-    @property
-    def n_features(self) -> int:
-        """Number of columns of X."""
-        return self.table.n_columns
+    n_features = property(attrgetter("table.n_columns"), doc="Number of columns of X.")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -103,7 +100,7 @@ class FittedBank:
     @property
     def approximate(self) -> bool:
         """Whether kernels of few features stand for those that were named."""
-        return any(map(self._collapses, range(self.m_all)))
+        return any(map(self._collapses, range(len(self.members))))
 
     def exact_quads(self, w: Array) -> Array | None:
         """Upper bounds of all wᵀK_m w for the exact kernels on the training rows.
@@ -150,7 +147,7 @@ class FittedBank:
 
         Several sets of values are rows.
         """
-        full = np.zeros((*np.shape(values)[:-1], self.m_all))
+        full = np.zeros((*np.shape(values)[:-1], len(self.members)))
         full[..., self.kept] = values
         return full
 
@@ -254,8 +251,9 @@ class FittedBank:
         these rows that decisions will be asked for. Under kernels made of few features, what the
         rows come to is then summed here, once.
         """
-        chosen = dict(self._active(indices(kernels, self.m_all, "kernels").tolist()))
-        index = None if rows is None else indices(rows, self.n_rows, "rows")
+        places = self.places
+        chosen = dict(self._active(indices(kernels, len(self.members), "kernels").tolist()))
+        index = None if rows is None else indices(rows, len(places), "rows")
         members = list(self.members)
         for number, member in enumerate(members):
             if number not in chosen:
@@ -269,7 +267,7 @@ class FittedBank:
         if low:
             given = np.array(coef, dtype=np.float64)
             known = {"_coef": given, "_images": self._summed(self._active(low), given, index)}
-        places = self.places if index is None else self.places[index]
+        places = places if index is None else places[index]
         if any(map(attrgetter("centered"), self.members)):
             return FittedBank(tuple(members), self.table, self.kept, None, places, **known)
         return FittedBank(tuple(members), self.table.take(places), self.kept, **known)

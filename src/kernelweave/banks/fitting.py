@@ -59,16 +59,20 @@ def fit_view(planned: Planned, table: Table, weights: Array | None) -> Group:
 
 def check_view(planned: Planned, table: Table) -> None:
     """Raise an error that names what kernels of the view cannot read."""
-    view, requests = planned.view, planned.requests
-    matrices = [one for one in requests if isinstance(one.kernel, Precomputed)]
+    view, requests, matrices = planned.view, planned.requests, list[Request]()
+    for one in requests:
+        if isinstance(one.kernel, Precomputed):
+            matrices.append(one)
     if matrices:
         check_same_rows(matrices)
     if table.sparse:
         _check_sparse(requests)
     if planned.numeric:
-        rows: Any = Rows.having(table, view)[1]
-        read = rows.table.check_finite if table.apart else rows.table.floats
-        read(view.columns, gaps=planned.gaps, filling=view.filling)
+        some: Any = table
+        if table.apart:
+            some.check_finite(view.columns, planned.gaps, view.filling)
+        else:
+            some.floats(view.columns, view.in_rows(table), planned.gaps, view.filling)
 
 
 def _check_sparse(requests: list[Request]) -> None:

@@ -287,13 +287,11 @@ def class_scores(values: Array, n_classes: int, multi_class: str) -> Array:
 
 def class_factors(
     class_weight: Any, classes: NDArray[Any], numbers: Places, weights: Array | None
-) -> Array | None:
-    """What ``class_weight`` multiplies C by, per row; None for 1.
+) -> Array:
+    """What ``class_weight`` multiplies C by, per row.
 
     "balanced" is n / (n_classes · n_c) for a class of n_c rows, counted by weight.
     """
-    if class_weight is None:
-        return None
     if isinstance(class_weight, str) and class_weight == "balanced":
         ones = np.ones(numbers.size) if weights is None else weights
         sizes = np.array([total(ones, numbers == k) for k in range(classes.size)])

@@ -71,7 +71,9 @@ class Classes(Targets):
             )
         labels = machine_labels(numbers, len(classes), model.multi_class)
         parts = (labels,) if model.shared_weights else tuple(np.atleast_2d(labels.T))
-        factors = class_factors(model.class_weight, classes, numbers, training.weights)
+        factors, given = None, model.class_weight
+        if given is not None:
+            factors = class_factors(given, classes, numbers, training.weights)
         return cls(parts, factors, classes, model.multi_class)
 
     @classmethod

@@ -332,4 +332,4 @@ class DenseCombined(BaseCombined):
 
     def solver(self, rows: Places, ridge: Array) -> KernelSolver | None:
         """Cholesky's factor of these rows and columns."""
-        return CholeskySolver.of(self.block(rows, rows), ridge)
+        return CholeskySolver.of(self._K[np.ix_(rows, rows)].astype(float, copy=False), ridge)
