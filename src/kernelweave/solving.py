@@ -361,10 +361,11 @@ def _solution(problem: Problem, run: _Run, status: str) -> Solution:
     costs = np.array(C, dtype=float)
     _, scales, biases = best.fits.T
     biases = inner.size * (biases + list(map(attrgetter("origin"), machine.qps)))
-    unit_of_value = inner.size * inner.unit_of_v
+    unit_of_v = inner.unit_of_v
+    unit_of_value = inner.size * unit_of_v
     models = machine.coefficients(best.v), machine.alpha(best.v), machine.alpha(bound.v)
     factors = np.array([scales, scales, np.ones(scales.size)])
-    every = problem.to_all_rows(factors[:, :, None] * np.array(models) * inner.unit_of_v)
+    every = problem.to_all_rows(factors[:, :, None] * np.array(models) * unit_of_v)
     coef, alpha, proof = every if problem.is_sum else every[:, 0]
     return Solution(
         weights=weights,

@@ -45,7 +45,11 @@ def fit_view(planned: Planned, table: Table, weights: Array | None) -> Group:
     if numeric and planned.scale is not None and len(table):
         view = view.scaled(planned.scale, table, weights)
     rows, members = Rows(table, view, weights), list[Member]()
-    why = _nothing_to_learn(view, table, numeric)
+    why, filling = None, view.filling if numeric else None  # else an empty cell is a level
+    if not len(table):
+        why = "no training row has its view"
+    elif len(table) > 1 and not view.presence and table.constant(view.columns, filling):
+        why = "its columns are constant on the training rows"
     for name, label, kernel in planned.requests:
         if why is not None:
             members.append(Member(name, label, view, numeric, dropped=why))
@@ -83,16 +87,6 @@ def _check_sparse(requests: list[Request]) -> None:
             f"Sparse data was passed for X, but {some(dense)} needs dense data. Use Linear, "
             "Polynomial or Gaussian, or X.toarray()."
         )
-
-
-def _nothing_to_learn(view: View, table: Table, numeric: bool) -> str | None:
-    """Why no kernel learns from the view; to kernels on categories an empty cell is a level."""
-    if not len(table):
-        return "no training row has its view"
-    filling = view.filling if numeric else None
-    if len(table) > 1 and not view.presence and table.constant(view.columns, filling):
-        return "its columns are constant on the training rows"
-    return None
 
 
 def _expanded(name: str, kernel: Kernel, rows: Rows) -> list[tuple[str, Kernel]]:

@@ -90,7 +90,7 @@ class Member:
         with named(self.name):
             if self.alone and pair.a.table.shares and pair.look_up(self.kernel, self._train, out):
                 return
-            if isinstance(pair, Gram):
+            if isinstance(pair, Gram) and not self.kernel.fills_half:
                 self.kernel.train(pair, out, self.name)
             else:
                 self.kernel.fill(pair, out)

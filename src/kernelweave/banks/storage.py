@@ -66,7 +66,7 @@ from kernelweave.stacks.completed import as_stack
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.mixed import MixedStack
 from kernelweave.stacks.protocol import Stack, is_stack
-from kernelweave.stacks.resources import count_threads, run
+from kernelweave.stacks.resources import count_threads, require_memory, run
 from kernelweave.views import triangle
 from kernelweave.views.rows import Gram, Scratch
 
@@ -254,7 +254,9 @@ class Dense:
 
         Entries of rows that lack a kernel's view are zero; such a kernel is centered.
         """
-        K = KernelStack.allocate(len(kernels), kernels[0].n, self.dtype)
+        m, n = len(kernels), kernels[0].n
+        require_memory(m, n, self.dtype)
+        K = np.empty((m, n, n), self.dtype)
         views: dict[int, _Task] = {}
         theirs: dict[int, _Task] = {}  # computed in one thread: they may need to
         for place, one in enumerate(kernels):

@@ -18,7 +18,7 @@ one-class and the enclosing ball differ in these five arrays and numbers only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 import numpy as np
@@ -37,6 +37,10 @@ class DualQP:
     ``sign`` says how users see the variables: alpha = sign∘coef, the labels in classification; None
     is 1 for every row. Targets are measured from ``origin``, and so is the bias; rounding may have
     moved each c_i by ``doubt``.
+
+    ``is_smooth``: there is a ridge, so that the loss has no corners. ``is_hard``: some slack costs
+    infinitely much, so that the primal may be infeasible. ``is_unbounded``: no variable has a
+    bound, so that a linear system is all there is to solve.
     """
 
     linear: Array
@@ -48,26 +52,20 @@ class DualQP:
     sign: Array | None = None
     origin: float = 0.0
     doubt: float | Array = 0.0
+    is_smooth: bool = field(init=False, repr=False)
+    is_hard: bool = field(init=False, repr=False)
+    is_unbounded: bool = field(init=False, repr=False)
 
     size = property(attrgetter("linear.size"), doc="Number of variables.")
 
-    @cached_property
-    def is_hard(self) -> bool:
-        """Whether some slack costs infinitely much, so that the primal may be infeasible."""
-        return not self.is_smooth and not (
-            np.isfinite(self.upper).all() and np.isfinite(self.lower).all()
+    def __post_init__(self) -> None:
+        smooth, bounds = bool(np.all(self.ridge > 0.0)), np.concatenate([self.lower, self.upper])
+        open_ends = np.count_nonzero(np.isinf(bounds))
+        vars(self).update(
+            is_smooth=smooth,
+            is_hard=not smooth and open_ends > 0,
+            is_unbounded=smooth and self.size == self.n and open_ends == bounds.size,
         )
-
-    @cached_property
-    def is_smooth(self) -> bool:
-        """Whether there is a ridge, so that the loss has no corners."""
-        return bool(np.all(self.ridge > 0.0))
-
-    @cached_property
-    def is_unbounded(self) -> bool:
-        """Whether no variable has a bound, so that a linear system is all there is to solve."""
-        bounds = np.concatenate([self.lower, self.upper])
-        return self.is_smooth and self.size == self.n and bool(np.isinf(bounds).all())
 
     @property
     def ridges(self) -> Array:
@@ -186,10 +184,6 @@ class DualQP:
         """The loss of slacks that are nothing but the rounding of c − f − b."""
         slack = 8.0 * EPS * (np.abs(self.linear) + abs(self.origin))
         return float(np.maximum(self._losses(-slack), self._losses(slack)).sum())
-
-    def primal_size(self, primal: float, bias: float) -> float:
-        """The size of the terms of a primal value: all but r·b are positive."""
-        return abs(primal) + 2.0 * abs(self.total * bias)
 
     def dual_floor(self, v: Array, slope: float) -> float:
         """A lower bound of cᵀv − ½ρ‖v‖² once Σv is brought to r.

@@ -20,7 +20,7 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 from kernelweave._core.checks import as_places, check_vector, float_type
 from kernelweave._core.types import Array, Index, Places
 from kernelweave.stacks import _passes
-from kernelweave.stacks._passes import frozen, read_only
+from kernelweave.stacks._passes import frozen
 from kernelweave.stacks.combined import BaseCombined
 from kernelweave.stacks.protocol import Factor, KernelSolver
 from kernelweave.stacks.resources import count_threads, require_memory, run
@@ -85,7 +85,7 @@ class KernelStack(PlainSums):
 
     def _set(self, data: NDArray, n_jobs: int | None, precision: np.dtype, units: Units) -> None:
         # One type for every input (read-only, C order), so that each pass compiles once.
-        self._K = read_only(np.require(data, requirements=["C", "A"]))
+        self._K = frozen(np.require(data, requirements=["C", "A"]).view(np.ndarray))
         self._m, self._n = self._K.shape[:2]
         self._diagonals: Array | None = None
         self._traces: Array | None = None
