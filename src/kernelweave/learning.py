@@ -17,9 +17,8 @@ from kernelweave.learners.trail import Trail
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.losses import Loss
 from kernelweave.problems.problem import make_formulation, make_problem, target_of
-from kernelweave.progress import Progress
 from kernelweave.solution import Solution
-from kernelweave.solving import solve
+from kernelweave.solving import Progress, solve
 from kernelweave.stacks.protocol import Stack
 from kernelweave.stacks.resources import advised
 

@@ -25,6 +25,7 @@ MOVED = {
     "learners.simple": "papers.rakoto2007.simple",
     "learners.skm": "papers.bach2004.skm",
     "learners.skm_published": "papers.bach2004.skm_published",
+    "progress": "solving",
     "stacks.memory": "stacks.resources",
     "stacks.precision": "stacks.rounding",
     "stacks.threads": "stacks.resources",

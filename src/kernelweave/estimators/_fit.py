@@ -46,9 +46,8 @@ from kernelweave.problems.dual_qp import relative_gap
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.losses import Loss, check_loss
 from kernelweave.problems.problem import Formulation, make_formulation
-from kernelweave.progress import Progress
 from kernelweave.solution import Solution
-from kernelweave.solving import solve
+from kernelweave.solving import Progress, solve
 from kernelweave.stacks.resources import advised
 from kernelweave.views.table import Table
 

@@ -26,9 +26,8 @@ from kernelweave.certificate import proof_of, proven_at_best
 from kernelweave.learners.base import Learner
 from kernelweave.problems.dual_qp import relative_gap
 from kernelweave.problems.problem import Formulation
-from kernelweave.progress import Progress
 from kernelweave.solution import Solution
-from kernelweave.solving import solve
+from kernelweave.solving import Progress, solve
 from kernelweave.stacks.protocol import Stack
 
 _SHARE = 0.5  # of tol, for the problem over the kernels at hand

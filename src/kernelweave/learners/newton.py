@@ -92,9 +92,8 @@ class Newton(Learner):
         while state.stale < _PATIENCE:
             gap = incumbent.gap
             e, model = state.propose()
-            # The proximal step's λ is not that of the best bound: ask for it only where the cuts
-            # may close the gap together. Their minimum is at most the model at any weights.
-            if incumbent.gap > tol >= relative_gap(state.center.primal, model):
+            # the proximal step's λ is not that of the best bound: ask for it only where it may pay
+            if state.may_be_done(model):
                 state.cuts.bound()
             if incumbent.gap <= tol < gap:  # the cuts together prove it: no machine is needed
                 yield Step("newton")
@@ -171,6 +170,14 @@ class _NewtonDescent(Descent[Look]):
         model = cuts.model(e)
         cuts.thin(multipliers)
         return e, model
+
+    def may_be_done(self, model: float) -> bool:
+        """Whether the cuts may close the gap together.
+
+        Their minimum is at most the model at any weights: if even that is too low, it is, too.
+        """
+        tol, gap = self.cuts.tol, self.cuts.incumbent.gap
+        return gap > tol >= relative_gap(self.center.primal, model)
 
     def follow(self, e: Array) -> bool:
         """Near the end, move the machine along with the weights; whether it was tried.
