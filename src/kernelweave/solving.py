@@ -265,7 +265,7 @@ class _Run:
         for step in steps(*asked):
             self.last = step
             if step.settled is not None:
-                incumbent.settle(*step.settled)
+                incumbent.best, incumbent.bound = step.settled
             reached = self._reached()
             progress.record(incumbent, self.evaluator.last.solves, step)
             if step.status == "rule_met":
@@ -303,7 +303,7 @@ class _Run:
         proved = self._proved()
         if proved.gap > self.tol:
             return False
-        self.incumbent.settle(proved.best, proved.bound)
+        self.incumbent.best, self.incumbent.bound = proved.best, proved.bound
         return True
 
     def _proved(self) -> Incumbent:
@@ -337,7 +337,7 @@ class _Run:
         if incumbent.best is None:
             self.last = self.learner.unsolved(self.evaluator, e)
             assert self.last.settled is not None
-            incumbent.settle(*self.last.settled)
+            incumbent.best, incumbent.bound = self.last.settled
         if not progress.gaps:  # ended within its first iteration
             progress.record(incumbent, self.evaluator.last.solves, self.last)
         if status == "optimal":
@@ -346,7 +346,7 @@ class _Run:
         if not self.settles:
             incumbent.best = self.evaluator.machine.improved(incumbent.best)
         proved = self._proved()
-        incumbent.settle(proved.best, proved.bound)
+        incumbent.best, incumbent.bound = proved.best, proved.bound
         if self._near():  # by numbers that hold
             return status if status == "rule_met" else "optimal"
         if status in ("stopped", "max_iter", "max_time", "rounding") and is_zero(

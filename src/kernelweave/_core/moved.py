@@ -15,6 +15,7 @@ MOVED = {
     "_solvers.radius.enclosing_ball": "_solvers.enclosing_ball",
     "banks.default": "banks.plan",
     "banks.features": "banks.approximation",
+    "banks.fitting": "banks.unseen",
     "banks.generated": "stacks.generated",
     "learners.hessian": "papers.chapelle2008.hessian",
     "learners.qcqp": "papers.lanckriet2004.qcqp",
@@ -29,6 +30,8 @@ MOVED = {
     "stacks.memory": "stacks.resources",
     "stacks.precision": "stacks.rounding",
     "stacks.threads": "stacks.resources",
+    "views.distances": "views.products",
+    "views.triangle": "views.products",
 }
 
 

@@ -24,8 +24,8 @@ from kernelweave.banks.evaluation import (
     through_images,
     training_sides,
 )
-from kernelweave.banks.fitting import read_new
 from kernelweave.banks.member import Member
+from kernelweave.banks.unseen import read_new
 from kernelweave.stacks.protocol import Stack
 from kernelweave.views.rows import Scratch
 from kernelweave.views.table import Table
@@ -100,7 +100,8 @@ class FittedBank:
     @property
     def approximate(self) -> bool:
         """Whether kernels of few features stand for those that were named."""
-        return any(map(self._collapses, range(len(self.members))))
+        kernels = filter(None, map(attrgetter("kernel"), self.members))
+        return any(map(attrgetter("collapses"), kernels))
 
     def exact_quads(self, w: Array) -> Array | None:
         """Upper bounds of all wᵀK_m w for the exact kernels on the training rows.
@@ -181,7 +182,7 @@ class FittedBank:
         weights = self._checked(weights, coef)
         active = np.flatnonzero(weights if weights.ndim == 1 else weights.any(axis=0)).tolist()
         result = np.zeros((len(new), *coef.shape[1:]))
-        low = [*filter(self._collapses, active)]
+        low = [*filter(self._collapses, active)] if self.approximate else []
         if low:
             result += self._through_features(new, self._active(low), weights, coef, index)
             active = sorted({*active} - {*low})
@@ -263,8 +264,8 @@ class FittedBank:
             average = self._average(index, number, member) if may_lack else None
             members[number] = member.narrow(slice(None) if index is None else index, average)
         known: dict[str, Any] = {}
-        low = [] if coef is None else [*filter(self._collapses, chosen)]
-        if low:
+        low = [*filter(self._collapses, chosen)] if self.approximate else []
+        if low and coef is not None:
             given = np.array(coef, dtype=np.float64)
             known = {"_coef": given, "_images": self._summed(self._active(low), given, index)}
         places = places if index is None else places[index]

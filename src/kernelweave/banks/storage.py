@@ -67,7 +67,7 @@ from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.mixed import MixedStack
 from kernelweave.stacks.protocol import Stack, is_stack
 from kernelweave.stacks.resources import count_threads, require_memory, run
-from kernelweave.views import triangle
+from kernelweave.views import products
 from kernelweave.views.rows import Gram, Scratch
 
 _CHUNK = 64  # rows compared at a time
@@ -282,10 +282,10 @@ def _fill(K: NDArray[Any], tasks: list[_Task], start: int, stop: int) -> None:
         gram = Gram(group.rows, scratch, shared=len(task) > 1)
         whole = group.places is None and K.dtype == np.float64
         for place, one in task:
-            half = triangle.room(K[place]) if whole else gram.scratch("kernel")
+            half = products.room(K[place]) if whole else gram.scratch("kernel")
             one.member.fill(gram, half)
-            diagonal = triangle.diagonal(half, len(group.rows))
-            if not one.learn(diagonal, partial(triangle.means, half)):
+            diagonal = products.diagonal(half, len(group.rows))
+            if not one.learn(diagonal, partial(products.means, half)):
                 continue
             if group.places is None:
                 one.normalizer.train(half, K[place])

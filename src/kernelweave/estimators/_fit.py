@@ -190,7 +190,7 @@ def read(
         bank = bank.on_device(device)
     if hasattr(y, "is_cuda"):  # a tensor of PyTorch, wherever it is
         y = y.detach().cpu().numpy()
-    matrices = model._given_matrices
+    matrices = isinstance(bank.kernels, str) and bank.kernels == "precomputed"
     if matrices:
         bank, table, names = read_matrices(bank, X, y)
         advice = f" {ROW_NUMBERS}"
@@ -340,13 +340,14 @@ def keep(model: MKLEstimator, learned: Learned) -> None:
     """
     bank, training, solutions = learned.bank, learned.posed.training, learned.solutions
     one = len(solutions) == 1  # else each machine has weights of its own
-    names = "weights", "primal", "dual", "n_iter", "n_svm_solves", "history"
-    told = zip(*map(attrgetter(*names), solutions), strict=True)
-    of_stack, primal, dual, n_iter, n_solves, histories = map(list, told)
+    told = "weights", "primal", "dual", "n_iter", "n_svm_solves", "history"
+    every = zip(*map(attrgetter(*told), solutions), strict=True)
+    of_stack, primal, dual, n_iter, n_solves, histories = map(list, every)
     weights = bank.spread(of_stack)
     active = np.flatnonzero(weights.any(axis=0))
     support = np.flatnonzero(learned.coef.any(axis=0))
     coef = learned.coef[:, support]
+    names, scales = zip(*map(attrgetter("name", "scale"), bank.members), strict=True)
     learned_kernels: dict[str, DifferentiableKernel] = {}
     for place, history in enumerate(histories):
         histories[place] = {**history, "weights": bank.spread(history["weights"])}
@@ -357,8 +358,8 @@ def keep(model: MKLEstimator, learned: Learned) -> None:
     found: dict[str, Any] = {
         "solution_": solutions[0] if one else solutions,
         "weights_": weights[0] if one else weights,
-        "raw_weights_": (weights[0] if one else weights) * bank.scales,
-        "kernel_names_": np.array(bank.names),
+        "raw_weights_": (weights[0] if one else weights) * np.array(scales),
+        "kernel_names_": np.array(names),
         "learned_kernels_": learned_kernels,
         "parameter_search_": dict(bank.parameter_search),
         "support_": training.places[support],

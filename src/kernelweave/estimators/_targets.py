@@ -322,13 +322,11 @@ def _from_mapping(class_weight: Mapping[Any, Any], classes: list[Any]) -> Array:
     )
 
 
-def learned_C(C: Any, solutions: tuple[Solution, ...]) -> Any:
-    """C as given; as learned, one for all machines or one per machine.
+def learned_C(solutions: tuple[Solution, ...]) -> Any:
+    """C as learned, one for all machines or one per machine.
 
     Warns where it ended where it should not: without a kernel, or without a slack.
     """
-    if not isinstance(C, str):
-        return float(C)
     learned = [float(solution.C) for solution in solutions]
     if not all(solution.weights.any() for solution in solutions):
         warn(

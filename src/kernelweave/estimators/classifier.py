@@ -99,7 +99,8 @@ class Classes(Targets):
 
     def keep(self, model: Any, learned: Learned) -> dict[str, Any]:
         """C as learned."""
-        return {"C_": learned_C(model.C, learned.solutions)}
+        C = model.C
+        return {"C_": learned_C(learned.solutions) if isinstance(C, str) else float(C)}
 
 
 class MKLClassifier(ClassifierMixin, MKLEstimator):

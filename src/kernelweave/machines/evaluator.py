@@ -223,7 +223,3 @@ class Incumbent:
         if better:
             self.bound = bound
         return better
-
-    def settle(self, point: Point | None, bound: Bound) -> None:
-        """Replace both."""
-        self.best, self.bound = point, bound
