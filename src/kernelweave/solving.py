@@ -34,6 +34,7 @@ from kernelweave.starting import unit_weights, weights_of_sample
 
 _SAMPLE_STEPS = 30  # of the learner, on the sample
 _SAMPLE_TOL = 1e-2  # rows that were not drawn move the weights by more
+_SAMPLED = 0.05  # gap to expect at weights learned on a sample
 _LAST_DIGITS, _LAST_PATIENCE = 1e-9, 25  # gaps that rounding may keep open, and steps in vain then
 _FAILURES = 3  # times that bounds in exact arithmetic leave a gap which plain ones close
 
@@ -135,10 +136,12 @@ def solve(
     """
     check_able(learner, problem)
     progress = Progress(problem) if progress is None else progress
-    enough = SETTINGS.sample_times * SETTINGS.sample_least
+    enough, expected = SETTINGS.sample_times * SETTINGS.sample_least, 1.0
     if start is None and learner.begins_on_sample and problem.stack.n >= enough:
         start = weights_of_sample(problem, seed, partial(_learned_on, learner, tol, progress))
+        expected = 1.0 if start is None else _SAMPLED
     run = _Run(problem, learner, float(tol), progress, start, trail)
+    run.evaluator.expected = expected
     status = run.to_end(max_iter)
     solution = _solution(problem, run, status)
     if progress.bar is not None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -11,12 +14,15 @@ torch = pytest.importorskip("torch", reason="torch is an extra: make torch")
 from kernelweave import (  # noqa: E402
     Gaussian,
     KernelBank,
+    Laplacian,
+    Linear,
     MKLClassifier,
     MKLClassifierCV,
     MKLOneClass,
     MKLRegressor,
     MKLRegressorCV,
     Nystroem,
+    Polynomial,
     TorchStorage,
     TransductiveMKLClassifier,
 )
@@ -98,8 +104,9 @@ def test_where_a_tensor_lives_is_where_the_fit_is(elsewhere):
 
 def test_auto_is_the_processor_where_there_is_no_gpu_or_few_rows(elsewhere, monkeypatch):
     X, y = rows()
+    monkeypatch.setattr(torch_storage, "is_there", lambda device: False)
     MKLClassifier(device="auto").fit(X, y)
-    monkeypatch.setattr(torch_storage, "_sees_gpu", lambda: True)
+    monkeypatch.setattr(torch_storage, "is_there", lambda device: True)
     MKLClassifier(device="auto").fit(X, y)
     assert not elsewhere
     monkeypatch.setattr(torch_storage.SETTINGS, "device_rows", len(X))
@@ -135,3 +142,40 @@ def test_a_gpu_that_is_not_there_is_never_the_processor():
 
 def test_the_plan_tells_the_device(elsewhere):
     assert "in TorchStorage" in str(KernelBank([Gaussian()], device="cuda").plan(rows()[0]))
+
+
+@pytest.mark.parametrize("normalize", ["trace", "sphere", None])
+def test_decision_values_are_those_of_the_host(normalize):
+    X, _ = rows()
+    kernels = [Gaussian(1.0), Gaussian(2.0), Laplacian(1.0), Polynomial(2), Linear()]
+    views = {"left": [0, 1], "right": [2, 3]}
+    here = KernelBank(kernels, views=views, normalize=normalize).fit(X)
+    there = KernelBank(kernels, views=views, normalize=normalize, device="cpu").fit(X)
+    there = dataclasses.replace(there, device="cpu")
+    rng = np.random.default_rng(1)
+    new = rng.normal(size=(7, 4))
+    new[2, :2] = np.nan
+    for weights, coef in [
+        (rng.uniform(size=10), rng.normal(size=60)),
+        (rng.uniform(size=(3, 10)), rng.normal(size=(60, 3))),
+    ]:
+        expected = here.decision(new, weights, coef)
+        np.testing.assert_allclose(there.decision(new, weights, coef), expected, rtol=1e-11)
+        some = there.compact(np.arange(10), np.arange(0, 60, 2), coef[::2])
+        half = here.compact(np.arange(10), np.arange(0, 60, 2), coef[::2])
+        np.testing.assert_allclose(
+            some.decision(new, weights, coef[::2]),
+            half.decision(new, weights, coef[::2]),
+            rtol=1e-11,
+        )
+
+
+def test_predictions_leave_the_host_and_come_back_to_it(elsewhere, monkeypatch):
+    X, y = rows()
+    model = MKLClassifier([Gaussian(1.0)], device="cuda").fit(X, y)
+    del elsewhere[:]
+    there = model.decision_function(X)
+    assert set(elsewhere) == {"cuda"}
+    again = pickle.loads(pickle.dumps(model))
+    monkeypatch.undo()  # a machine without that device
+    np.testing.assert_allclose(again.decision_function(X), there, atol=1e-12)

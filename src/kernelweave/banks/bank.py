@@ -34,7 +34,7 @@ from kernelweave.banks.member import Group, Member, TrainingKernel, reasons, tol
 from kernelweave.banks.normalize import ASKED
 from kernelweave.banks.plan import Planned, as_list, by_position, has_name, make_plan, several_views
 from kernelweave.banks.storage import Recipe, Storage, check_storage, keep, make_storage
-from kernelweave.banks.torch_storage import on_device
+from kernelweave.banks.torch_storage import TorchStorage, on_device
 from kernelweave.banks.unseen import MISSING, count_filled, tell_missing
 from kernelweave.kernels.differentiable import DifferentiableKernel
 from kernelweave.kernels.ranges import GaussianRange
@@ -247,6 +247,8 @@ class KernelBank(Params):
         numbers = np.fromiter(map(attrgetter("number"), kept), dtype=np.intp)
         kind = _elsewhere() if table.apart else FittedBank
         fitted = kind(tuple(members), table, numbers, stack, weights=weights, _exactness=exactness)
+        if isinstance(recipe.storage, TorchStorage):
+            fitted = replace(fitted, device=recipe.storage.device)
         if len(kept) < len(members):
             warn(told_dropped(fitted.dropped, len(members)))
         return fitted

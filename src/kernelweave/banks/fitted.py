@@ -25,6 +25,7 @@ from kernelweave.banks.evaluation import (
     training_sides,
 )
 from kernelweave.banks.member import Member
+from kernelweave.banks.torch_storage import is_there
 from kernelweave.banks.unseen import read_new
 from kernelweave.stacks.protocol import Stack
 from kernelweave.views.rows import Scratch
@@ -55,16 +56,16 @@ class FittedBank:
     parameter_search: dict[str, Any] = field(default_factory=dict)  # how parameters were learned
     _coef: Array | None = None  # coefficients of all rows that decisions are expected for
     _images: dict[int, Array] = field(default_factory=dict)  # what features make of these
+    device: str | None = None  # of PyTorch, where decision values are computed if it is there
 
     @property
     def m_all(self) -> int:
         """Number of kernels of the bank, dropped ones included."""
         return len(self.members)
 
-    @property
-    def n_rows(self) -> int:
-        """Number of training rows that kernels are evaluated against."""
-        return len(self.table) if self._columns is None else len(self._columns)
+    n_rows = property(
+        attrgetter("places.size"), doc="Number of rows that kernels are evaluated against."
+    )
 
     @property
     def places(self) -> Places:
@@ -186,6 +187,12 @@ class FittedBank:
         if low:
             result += self._through_features(new, self._active(low), weights, coef, index)
             active = sorted({*active} - {*low})
+        if self.device is not None and is_there(self.device):
+            from kernelweave.banks.torch_decision import through_device
+
+            there, found = through_device(self, new, self._active(active), weights, coef, index)
+            result += found
+            active = sorted({*active} - {*there})
         for block, matrices in self._blocks(new, active, index):
             if weights.ndim == 1:
                 found = np.zeros((block.stop - block.start, size))
@@ -218,7 +225,7 @@ class FittedBank:
             image = self._summed(members, coef, index)
 
         def lacking(number: int, member: Member) -> Array:
-            return self._average(index, number, member) @ coef
+            return self.average(index, number, member) @ coef
 
         return through_images(new, members, image, weights, lacking)
 
@@ -261,7 +268,7 @@ class FittedBank:
                 members[number] = member.let_go()
                 continue
             may_lack = member.view.may_lack and not member.centered
-            average = self._average(index, number, member) if may_lack else None
+            average = self.average(index, number, member) if may_lack else None
             members[number] = member.narrow(slice(None) if index is None else index, average)
         known: dict[str, Any] = {}
         low = [*filter(self._collapses, chosen)] if self.approximate else []
@@ -269,6 +276,7 @@ class FittedBank:
             given = np.array(coef, dtype=np.float64)
             known = {"_coef": given, "_images": self._summed(self._active(low), given, index)}
         places = places if index is None else places[index]
+        known["device"] = self.device
         if any(map(attrgetter("centered"), self.members)):
             return FittedBank(tuple(members), self.table, self.kept, None, places, **known)
         return FittedBank(tuple(members), self.table.take(places), self.kept, **known)
@@ -354,10 +362,10 @@ class FittedBank:
             against = training_sides(self.table, active, self.places[index], index)
         scratch = Scratch()
         for block in blocks(len(new), len(self.table), SETTINGS.computed):
-            average = partial(self._average, index)
+            average = partial(self.average, index)
             yield block, evaluate(new.block(block), against, scratch, average)
 
-    def _average(self, rows: Places | None, number: int, member: Member) -> Array:
+    def average(self, rows: Places | None, number: int, member: Member) -> Array:
         """Mean of k(·, x_j) over the training rows for each of the rows x_j."""
         if member.average is not None:
             return member.average if rows is None else member.average[rows]

@@ -72,7 +72,7 @@ def on_device(device: Any, X: Any, storage: Any, approximation: Any, dtype: Any)
             f"{shown(device)}."
         )
     if device == "auto":
-        device = "cuda" if _sees_gpu() and len(X) >= SETTINGS.device_rows else "cpu"
+        device = "cuda" if is_there("cuda") and len(X) >= SETTINGS.device_rows else "cpu"
     elif device is None:
         device = str(X.device)
     if device == "cpu":
@@ -94,13 +94,15 @@ def on_device(device: Any, X: Any, storage: Any, approximation: Any, dtype: Any)
     return TorchStorage(device, "float32" if np.dtype(dtype) == np.float32 else None)
 
 
-def _sees_gpu() -> bool:
-    """Whether PyTorch is there, and a GPU that it can use."""
+def is_there(device: str) -> bool:
+    """Whether PyTorch is there, and this device of it."""
     try:
-        import torch
-    except ImportError:
+        from kernelweave.stacks.torch_device import device_of
+
+        device_of(device)
+    except (ImportError, ValueError):
         return False
-    return bool(torch.cuda.is_available())
+    return True
 
 
 def require_torch() -> None:

@@ -29,6 +29,8 @@ from kernelweave.problems.dual_qp import relative_gap
 _STRAIGHT = 1e-2  # bend of J below which it counts as straight
 _PAYS = 0.1  # share of the gap by which J must fall in a first step, to make another
 _FOLLOWS = 10.0  # times the tolerance: from this gap on a machine may follow the weights
+_WORTH = 0.8  # share of its gap that a machine that follows leaves, or it does so no more
+_BY_PRODUCTS = 0.25  # share of the tolerance to which machines by products are solved
 _LATE = 1e-5  # gap from which on bounds and kernels in use are those of the optimum, mostly
 _SMALL = 0.2  # share of the mean weight below which a first step drops a kernel, for now
 _PATIENCE = 12  # steps without a smaller gap after which the bundle goes on alone
@@ -72,7 +74,7 @@ class Newton(Learner):
         if not evaluator.weight_set.is_simplex:
             yield from learner_of_norms(evaluator).iterate(evaluator, incumbent, e, tol)
             return
-        first = first_point(evaluator, e, inner_tol(1.0, tol))
+        first = first_point(evaluator, e, inner_tol(evaluator.expected, tol))
         cuts = Cuts(tol, evaluator=evaluator, incumbent=incumbent)
         if evaluator.inherited is not None:
             evaluator.inherited(cuts)
@@ -97,11 +99,9 @@ class Newton(Learner):
                 state.cuts.bound()
             if incumbent.gap <= tol < gap:  # the cuts together prove it: no machine is needed
                 yield Step("newton")
-            center = state.center
             if state.follow(e):
                 yield Step("joint")
-                if state.center is not center:
-                    continue
+                continue
             state.go(e, model)
             yield Step("newton")
             if state.refine():
@@ -140,6 +140,7 @@ class _NewtonDescent(Descent[Look]):
         super().__init__(self.see(first), damping=0.1)
         self.soft, self.stale, self.tried = SOFT, 0, False
         self.refined: Look | None = None  # from where weights and machine were moved
+        self.worth = np.inf  # gap from which on the machine may follow once more
 
     def see(self, point: Point) -> Look:
         """One pass over the kernels: the gradient as a cut, and what the Hessian is made of."""
@@ -187,25 +188,34 @@ class _NewtonDescent(Descent[Look]):
         """Near the end, move the machine along with the weights; whether it was tried.
 
         Where an interior point method solved it, its last system tells how it answers, for less
-        than a machine takes. From each center once: one that was not solved has no such system.
+        than a machine takes. Again as long as the cuts that this gives pay, but not from where it
+        was moved to: what was not solved has no such system.
         """
         center, cuts = self.center, self.cuts
-        near = cuts.incumbent.gap <= _FOLLOWS * cuts.tol and center is not self.refined
-        v = center.followed(e) if near else None
+        gap = cuts.incumbent.gap
+        if center is self.refined or gap > min(_FOLLOWS * cuts.tol, self.worth):
+            return False
+        v = center.followed(e)
         if v is None:
             return False
+        self.worth = _WORTH * gap
         self.take_if_lower(cuts.evaluator.judge(e, v))
-        self.refined = self.center
+        if self.center is not center:
+            self.refined = self.center
         return True
 
     def look(self, e: Array, share: float) -> Look:
         """The machine at ``e``, and a pass over the kernels."""
         cuts = self.cuts
-        return self.see(cuts.evaluator.solve(e, cuts.step_tol(share, cuts.incumbent.gap)))
+        close = cuts.step_tol(share, cuts.incumbent.gap)
+        if self.center.point.K.has_landmarks:  # their last digits take longer than another machine
+            close = max(close, _BY_PRODUCTS * cuts.tol * cuts.sharpness)
+        return self.see(cuts.evaluator.solve(e, close))
 
     def accept(self, seen: Look, fit: float) -> None:
         """Go there; leave kernels aside where the model is good, unless the end is near."""
         super().accept(seen, fit)
+        self.worth = np.inf
         if self.cuts.seen_gap(seen.primal) <= self.cuts.tol:
             self.cuts.complete()
         elif self.screen and fit > GOOD:

@@ -101,6 +101,7 @@ class Evaluator:
         self._first: Bound | None = None
         self._judged: tuple[Array, Callable[[], CombinedKernel | None]] = _NO_KERNEL
         self.inherited: Callable[[Any], None] | None = None  # adds the cuts of a neighbor
+        self.expected = 1.0  # gap at the weights that a learner begins with
 
     def on(self, stack: Stack) -> Evaluator:
         """The same machine on another view of the kernels; both count their solves together."""

@@ -46,7 +46,8 @@ class Problem:
 
     ``whole`` are the kernels on all rows, ``stack`` on the ``labeled`` ones; ``learns_C`` says
     that the last kernel is the identity. ``formulation`` is what the user asked for, but for the
-    ``unit`` in which kernels are measured and the ``size`` in which f is. ``solver`` is how
+    ``unit`` in which kernels are measured and the ``size`` in which f is: dual variables times
+    ``unit_of_v`` = size/unit are those of the user, size times that J. ``solver`` is how
     machines are solved, ``asked`` what else ``learn`` was told, such as the learner, for those who
     write the problem down.
     """
@@ -57,6 +58,7 @@ class Problem:
     weight_set: WeightSet
     unit: float = 1.0
     size: float = 1.0
+    unit_of_v: float = 1.0
     solver: str = "auto"
     asked: Mapping[str, Any] = field(default_factory=dict)
 
@@ -83,12 +85,8 @@ class Problem:
             weight_set=replace(self.weight_set, scale=self.weight_set.scale / unit),
             unit=self.unit * unit,
             size=self.size * size,
+            unit_of_v=self.size * size / (self.unit * unit),
         )
-
-    @property
-    def unit_of_v(self) -> float:
-        """What dual variables are multiplied by to be those of the user; ``size`` times that: J."""
-        return self.size / self.unit
 
     def refuse_extremes(self) -> Array:
         """The mean diagonals of all kernels; ValueError where numbers of such a size end.

@@ -191,7 +191,7 @@ def multiply(
         if _can_fuse(some, out, dtype):
             out[own] = _fused(left, right, some, sides, quick)
         else:
-            out[own] = _tiled(left, right, some, sides, dtype)
+            out[own] = tiled(left, right, some, sides, dtype)
         for k, U in zip(own, sides, strict=True):
             _correct(groups[k], out[k], U, rows, support)
     return out
@@ -221,14 +221,14 @@ def _fused(
     return torch.stack([fused.summed(left, right, group.members, U, quick) for group, U in pairs])
 
 
-def _tiled(
+def tiled(
     left: Any,
     right: Any,
     groups: Sequence[TileGroup],
     sides: Sequence[torch.Tensor],
     dtype: torch.dtype,
 ) -> torch.Tensor:
-    """The same tile by tile."""
+    """Each group times its vectors between two sets of rows, tile by tile: (groups, rows, c)."""
     short = [U.to(dtype) for U in sides]
     out = sides[0].new_zeros(len(groups), len(left), sides[0].shape[1])
     for i, j, base in tiles(left, right, dtype):

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 Half = Callable[[Array], Array]
 _FAR = 0.99  # share of the way to a bound that a variable may go
 _RESIDUAL = 0.03  # that conjugate gradients on a block may leave
-_GAP = 1e-2  # solutions by products are as exact as at this gap: two digits of a Hessian will do
+_GAP = 0.025  # solutions by products are as exact as at this gap: two digits of a Hessian will do
 
 
 class FreePart(NamedTuple):
@@ -99,6 +99,7 @@ class Look:
     parts: Sequence[FreePart]
     kernels: Places | None
     halves: list[Half | None] = field(default_factory=list, repr=False)
+    known: dict[float, Array | None] = field(default_factory=dict, repr=False)  # curvature by soft
 
     primal = property(attrgetter("point.primal"), doc="An upper bound of J at the point.")
 
@@ -112,7 +113,13 @@ class Look:
         None where J is linear near these weights. Machines with the same free variables, as all
         are under the squared loss, share a factor.
         """
+        if soft in self.known:
+            return self.known[soft]
         self.halves.clear()
+        self.known[soft] = found = self._curvature(soft)
+        return found
+
+    def _curvature(self, soft: float) -> Array | None:
         factors, last = np.zeros((0, self.q.size)), None
         half: Half | None = None
         for part in self.parts:
