@@ -295,7 +295,7 @@ def solve_all(
     for number, formulation in enumerate(posed.problems):
         if isinstance(options.weight_norm, GroupNorm):
             formulation = formulation.on_bank(bank.views, bank.kept)
-        problem = replace(formulation.on(stack), solver=options.solver)
+        problem = formulation.on(stack, options.solver)
         progress = Progress(problem, options.verbose, began, options.max_time, step)
         first = start[number] if isinstance(start, tuple) else start
         limits = options.tol, first, options.max_iter

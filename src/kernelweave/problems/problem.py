@@ -230,8 +230,8 @@ class Formulation:
             return self
         return replace(self, weight_norm=norm.on_bank(views, kept))
 
-    def on(self, kernels: Stack) -> Problem:
-        """The problem with these kernels."""
+    def on(self, kernels: Stack, solver: str = "auto", **asked: Any) -> Problem:
+        """The problem with these kernels; ``asked``: what else ``learn`` was told."""
         if kernels.n != self.labeled.size:
             given = f"{self.labeled.size} {self._called()}"
             raise ValueError(f"y has {given}, but the kernels have {kernels.n} rows")
@@ -242,7 +242,7 @@ class Formulation:
         traces = self._traces(whole) if constrained else None
         empty = self.signed and bool(kernels.traces().any())
         weight_set = make_weight_set(stack.m, self.weight_norm, self.trace, traces, empty)
-        return Problem(self, stack, whole, weight_set)
+        return Problem(self, stack, whole, weight_set, solver=solver, asked=asked)
 
     def _called(self) -> str:
         """What y holds, in an error message."""

@@ -6,6 +6,7 @@ checked: an array of the host, of the shape that was asked for.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def as_stack(K: Any) -> Stack:
     """``K`` itself where it is a stack; the stack of an array, validated, where it is one."""
     if not is_stack(K):
         return KernelStack(K)
-    return K if all(hasattr(K, name) for name in OPTIONAL) else Completed(K)
+    return K if all(map(partial(hasattr, K), OPTIONAL)) else Completed(K)
 
 
 class Completed(LazyStack):
