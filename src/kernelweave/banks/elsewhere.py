@@ -75,7 +75,7 @@ class BankElsewhere(FittedBank):
             raise ValueError(_GONE)
         return iter(())
 
-    def _average(self, rows: Places | None, number: int, member: Member) -> Array:
+    def average(self, rows: Places | None, number: int, member: Member) -> Array:
         """Refused: no row lacked a view."""
         raise ValueError(
             f"Some rows of X lack the view {member.view_name!r}, which no training row did: a "

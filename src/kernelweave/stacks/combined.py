@@ -9,6 +9,7 @@ sums of different kinds in ``mixed.py``.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -105,10 +106,7 @@ class BlockCombined(BaseCombined):
         self.stack, self.weights = stack, weights
         self._active = np.flatnonzero(weights)
 
-    @property
-    def n(self) -> int:
-        """Number of points."""
-        return self.stack.n
+    n = property(attrgetter("stack.n"), doc="Number of points.")
 
     def dense(self) -> Array:
         """Refused: this stack has no n × n array."""
@@ -149,10 +147,7 @@ class PartCombined(BaseCombined):
         self._rows = rows
         self._once = np.unique(rows).size == rows.size
 
-    @property
-    def is_dense(self) -> bool:  # type: ignore[override]
-        """As the whole kernel."""
-        return self.kernel.is_dense
+    is_dense = property(attrgetter("kernel.is_dense"), doc="As the whole kernel.")
 
     def dense(self) -> Array:
         """The array, read-only."""
@@ -185,10 +180,7 @@ class PartCombined(BaseCombined):
             return None
         return found[0].take(self._rows), found[1]
 
-    @property
-    def has_landmarks(self) -> bool:  # type: ignore[override]
-        """As the whole kernel."""
-        return self.kernel.has_landmarks
+    has_landmarks = property(attrgetter("kernel.has_landmarks"), doc="As the whole kernel.")
 
     def landmark_factor(self, rank: int, seed: int = 0) -> tuple[Factor, Array]:
         """These rows of the whole one, whose landmarks may be other points."""

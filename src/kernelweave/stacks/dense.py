@@ -116,10 +116,7 @@ class KernelStack(PlainSums):
         doc="How precise the numbers are: float32 if they came so, however they are kept.",
     )
 
-    @property
-    def dtype(self) -> np.dtype:
-        """How the matrices are kept."""
-        return self._K.dtype
+    dtype = property(attrgetter("_K.dtype"), doc="How the matrices are kept.")
 
     def diagonals(self) -> Array:
         """K_k[i, i], shape (m, n), read-only."""

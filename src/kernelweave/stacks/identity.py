@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,6 @@ from kernelweave.stacks.defaults import Part
 from kernelweave.stacks.dense import CholeskySolver
 from kernelweave.stacks.factor import beside
 from kernelweave.stacks.protocol import CombinedKernel, Factor, KernelSolver, Stack
-from kernelweave.stacks.rounding import Units
 
 
 class WithIdentity:
@@ -33,30 +33,16 @@ class WithIdentity:
     def __init__(self, stack: Stack) -> None:
         self.stack = stack
 
-    @property
-    def name(self) -> str:
-        """That of the stack."""
-        return self.stack.name
+    name = property(attrgetter("stack.name"), doc="That of the stack.")
 
     @property
     def m(self) -> int:
         """Number of kernels, the identity included."""
         return self.stack.m + 1
 
-    @property
-    def n(self) -> int:
-        """Number of points."""
-        return self.stack.n
-
-    @property
-    def precision(self) -> np.dtype:
-        """That of the stack."""
-        return self.stack.precision
-
-    @property
-    def units(self) -> Units:
-        """Those of the stack."""
-        return self.stack.units
+    n = property(attrgetter("stack.n"), doc="Number of points.")
+    precision = property(attrgetter("stack.precision"), doc="That of the stack.")
+    units = property(attrgetter("stack.units"), doc="Those of the stack.")
 
     def traces(self) -> Array:
         """All tr K_k."""
@@ -154,15 +140,8 @@ class Changed(BaseCombined):
     def __init__(self, kernel: CombinedKernel, times: float = 1.0, ridge: float = 0.0) -> None:
         self.kernel, self.times, self.ridge = kernel, times, ridge
 
-    @property
-    def n(self) -> int:
-        """Number of points."""
-        return self.kernel.n
-
-    @property
-    def is_dense(self) -> bool:  # type: ignore[override]
-        """As the kernel that is changed."""
-        return self.kernel.is_dense
+    n = property(attrgetter("kernel.n"), doc="Number of points.")
+    is_dense = property(attrgetter("kernel.is_dense"), doc="As the kernel that is changed.")
 
     def dense(self) -> Array:
         """The array, read-only; that of the kernel itself where nothing is changed."""
@@ -222,10 +201,7 @@ class Changed(BaseCombined):
         found = self.kernel.solver(rows, (ridge + self.ridge) / self.times)
         return None if found is None else _SolverOfMultiple(found, self.times)
 
-    @property
-    def squeezes(self) -> bool:  # type: ignore[override]
-        """As the kernel that is changed."""
-        return self.kernel.squeezes
+    squeezes = property(attrgetter("kernel.squeezes"), doc="As the kernel that is changed.")
 
     def squeezed(
         self, rows: Places, ridges: Array, soft: float, products: Any

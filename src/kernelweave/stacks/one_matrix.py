@@ -14,6 +14,7 @@ import math
 import threading
 import weakref
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -199,10 +200,7 @@ class Generated(BaseCombined):
         self.stack, self.weights = stack, weights
         self._inner = stack._inner(weights)
 
-    @property
-    def n(self) -> int:
-        """Number of points."""
-        return self.stack.n
+    n = property(attrgetter("stack.n"), doc="Number of points.")
 
     def dense(self) -> NDArray[Any]:
         """The array, read-only, of the stack's ``dtype``."""
