@@ -3,8 +3,8 @@
     python .ci/import_rules.py
 
 - Heavy packages are imported inside the functions that need them; scikit-learn's base classes are
-  the exception, in ``estimators/`` and ``inspection/``, and PyTorch in ``stacks/torch_*.py``, which
-  are imported inside functions themselves.
+  the exception, in ``estimators/`` and ``inspection/``, and PyTorch in ``torch_*.py`` of stacks
+  and banks; these are imported inside functions themselves, all but ``torch_storage.py``.
 - scikit-learn is used by adapters only.
 - Text and plots of results see results only.
 - Nobody imports the lazy names of the package itself, which would go round the layers.
@@ -26,6 +26,7 @@ ROOT = TREE / "src" / "kernelweave"
 HEAVY = {"sklearn", "pandas", "matplotlib", "clarabel", "highspy", "cvxpy", "torch", "dask"}
 HEAVY |= {"distributed", "jinja2", "triton"}
 PATCHED = re.compile(r"""setattr\((?!numba)[^"']*["'][^"']*?(\b_?[A-Z][A-Z_]+)["']""")
+ON_DEVICE = re.compile(r"(stacks|banks)/torch_(?!storage)")
 LIGHT = {f"inspection/{name}.py" for name in ("__init__", "alignment", "plotting")}
 ADAPTERS = {"inspection/_models.py", "io/datasets.py", "_cli/demo.py", "_cli/models.py"}
 ADAPTERS |= {"_core/warnings.py"}  # its warning class
@@ -76,10 +77,11 @@ def breaches() -> Iterator[str]:
         first = set(imports(path, package, inside_functions=False))
         at_once = {name.split(".")[0] for name in first}
         shell = file.startswith(("estimators/", "inspection/")) and file not in LIGHT
-        on_device = file.startswith("stacks/torch_")
+        on_device = ON_DEVICE.match(file) is not None
         allowed = {"sklearn"} if shell else {"torch", "triton"} if on_device else set()
-        if not on_device and any(name.startswith("kernelweave.stacks.torch_") for name in first):
-            yield f"{file}: import stacks.torch_… inside the function that needs it"
+        there = [name for name in first if ON_DEVICE.match(name[12:].replace(".", "/"))]
+        if not on_device and there:
+            yield f"{file}: import {there[0]} inside the function that needs it"
         for name in sorted(at_once & HEAVY - allowed):
             yield f"{file}: import {name} inside the function that needs it"
         adapter = shell or file.startswith("kernels/") or file in ADAPTERS

@@ -9,8 +9,11 @@ from _helpers.stack_contract import PROTOCOL, SHAPES, grams
 
 pytest.importorskip("torch", reason="torch is an extra: make torch")
 
+import torch
+
 from kernelweave._core.settings import SETTINGS
 from kernelweave.stacks import torch_tiles
+from kernelweave.stacks.torch_factors import TorchFactorStack
 from kernelweave.stacks.torch_stack import TorchStack
 
 
@@ -38,7 +41,26 @@ def matrix(K):
     return stack, K, sizes
 
 
-MAKERS = [kept, generated, products, matrix]
+def factors(K):
+    """Low-rank kernels as factors, the combined one an array."""
+    parts = []
+    for own in K:
+        sizes, V = np.linalg.eigh(own)
+        few = sizes > 1e-13 * sizes[-1]
+        parts.append(torch.tensor(V[:, few] * np.sqrt(sizes[few])))
+    stack = TorchFactorStack(parts)
+    K = np.array([(F @ F.T).numpy() for F in parts])
+    return stack, K, abs(K)
+
+
+def joined_factors(K):
+    """The same where the combined kernel is a factor."""
+    stack, K, sizes = factors(K)
+    stack.most_dense = 0
+    return stack, K, sizes
+
+
+MAKERS = [kept, generated, products, matrix, factors, joined_factors]
 
 
 @pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)

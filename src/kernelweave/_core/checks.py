@@ -24,6 +24,16 @@ def is_on_dask(x: object) -> bool:
     return type(x).__module__.partition(".")[0] == "dask" and hasattr(x, "to_delayed")
 
 
+def is_tensor(x: object) -> bool:
+    """Whether x is a tensor of PyTorch, wherever it is; loads nothing."""
+    return hasattr(x, "is_cuda")
+
+
+def on_host(x: Any) -> Any:
+    """A tensor as an array; all else as it is."""
+    return x.detach().cpu().numpy() if hasattr(x, "is_cuda") else x
+
+
 def is_whole(x: object) -> TypeGuard[int]:
     """Whether x is an integer by type; true and false are none."""
     return isinstance(x, Integral) and not isinstance(x, bool)
@@ -205,3 +215,21 @@ def as_places(index: Index | None, size: int, name: str, empty: bool = True) -> 
     if not (empty or len(places)):
         raise ValueError(f"{name} picks nothing")
     return places
+
+
+def indices(chosen: ArrayLike, size: int, what: str) -> NDArray[np.intp]:
+    """Positions from integers or from a mask of length ``size``."""
+    array = np.atleast_1d(np.asarray(chosen))
+    if array.dtype == bool:
+        if array.shape != (size,):
+            raise ValueError(f"{what}: a mask must have {size} entries; found {array.shape}.")
+        return np.flatnonzero(array)
+    if array.size == 0:
+        return np.empty(0, dtype=np.intp)
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise ValueError(f"{what} must be integers or a mask; found {shown(chosen)}.")
+    if array.min() < 0 or array.max() >= size:
+        raise ValueError(
+            f"{what} must lie between 0 and {size - 1}; found {array.min()} to {array.max()}."
+        )
+    return array.astype(np.intp)

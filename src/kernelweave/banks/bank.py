@@ -19,6 +19,7 @@ from kernelweave._core.checks import (
     float_type,
     is_on_dask,
     is_one_of,
+    is_tensor,
     shown,
 )
 from kernelweave._core.html import html_table
@@ -104,7 +105,7 @@ class KernelBank(Params):
     approximation : None, Nystroem(…), Cholesky(…) or RandomFeatures(…)
         None keeps kernels exactly. The others put kernels of few features in their place, n·r
         numbers where a matrix has n², for training and for new rows; ``storage`` is then not
-        asked. Scales are learned from the exact diagonals.
+        asked, but for ``TorchStorage``. Scales are learned from the exact diagonals.
     cache_size : float
         Megabytes of rows that "lazy" keeps.
     impute : None, "median" or "mean"
@@ -243,7 +244,8 @@ class KernelBank(Params):
             )
         exactness = None
         if recipe.approximation is not None and not table.apart:
-            exactness = Exactness.of(kernels, table, recipe.approximation.from_below)
+            below = recipe.approximation.from_below
+            exactness = Exactness.of(kernels, table, below, getattr(stack, "exact", None))
         numbers = np.fromiter(map(attrgetter("number"), kept), dtype=np.intp)
         kind = _elsewhere() if table.apart else FittedBank
         fitted = kind(tuple(members), table, numbers, stack, weights=weights, _exactness=exactness)
@@ -348,8 +350,8 @@ class KernelBank(Params):
             check_approximation(self.approximation)
         storage = check_storage(self.storage)
         given = getattr(X, "source", X)
-        if self.device is not None or hasattr(given, "is_cuda"):
-            storage = on_device(self.device, given, storage, self.approximation, self.dtype)
+        if self.device is not None or is_tensor(given):
+            storage = on_device(self.device, given, storage, self.dtype)
         return Recipe(
             float_type(self.dtype),
             storage,

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelweave._core.checks import indices
 from kernelweave._core.types import Array, Places
 from kernelweave.banks.evaluation import Numbered
-from kernelweave.banks.fitted import FittedBank, indices
+from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.member import Member
 from kernelweave.views.table import Table
 

@@ -159,6 +159,16 @@ def images(table: Table, members: Iterable[Numbered], coef: Array) -> dict[int, 
     return found
 
 
+def kept_images(
+    stack: Any, kept: Places, members: Iterable[Numbered], coef: Array, index: Places | None
+) -> dict[int, Array]:
+    """The same from a stack that keeps the features of all rows, Fᵀcoef; ``index``: the rows."""
+    whole = np.zeros((stack.n, *coef.shape[1:]))
+    whole[slice(None) if index is None else index] = coef
+    place = {int(number): k for k, number in enumerate(kept)}
+    return {number: stack.image(place[number], whole) for number, _ in members}
+
+
 def through_images(
     new: Table, members: list[Numbered], image: dict[int, Array], weights: Array, lacking: Average
 ) -> Array:
@@ -228,22 +238,30 @@ class Exactness:
     """The exact kernels ``members`` of a bank on its training rows, and what is left of each.
 
     Both by the number of the kernel in the bank. ``from_below``: the approximate kernels are at
-    most these.
+    most these. ``stack``: the exact kernels where a pass over all rows is no matter, in the order
+    of ``members`` that are kept.
     """
 
     members: Mapping[int, Member]
     rests: Mapping[int, Rest]
     table: Table
     from_below: bool = True
+    stack: Stack | None = None
 
     @classmethod
-    def of(cls, kernels: Iterable[TrainingKernel], table: Table, from_below: bool) -> Exactness:
+    def of(
+        cls,
+        kernels: Iterable[TrainingKernel],
+        table: Table,
+        from_below: bool,
+        stack: Stack | None = None,
+    ) -> Exactness:
         """Of the kernels that features stand for."""
         members, rests = dict[int, Member](), dict[int, Rest]()
         for one in kernels:
             if one.exact is not None:
                 members[one.number], rests[one.number] = one.exact, Rest.of(one)
-        return cls(members, rests, table, from_below)
+        return cls(members, rests, table, from_below, stack)
 
     def quads(self, stack: Stack, kept: Places, w: Array) -> Array | None:
         """Upper bounds of wᵀK_m w for the exact kernels, in the order of ``kept``."""
@@ -270,6 +288,9 @@ class Exactness:
         self, numbers: list[int], w: Array, support: Places, rows: Places
     ) -> Array | None:
         """K_m w at some rows, w on the support alone; None for centered kernels and long passes."""
+        if self.stack is not None:
+            order = np.array([*self.members])
+            return self.stack.fine_products(np.searchsorted(order, numbers), rows, support, w)
         centered = any(self.members[number].centered for number in numbers)
         if centered or rows.size * support.size * len(numbers) > SETTINGS.exact_pass:
             return None

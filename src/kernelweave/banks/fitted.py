@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._core.blocks import blocks
-from kernelweave._core.checks import shown
+from kernelweave._core.checks import indices
 from kernelweave._core.html import html_table
 from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array, Places
@@ -21,6 +21,7 @@ from kernelweave.banks.evaluation import (
     Numbered,
     evaluate,
     images,
+    kept_images,
     through_images,
     training_sides,
 )
@@ -232,7 +233,9 @@ class FittedBank:
     def _summed(
         self, members: list[Numbered], coef: Array, index: Places | None
     ) -> dict[int, Array]:
-        """What training rows come to under kernels of features."""
+        """What training rows come to under kernels of features; a stack may know it of its own."""
+        if hasattr(self._stack, "image"):
+            return kept_images(self._stack, self.kept, members, coef, index)
         places = self.places if index is None else self.places[index]
         return images(self.table.take(places), members, coef)
 
@@ -380,21 +383,3 @@ def _add_up(matrices: Iterator[tuple[int, Array]], weights: Array, out: Array) -
     for number, matrix in matrices:
         matrix *= weights[number]
         out += matrix
-
-
-def indices(chosen: ArrayLike, size: int, what: str) -> NDArray[np.intp]:
-    """Positions from integers or from a mask of length ``size``."""
-    array = np.atleast_1d(np.asarray(chosen))
-    if array.dtype == bool:
-        if array.shape != (size,):
-            raise ValueError(f"{what}: a mask must have {size} entries; found {array.shape}.")
-        return np.flatnonzero(array)
-    if array.size == 0:
-        return np.empty(0, dtype=np.intp)
-    if array.dtype.kind not in "iu" or array.ndim != 1:
-        raise ValueError(f"{what} must be integers or a mask; found {shown(chosen)}.")
-    if array.min() < 0 or array.max() >= size:
-        raise ValueError(
-            f"{what} must lie between 0 and {size - 1}; found {array.min()} to {array.max()}."
-        )
-    return array.astype(np.intp)

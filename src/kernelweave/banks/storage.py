@@ -32,6 +32,7 @@ What else a storage may have:
     means(kernel, counts)   Σ_j counts_j k(x_i, x_j) / Σ_j counts_j for each row of
                             ``kernel.values``, before normalization: centered kernels need it; else
                             blocks are computed here, a pass over all pairs of rows
+    approximating(recipe)   the storage to ask in its place where the bank has an approximation
     learns = True           the kernels come without a normalization: ``build`` calls
                             ``kernel.learn(diagonal, means)`` once it has computed them, may leave
                             kernels out, and returns ``Kept``
@@ -141,6 +142,8 @@ def make_storage(recipe: Recipe, apart: bool = False) -> Any:
     word = recipe.storage
     if apart:
         return _home(recipe)
+    if recipe.approximation is not None and hasattr(word, "approximating"):
+        return word.approximating(recipe)
     if recipe.approximation is None and not isinstance(word, str):
         made: Storage = word
         return made

@@ -15,6 +15,7 @@ import torch
 from kernelweave._core.types import Array, Places
 from kernelweave.banks.evaluation import Numbered
 from kernelweave.banks.normalize import inverse_root
+from kernelweave.banks.torch_rows import there
 from kernelweave.stacks.row_kernels import Entry
 from kernelweave.stacks.torch_device import device_of, fetched, sent
 from kernelweave.stacks.torch_tiles import RowsView, TileGroup, tiled
@@ -49,8 +50,8 @@ def through_device(
 
     for view, kernels in views.items():
         having, rows = Rows.having(new, view)
-        right = RowsView(sent(Rows(train, view).values, device))
-        left = RowsView(sent(rows.values, device), right.center)
+        right = RowsView(there(Rows(train, view), device))
+        left = RowsView(there(rows, device), right.center)
         groups, sides = [], []
         for number, one in kernels:
             after = one.normalizer.inverse_norms

@@ -17,11 +17,13 @@ from kernelweave._core.extras import missing
 from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array
 from kernelweave.banks.member import TrainingKernel
-from kernelweave.banks.row_kernels import row_kernels
+from kernelweave.banks.row_kernels import is_row_kernel, row_kernels
 from kernelweave.stacks.validation import check_gram
 
 if TYPE_CHECKING:
     from kernelweave.stacks.torch_stack import TorchStack
+
+_LANDMARKS = 15  # times √n: the columns of that factor, about
 
 
 @dataclass(frozen=True)
@@ -43,24 +45,69 @@ class TorchStorage:
     def build(self, kernels: list[TrainingKernel]) -> TorchStack:
         """Rows and normalizations on the device; no kernel is computed that it can generate."""
         require_torch()
+        from kernelweave.banks.torch_rows import there
+        from kernelweave.stacks.torch_device import device_of
         from kernelweave.stacks.torch_stack import TorchStack
 
         views, others = row_kernels(kernels)
         matrices = {int(k): _matrix(kernels[k]) for k in others}
-        return TorchStack(views, matrices, self.device, self.dtype)
+        device = device_of(self.device)
+        groups = [kernels[view.numbers[0]].group for view in views]
+        rows = [None if own.places is not None else there(own.rows, device) for own in groups]
+        return TorchStack(views, matrices, self.device, self.dtype, rows)
+
+    def plan(self, kernels: list[TrainingKernel]) -> list[int]:
+        """Bytes of the rows of each view, told of its first kernel; matrices of all other kinds."""
+        seen, found = set[int](), list[int]()
+        for one in kernels:
+            if not is_row_kernel(one):
+                found.append(8 * one.n**2)
+                continue
+            found.append(0 if id(one.values) in seen else one.values.nbytes)
+            seen.add(id(one.values))
+        return found
+
+    def besides(self, places: Any, n: int) -> int:
+        """K(d), where it is kept, and a factor of it on some rows."""
+        require_torch()
+        from kernelweave.stacks.torch_device import device_of, free_bytes
+        from kernelweave.stacks.torch_stack import TorchStack
+
+        sizes = [8, 4] if self.dtype is None else [np.dtype(self.dtype).itemsize]
+        most = TorchStack.room * free_bytes(device_of(self.device))
+        kept = next((size * n * n for size in sizes if size * n * n <= most), 0)
+        return kept + int(sizes[-1] * _LANDMARKS * n**1.5)
+
+    def available(self, kernels: list[TrainingKernel]) -> int | None:
+        """Bytes that are free there; None where nobody says."""
+        require_torch()
+        from kernelweave.stacks.torch_device import device_of, free_bytes
+
+        free = free_bytes(device_of(self.device))
+        return int(free) if free < np.inf else None
+
+    def approximating(self, recipe: Any) -> Any:
+        """What keeps features of the kernels there, for an approximation."""
+        require_torch()
+        from kernelweave.banks.torch_approximation import OnDevice
+
+        return OnDevice(recipe, self.device)
 
     def means(self, kernel: TrainingKernel, counts: Array) -> Array:
         """Means of the rows of a kernel before normalization, on the device."""
         require_torch()
-        entry, x = kernel.kernel.entry(), kernel.values if kernel.kernel.numeric else None
-        if entry is None or not isinstance(x, np.ndarray):
+        entry, rows = kernel.kernel.entry(), kernel.group.rows
+        if entry is None or rows.table.sparse:
             return kernel.means(counts)
+        from kernelweave.banks.torch_rows import there
+        from kernelweave.stacks.torch_device import device_of, fine_device
         from kernelweave.stacks.torch_stack import row_sums
 
-        return row_sums(x, entry, counts, self.device) / counts.sum()
+        x = there(rows, fine_device(device_of(self.device)))
+        return row_sums(x, entry, counts) / counts.sum()
 
 
-def on_device(device: Any, X: Any, storage: Any, approximation: Any, dtype: Any) -> Any:
+def on_device(device: Any, X: Any, storage: Any, dtype: Any) -> Any:
     """What keeps the kernels of a bank under its ``device``; ``storage`` on the processor.
 
     "auto" takes a GPU from ``SETTINGS.device_rows`` rows on: below, fits on the processor are as
@@ -81,11 +128,6 @@ def on_device(device: Any, X: Any, storage: Any, approximation: Any, dtype: Any)
         raise ValueError(
             f"device={device!r} says where kernels are kept, and storage={shown(storage)}, too: "
             "leave one of them out."
-        )
-    if approximation is not None:
-        raise ValueError(
-            f"device={device!r}: {shown(approximation)} is computed on the processor alone; leave "
-            "one of them out. Exact kernels on a device need no approximation."
         )
     require_torch()
     from kernelweave.stacks.torch_device import device_of

@@ -9,7 +9,9 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
+from inspect import getattr_static
 from operator import attrgetter
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -20,6 +22,7 @@ import kernelweave
 from kernelweave import __version__
 from kernelweave._core.checks import is_one_of, shown
 from kernelweave._core.html import html_table
+from kernelweave._core.tensors import answering
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import SeesLittle, warn
 from kernelweave.banks.bank import KernelBank
@@ -51,6 +54,17 @@ except ImportError:  # before scikit-learn 1.9
     def with_callbacks(method: Any) -> Any:
         """The method as it is."""
         return method
+
+
+_OF_ROWS = (  # methods whose first argument is X: answered where X is
+    "predict",
+    "decision_function",
+    "score_samples",
+    "score",
+    "predict_time",
+    "predict_survival_function",
+    "seen_weight",
+)
 
 
 def store(model: Any, arguments: dict[str, Any]) -> None:
@@ -106,6 +120,13 @@ def _kernels(bank: KernelBank) -> Iterator[Kernel]:
 
 class Estimator(CallbackSupportMixin, Documented, BaseEstimator):
     """What all estimators of kernelweave share: callbacks, reports and files."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in _OF_ROWS:
+            method = getattr_static(cls, name, None)
+            if isinstance(method, FunctionType) and not hasattr(method, "__wrapped__"):
+                setattr(cls, name, answering(method))
 
     @contextmanager
     def _callbacks(

@@ -19,6 +19,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.utils.validation import check_consistent_length
 
+from kernelweave._core.tensors import answering
 from kernelweave._core.types import Array, Places
 from kernelweave._core.warnings import warn
 from kernelweave.estimators._candidates import Choice, Fold, as_folds, number_of_folds
@@ -43,7 +44,7 @@ class WhereCalibrated:
     """A method that is there only where an estimator has probabilities, or will have some."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
-        self.method = method
+        self.method = answering(method)
         update_wrapper(cast(Any, self), method)
 
     def __get__(self, model: Any, owner: type | None = None) -> Any:

@@ -27,6 +27,7 @@ from kernelweave._core.checks import (
     check_verbose,
     is_number,
     is_on_dask,
+    on_host,
     shown,
 )
 from kernelweave._core.status import tell
@@ -188,8 +189,7 @@ def read(
     device = getattr(model, "device", None)  # estimators of users may know none
     if device is not None:
         bank = bank.on_device(device)
-    if hasattr(y, "is_cuda"):  # a tensor of PyTorch, wherever it is
-        y = y.detach().cpu().numpy()
+    y, sample_weight = on_host(y), on_host(sample_weight)
     matrices = isinstance(bank.kernels, str) and bank.kernels == "precomputed"
     if matrices:
         bank, table, names = read_matrices(bank, X, y)

@@ -180,7 +180,10 @@ class CombinedKernel(Protocol):
         ...
 
     def landmark_factor(self, rank: int, seed: int) -> tuple[Factor, Array]:
-        """F (n, rank) near K(d), from some rows drawn at random, and the diagonal of K(d) − FFᵀ."""
+        """F (n, rank) near K(d), from some rows drawn at random, and the diagonal of K(d) − FFᵀ.
+
+        A factor that leaves nothing may have another rank.
+        """
         ...
 
     def shifted(

@@ -27,15 +27,16 @@ class HeldMatrix:
     """The one combined matrix that a device keeps for a stack: that of the last kernel asked."""
 
     def __init__(self) -> None:
-        self.owner: object = None
-        self.matrix: torch.Tensor | None = None
+        self.last: tuple[TorchCombined, torch.Tensor] | None = None
 
     def of(self, kernel: TorchCombined) -> torch.Tensor:
         """The matrix of this kernel, in the place of another's."""
-        if self.owner is not kernel or self.matrix is None:
-            self.owner, self.matrix = None, None
-            self.owner, self.matrix = kernel, kernel.matrix()
-        return self.matrix
+        held = self.last
+        if held is None or held[0] is not kernel:
+            held = self.last = None  # the other's goes before this one is made
+            held = kernel, kernel.matrix()
+            self.last = held  # at once: threads may ask for other kernels
+        return held[1]
 
 
 class TorchCombined(BaseCombined):
@@ -149,7 +150,6 @@ class TorchCombined(BaseCombined):
         for i in blocks(rows.size, rows.size, TILE[device.type]):
             A[i] = self.stack.tensor(self.groups, at[i], at, self.stack.wide)
         A.diagonal().add_(sent(ridge, device, self.stack.wide))
-        L, failed = torch.linalg.cholesky_ex(
-            A, out=(A, torch.empty(0, dtype=torch.int32, device=device))
-        )
+        L, failed = A.mT, torch.empty(0, dtype=torch.int32, device=device)
+        torch.linalg.cholesky_ex(L, out=(L, failed))  # columns in one piece: nothing is copied
         return None if int(failed) else TorchSolver(L)

@@ -76,6 +76,8 @@ class TorchStack:
     dtype : float64, float32 or None
         In what passes compute, and the combined matrix is kept; None: float64 where that matrix
         fits, else float32.
+    rows : sequence of tensors or None
+        The rows of each view, where they are on the device already.
     """
 
     most_dense = 2000  # points up to which a combined kernel is an array of the host: 32 MB
@@ -87,6 +89,7 @@ class TorchStack:
         matrices: Mapping[int, ArrayLike] | None = None,
         device: str = "cuda",
         dtype: DTypeLike | None = None,
+        rows: Sequence[torch.Tensor | None] | None = None,
     ) -> None:
         given = {int(k): np.asarray(K) for k, K in (matrices or {}).items()}
         count = len(given) + sum(view.numbers.size for view in views)
@@ -97,14 +100,14 @@ class TorchStack:
         diagonals, groups = np.empty((count, n)), dict[int, TileGroup]()
         places: list[Any] = []
         self._loss, self._entry = 1.0, 1.0
-        for view in views:
+        for view, x in zip(views, rows or [None] * len(views), strict=True):
             own = view.diagonals()
             diagonals[view.numbers] = own
             loss = amplified(view, own)
             self._loss = max(self._loss, loss)
             self._entry = max(self._entry, loss * roundings(view))
             groups.update(zip(view.numbers.tolist(), self._groups(view, len(places)), strict=True))
-            places.append(RowsView(sent(view.x, self._device, self.wide)))
+            places.append(RowsView(x if x is not None else sent(view.x, self._device, self.wide)))
         every = torch.arange(n, device=self._device)
         for k, K in given.items():
             diagonals[k] = np.diagonal(K)
@@ -198,9 +201,13 @@ class TorchStack:
         operations = int(np.ceil(min(entry, 1.0 / EPS)))
         if self.kind is torch.float64:
             return Units(fine, 0.0, fine, operations)
-        short = self._device.type == "cuda" and torch.backends.cuda.matmul.allow_tf32
-        share = entry * (2.0**-10 if short else 8.0 * SINGLE)
+        share = entry * (2.0**-10 if self.is_short else 8.0 * SINGLE)
         return Units(self._loss * SINGLE, share, fine, operations)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether PyTorch was asked to multiply float32 as TF32, which has ten bits."""
+        return self._device.type == "cuda" and bool(torch.backends.cuda.matmul.allow_tf32)
 
     def diagonals(self) -> Array:
         """All K_k[i, i], shape (m, n), read-only."""
@@ -281,26 +288,26 @@ class TorchStack:
 
     def fine_product(self, kernel: int, rows: Places, support: Places, w: np.ndarray) -> np.ndarray:
         """K_k[rows, support]·w in float64."""
-        x = np.zeros(self.n)
-        x[support] = w
-        column = self._passes.column(x)
-        if column is None:
-            return self._fine_pass(x[:, None], rows, [kernel])[0, :, 0]
-        if self._passes.found is None:
-            self._passes.found = self._fine_pass(np.column_stack(self._passes.vectors))
-        return self._passes.found[kernel, rows, column]
+        return self.fine_products(np.array([kernel]), rows, support, w)[0]
 
     def fine_products(
         self, kernels: Places, rows: Places, support: Places, w: np.ndarray
     ) -> np.ndarray:
-        """The same of several kernels."""
-        return np.array([self.fine_product(int(k), rows, support, w) for k in kernels])
+        """The same of several kernels, in one pass."""
+        x = np.zeros(self.n)
+        x[support] = w
+        column = self._passes.column(x)
+        if column is None:
+            return self._fine_pass(x[:, None], rows, kernels)[:, :, 0]
+        if self._passes.found is None:
+            self._passes.found = self._fine_pass(np.column_stack(self._passes.vectors))
+        return self._passes.found[kernels][:, rows, column]
 
     def finer(self) -> None:
         """None: float64 is kept from the beginning where it fits."""
 
     def _fine_pass(
-        self, V: Array, rows: Places | None = None, kernels: Sequence[int] | None = None
+        self, V: Array, rows: Places | None = None, kernels: Places | None = None
     ) -> Array:
         """All K_k V (m, n, c) for the columns of V (n, c), in float64 throughout."""
         if self._fine is not None:
@@ -386,9 +393,8 @@ class TorchStack:
         return f"{type(self).__name__}(m={self.m}, n={self.n}, {self._device}, {self.kind})"
 
 
-def row_sums(x: Array, entry: Entry, counts: Array, device: str) -> Array:
-    """Σ_j counts_j φ(x_i, x_j) for each row x_i, in float64 where the device has it."""
-    there = fine_device(device_of(device))
+def row_sums(x: torch.Tensor, entry: Entry, counts: Array) -> Array:
+    """Σ_j counts_j φ(x_i, x_j) for each row x_i, in the numbers of the rows."""
     group = TileGroup(0, ((1.0, entry),))
-    V = sent(counts[:, None], there)
-    return fetched(multiply([RowsView(sent(x, there))], [group], V, None, V.dtype)[0, :, 0])
+    V = sent(counts[:, None], x.device, x.dtype)
+    return fetched(multiply([RowsView(x)], [group], V, None, V.dtype)[0, :, 0])

@@ -30,6 +30,7 @@ class PairStore:
     def __init__(self, table: Table, limit: float) -> None:
         self.table, self.room = table, limit
         self._found: dict[tuple[int, ...], list[tuple[Any, Array | None]]] = {}
+        self._made: dict[Any, Any] = {}
         self._local = threading.local()
 
     def triangle(self, view: View, kind: Any, compute: Callable[[], Array]) -> Array | None:
@@ -44,6 +45,12 @@ class PairStore:
         self.room -= 0 if kept is None else size
         found.append((kind, kept))
         return kept
+
+    def once(self, key: Any, make: Callable[[Table], Any]) -> Any:
+        """``make(table)``, kept for all parts."""
+        if key not in self._made:
+            self._made[key] = make(self.table)
+        return self._made[key]
 
     def latest(self, view: View, make: Callable[[Table], Any]) -> Any:
         """``make(table)``, kept until another view is asked for: what its kernels share."""

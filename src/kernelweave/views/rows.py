@@ -17,7 +17,7 @@ from kernelweave._core.tolerances import COINCIDE
 from kernelweave._core.types import Array
 from kernelweave.views import products, sparse, weighted
 from kernelweave.views.columns import View
-from kernelweave.views.parts import places, store_of
+from kernelweave.views.parts import apart, places, store_of
 from kernelweave.views.products import from_half_products, sq_distances, sq_norms
 from kernelweave.views.table import Table
 
@@ -117,17 +117,17 @@ class Rows:
         rows, weights = self, self.weights
         if len(self) > _ENOUGH:
             spread = weighted.evenly_spaced(len(self), weights, _ENOUGH)
-            rows, weights = Rows(self.table.take(spread), self.view), None
+            rows, weights = Rows(apart(self.table.take(spread)), self.view), None
         gram = Gram(rows)
         distances = compute(gram)
-        apart = distances > COINCIDE * distances.max(initial=0.0)
-        if not apart.any():
+        differ = distances > COINCIDE * distances.max(initial=0.0)
+        if not differ.any():
             return 1.0
         if weights is None:
-            return weighted.median(then(distances[apart]), None)
+            return weighted.median(then(distances[differ]), None)
         pairs = np.empty(gram.shape)  # how often each pair counts
         gram.outer(weights, weights, pairs)
-        return weighted.median(then(distances[apart]), pairs[apart])
+        return weighted.median(then(distances[differ]), pairs[differ])
 
     def __getstate__(self) -> dict[str, Any]:
         return {"table": self.table, "view": self.view, "weights": self.weights, "_memory": {}}

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._core.checks import is_sparse, refuse_masked, shown, some
+from kernelweave._core.checks import is_sparse, on_host, refuse_masked, shown, some
 from kernelweave.views.cells import (
     NUMBERS,
     all_equal,
@@ -350,8 +350,7 @@ def _as_array(X: Any) -> NDArray[Any]:
             raise ValueError("Complex data not supported")
         plain = kinds <= set(NUMBERS)
         return X.to_numpy(dtype=np.float64 if plain else object, na_value=np.nan)
-    if hasattr(X, "is_cuda"):  # a tensor of PyTorch, wherever it is
-        X = X.detach().cpu().numpy()
+    X = on_host(X)
     try:
         data = np.asarray(X)
     except ValueError as error:

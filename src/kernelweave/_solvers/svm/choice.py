@@ -37,10 +37,11 @@ def choose(K: CombinedKernel, qp: DualQP) -> str:
     """The method that "auto" means for this kernel."""
     if K.is_dense:
         return "smo"
+    if K.has_landmarks and not qp.is_hard:  # its products cost less than its rows
+        return "interior_point"
     low = interior_point.suits(K, qp)
-    if low is None:  # a kernel that factors itself has products that cost less than its rows
-        own = K.has_landmarks and not qp.is_hard
-        return "interior_point" if own else "chunks"
+    if low is None:
+        return "chunks"
     n, R = low[0].shape
     by_factor = STEPS * (n * R * R * PRODUCT + PASSES * n * R * ENTRY)
     return "interior_point" if by_factor <= n * n * (R * PRODUCT + PAIR) else "chunks"

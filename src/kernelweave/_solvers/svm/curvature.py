@@ -91,14 +91,15 @@ class Look:
     """One pass over the kernels at a point: q, and what the Hessian of J is made of.
 
     ``q`` is NaN for kernels that were not asked for; ``parts`` has products of the ``kernels`` that
-    were, ascending (None: of all).
+    were, ascending (None: of all). ``halves`` are kept where they can say how variables follow: a
+    factored matrix is not.
     """
 
     point: Point
     q: Array
     parts: Sequence[FreePart]
     kernels: Places | None
-    halves: list[Half | None] = field(default_factory=list, repr=False)
+    halves: list[ByProducts | None] = field(default_factory=list, repr=False)
     known: dict[float, Array | None] = field(default_factory=dict, repr=False)  # curvature by soft
 
     primal = property(attrgetter("point.primal"), doc="An upper bound of J at the point.")
@@ -128,7 +129,7 @@ class Look:
                 if last is None or not part.is_like(last):
                     given = part.qp, part.free, soft, part.bends
                     last, half = part, half_inverse(self.point.K, *given)
-                self.halves.append(half)
+                self.halves.append(half if isinstance(half, ByProducts) else None)
                 if half is None:
                     continue
                 rows = rows_of_factor(half, part.products)
@@ -151,7 +152,7 @@ class Look:
         change = (e - self.point.e)[slice(None) if self.kernels is None else self.kernels]
         moved, first = self.point.v.copy(), 0
         for part, half in zip(self.parts, self.halves, strict=False):
-            if not isinstance(half, ByProducts):
+            if half is None:
                 return None
             at, qp = first + part.free, part.qp
             v, first = moved[at], first + qp.size
@@ -195,7 +196,7 @@ def half_inverse(
     rows, ridges = free % qp.n, qp.ridges[free]
     if bends is not None:
         return ByProducts(K, rows, bends)
-    found = None if K.is_dense else K.factor()
+    found = None if K.is_dense or K.has_landmarks else K.factor()
     if found is not None and found[0].shape[1] < free.size:
         F, tau = found[0].array(rows), found[1]
         mean = float(np.einsum("ir,ir->", F, F)) / free.size + tau
