@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelweave import KernelBank, Linear, MKLClassifier, duality_gap, learn, solving
 from kernelweave.learners.newton import Newton
-from kernelweave.progress import Ended
+from kernelweave.solving import Ended
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(30, 4))

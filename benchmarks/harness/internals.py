@@ -37,7 +37,7 @@ from kernelweave.stacks.defaults import matrices
 from kernelweave.stacks.factor import JoinedFactor
 from kernelweave.stacks.factors import FactorCombined
 from kernelweave.stacks.lazy import LazyStack
-from kernelweave.views.distances import sq_distances
+from kernelweave.views.products import sq_distances
 
 __all__ = [
     "MODEL_CLASSES",

@@ -83,7 +83,7 @@ def apart(client, n, parts, m, r):
 @contextmanager
 def sample_timed():
     """Seconds of the fit on the sample, in a list."""
-    plain, seconds = solving._weights_of_sample, []
+    plain, seconds = solving.weights_of_sample, []
 
     def timed(*given):
         began = time.perf_counter()
@@ -91,11 +91,11 @@ def sample_timed():
         seconds.append(time.perf_counter() - began)
         return found
 
-    solving._weights_of_sample = timed
+    solving.weights_of_sample = timed
     try:
         yield seconds
     finally:
-        solving._weights_of_sample = plain
+        solving.weights_of_sample = plain
 
 
 def learned(stack, y, **options):

@@ -249,7 +249,7 @@ def primal_of(
         rounding = float(error.max()) + 8.0 * EPS * float(np.abs(f).max())
         return qp.primal_value(f.astype(float), bias, quad, rounding)
     primal = qp.primal_bound(f, error, bias, quad)
-    return primal + LAST * qp.primal_size(primal, bias)
+    return primal + LAST * (abs(primal) + 2.0 * abs(qp.total * bias))
 
 
 def _signed_support(problem: Problem, q: Array, d: Array) -> float:

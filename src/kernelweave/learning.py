@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -16,12 +15,12 @@ from kernelweave.learners.base import Learner
 from kernelweave.learners.trail import Trail
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.losses import Loss
-from kernelweave.problems.problem import make_formulation, make_problem, target_of
-from kernelweave.progress import Progress
+from kernelweave.problems.problem import make_formulation, target_of
 from kernelweave.solution import Solution
-from kernelweave.solving import solve
-from kernelweave.stacks.memory import advised
+from kernelweave.solving import Progress, solve
+from kernelweave.stacks.completed import as_stack
 from kernelweave.stacks.protocol import Stack
+from kernelweave.stacks.resources import advised
 
 _ASKED = ("weight_norm", "trace", "recenter", "ridge", "sample_weight", "epsilon", "quantile")
 
@@ -149,12 +148,13 @@ def solved(told: Mapping[str, Any], trail: Trail | None = None) -> Solution:
         sample_weight=told["sample_weight"], solver=solver,
     )  # fmt: skip
     asked = {name: told[name] for name in _ASKED} | {"signed": made.signed}
+    formulation = make_formulation(target_of(y, loss, K), C, loss, **asked)
     if is_family(K):
-        formulation = make_formulation(target_of(y, loss, K), C, loss, **asked)
         clock = verbose, began, max_time
         limits = tol, told["max_iter"], told["start"]
         return learn_over_hull(formulation, K, made, *limits, clock, solver)
-    problem = make_problem(K, y, C, loss, told["n_jobs"], **asked)
-    problem = replace(problem, solver=solver, asked={"learner": told["learner"], "tol": tol})
+    stack = as_stack(K)
+    stack = stack if told["n_jobs"] is None else stack.threaded(told["n_jobs"])
+    problem = formulation.on(stack, solver, learner=told["learner"], tol=tol)
     progress = Progress(problem, verbose, began, max_time)
     return solve(problem, made, tol, told["start"], told["max_iter"], progress, trail=trail)

@@ -15,11 +15,10 @@ from kernelweave.learners.trail import Trail
 from kernelweave.learning import learn, solved
 from kernelweave.problems.losses import as_loss, check_C
 from kernelweave.problems.problem import Problem
-from kernelweave.progress import Progress
 from kernelweave.solution import Solution
-from kernelweave.solving import solve
-from kernelweave.stacks.memory import advised
+from kernelweave.solving import Progress, solve
 from kernelweave.stacks.protocol import Stack
+from kernelweave.stacks.resources import advised
 
 _OPTIONS = signature(learn)
 

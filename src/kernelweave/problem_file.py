@@ -18,12 +18,11 @@ import numpy as np
 from kernelweave._core.atomic import written
 from kernelweave._core.params import Params
 from kernelweave.learners.base import CLASSES as LEARNERS
-from kernelweave.learners.base import load
 from kernelweave.problems.losses import CLASSES as LOSSES
-from kernelweave.problems.losses import READ_BY
+from kernelweave.problems.losses import READ_BY, load
 from kernelweave.problems.problem import Problem
 from kernelweave.stacks.defaults import matrices
-from kernelweave.stacks.memory import require_memory
+from kernelweave.stacks.resources import require_memory
 
 _FOUND = "found."
 _CLASSES = {**LEARNERS, **LOSSES, "GroupNorm": "problems.groups.GroupNorm"}

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from kernelweave._core.tolerances import COINCIDE
 from kernelweave._core.warnings import warn_unconverged
 from kernelweave.learners.base import Learner, Step
+from kernelweave.machines.evaluator import Incumbent
+from kernelweave.problems.problem import Problem
 from kernelweave.solution import Solution
 
 _ADVICE = {
@@ -21,6 +24,23 @@ _ADVICE = {
     "zero": "the optimum is 0 up to rounding, of which no relative gap can be told: the targets "
     "are the same number up to rounding or up to epsilon, and nothing is left to learn",
 }
+
+
+def is_zero(incumbent: Incumbent, problem: Problem) -> bool:
+    """Whether nothing is known of the optimum but that it is 0 up to rounding.
+
+    That of one class is −½αᵀKα with Σα = 1, and 0 where rows lie on all sides of the origin.
+    That of a regression is 0 where a constant fits the targets: then only slacks of the size of
+    rounding have a loss.
+    """
+    target = problem.formulation.loss.target
+    if incumbent.best is None or incumbent.gap < 0.5 or target == "labels":
+        return False
+    sizes = problem.weight_set.scale * problem.stack.traces() / problem.stack.n
+    nothing = 10.0 * COINCIDE * float(sizes.max())  # pair steps stall a little above COINCIDE
+    if target != "nothing":
+        nothing = sum(qp.loss_of_rounding() for qp in problem.qps)
+    return max(abs(incumbent.best.primal), abs(incumbent.bound.value)) <= nothing
 
 
 def warn_of_gap(solution: Solution, last: Step, learner: Learner, tol: float, why: str) -> None:

@@ -1,21 +1,26 @@
 """The loop that drives a learner: evaluator and incumbent opened, steps judged, the end told.
 
+``Progress`` is the history of a fit, and what a patient user sees of it.
+
 The problem is solved in standard units, and handed back in those of the user. A learner works with
 plain numbers; before "optimal" is said both bounds are computed as they hold in exact arithmetic.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Mapping
 from functools import partial
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelweave._core.checks import check_vector
 from kernelweave._core.lost import ClusterLost
 from kernelweave._core.settings import SETTINGS
-from kernelweave._core.tolerances import COINCIDE, NOTICED
+from kernelweave._core.status import Bar, share_done
+from kernelweave._core.tolerances import NOTICED
 from kernelweave._core.types import Array
 from kernelweave.learners.base import Learner, Step, check_able
 from kernelweave.learners.trail import Trail
@@ -23,17 +28,95 @@ from kernelweave.learners.uniform import Uniform
 from kernelweave.machines.certified import certified_bound, certified_point, expect
 from kernelweave.machines.evaluator import Evaluator, Incumbent
 from kernelweave.problems.problem import Problem
-from kernelweave.progress import Ended, Progress
-from kernelweave.shortfall import warn_of_digits, warn_of_gap
+from kernelweave.shortfall import is_zero, warn_of_digits, warn_of_gap
 from kernelweave.solution import Solution
+from kernelweave.starting import unit_weights, weights_of_sample
 
 _SAMPLE_STEPS = 30  # of the learner, on the sample
 _SAMPLE_TOL = 1e-2  # rows that were not drawn move the weights by more
-_RUNGS_OF_FACTORS = 2  # a few thousand rows are an array, on which kinks are passed quickly
 _SAMPLED = 0.1  # gap to expect at weights learned on a sample
-_RUNGS = 10  # of a ladder of samples, each of five times the rows of the last
 _LAST_DIGITS, _LAST_PATIENCE = 1e-9, 25  # gaps that rounding may keep open, and steps in vain then
 _FAILURES = 3  # times that bounds in exact arithmetic leave a gap which plain ones close
+
+
+class Ended(Exception):
+    """The fit ends here, for a reason that is no matter of the problem: its status."""
+
+
+class Progress:
+    """Records every step; with ``verbose`` it shows them on standard error.
+
+    ``unit`` is that of the objective: values are multiplied by it. ``tol`` is the gap aimed at. The
+    fit is ended by ``Ended`` once ``max_time`` seconds have passed, or ``step``, which is called
+    after every step, returns true.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        verbose: int = 0,
+        began: float | None = None,
+        max_time: float | None = None,
+        step: Callable[[], bool] | None = None,
+    ) -> None:
+        self.problem, self.max_time, self.unit, self.tol = problem, max_time, 1.0, 1e-3
+        self.bar, self._step = Bar(verbose) if verbose else None, step
+        self.began = time.perf_counter() if began is None else began
+        self.gaps: list[float] = []
+        self._rows: list[tuple[Any, ...]] = []
+
+    def seconds_so_far(self) -> float:
+        """Time since the fit began."""
+        return time.perf_counter() - self.began
+
+    def record(self, incumbent: Incumbent, n_solves: int, step: Step) -> None:
+        """One iteration is done."""
+        best = incumbent.best
+        assert best is not None
+        weights = self.problem.weight_set.scale * best.e
+        weights = weights[:-1] if self.problem.learns_C else weights
+        gap, seconds = incumbent.gap, self.seconds_so_far()
+        self.gaps.append(gap)
+        objective = best.primal * self.unit
+        self._rows.append((weights, objective, gap, seconds, n_solves, step.by))
+        if self.bar is not None:
+            active = np.count_nonzero(best.e)
+            self.bar.show(
+                share_done(self.gaps, self.tol),
+                f"gap {gap:.1e} of {self.tol:g}, {active} of {best.e.size} kernels, "
+                f"{seconds:.1f} s",
+                f"iteration {len(self.gaps)}: objective {objective:.6g}, gap {gap:.2e}, "
+                f"{active} kernels, {n_solves} solves, {seconds:.1f} s",
+            )
+        if self._step is not None and self._step():
+            raise Ended("callback")
+
+    def close(self, bar: Bar, status: str) -> None:
+        """The fit is over."""
+        gap, seconds = self.gaps[-1], self.seconds_so_far()
+        bar.end(f"{status}: gap {gap:.1e}, {len(self.gaps)} iterations, {seconds:.1f} s")
+
+    def time_left(self) -> float:
+        """Seconds left; infinite without ``max_time``."""
+        if self.max_time is None:
+            return np.inf
+        return max(self.max_time - self.seconds_so_far(), 0.0)
+
+    def tick(self) -> None:
+        """Called often during a long inner solve."""
+        if self.max_time is None and self.bar is None:
+            return
+        now = self.seconds_so_far()
+        if self.max_time is not None and now > self.max_time:
+            raise Ended("max_time")
+        if self.bar is not None:
+            self.bar.show(share_done(self.gaps, self.tol), f"solving an SVM, {now:.0f} s")
+
+    def history(self) -> Mapping[str, Any]:
+        """Arrays by name, one entry per iteration."""
+        names = ("weights", "objective", "gap", "seconds", "n_svm_solves", "by")
+        columns = zip(*self._rows, strict=True) if self._rows else [()] * len(names)
+        return dict(zip(names, map(np.array, columns), strict=True))
 
 
 def solve(
@@ -53,16 +136,16 @@ def solve(
     """
     check_able(learner, problem)
     progress = Progress(problem) if progress is None else progress
-    sampled = False
-    if start is None and learner.begins_on_sample:
-        start = _weights_of_sample(problem, learner, tol, progress, seed)
-        sampled = start is not None
-    run = _Run(problem, learner, float(tol), progress, trail)
-    if sampled:
-        run.evaluator.expected = _SAMPLED
-    status = run.to_end(_unit_weights(start, problem, learner), max_iter, start)
+    enough, expected = SETTINGS.sample_times * SETTINGS.sample_least, 1.0
+    if start is None and learner.begins_on_sample and problem.stack.n >= enough:
+        start = weights_of_sample(problem, seed, partial(_learned_on, learner, tol, progress))
+        expected = 1.0 if start is None else _SAMPLED
+    run = _Run(problem, learner, float(tol), progress, start, trail)
+    run.evaluator.expected = expected
+    status = run.to_end(max_iter)
     solution = _solution(problem, run, status)
-    progress.close(solution.status)
+    if progress.bar is not None:
+        progress.close(progress.bar, solution.status)
     precision = problem.stack.precision
     if solution.status not in ("optimal", "rule_met"):
         warn_of_gap(solution, run.last, run.learner, run.tol, status)
@@ -71,82 +154,16 @@ def solve(
     return solution
 
 
-def _weights_of_sample(
-    problem: Problem, learner: Learner, tol: float, progress: Progress, seed: int
-) -> Array | None:
-    """Weights to begin with, learned on some of the rows where they are many; None where not.
-
-    A machine on all rows takes longer by as much as they are more, at least, and the weights depend
-    on it little. Large samples begin with the weights of smaller ones. The certificate is over all
-    rows.
-    """
-    sizes, full_rank = _sample_sizes(problem)
-    tol = max(tol, _SAMPLE_TOL)
-    order = np.random.default_rng(seed).permutation(problem.stack.n) if sizes else None
-    weights = None
-    for size in sizes:
-        assert order is not None
-        sample = problem.on_sample(np.sort(order[:size]), full_rank)
-        left = progress.time_left()
-        clock = Progress(sample, max_time=None if left == np.inf else left)
-        run = _Run(sample, learner, tol, clock)
-        run.to_end(_unit_weights(weights, sample, learner), _SAMPLE_STEPS)
-        assert run.incumbent.best is not None
-        weights = np.asarray(problem.weight_set.scale * run.incumbent.best.e)
-    return weights
-
-
-def _sample_sizes(problem: Problem) -> tuple[list[int], bool]:
-    """How many rows to begin with, smaller samples first; whether the kernels have a full rank.
-
-    Samples of an array are as large as pays. Others are as large as their arrays can be; there is a
-    ladder of them where machines are solved on factors, or by products with K(d).
-    """
-    stack, times = problem.stack, SETTINGS.sample_times
-    most, least = stack.n // times, SETTINGS.sample_least
-    if most < least or stack.m == 1 or problem.learns_C or any(qp.is_hard for qp in problem.qps):
-        return [], False
-    if stack.combined(np.zeros(stack.m)).is_dense:
-        sizes = [most // times**rung for rung in reversed(range(_RUNGS))]
-        return [size for size in sizes if size >= least], True
-    if most < SETTINGS.sample_rows:
-        return [], False
-    K = stack.combined(problem.weight_set.uniform())
-    full_rank = K.factor() is None
-    rungs = _RUNGS if K.has_landmarks else 1 if full_rank else _RUNGS_OF_FACTORS
-    sizes = [SETTINGS.sample_rows * 5**rung for rung in range(rungs)]
-    return [size for size in sizes if size <= most], full_rank
-
-
-def _unit_weights(start: Solution | ArrayLike | None, problem: Problem, learner: Learner) -> Array:
-    """Unit weights to begin with, by default those of the learner."""
-    weight_set, m, tau = problem.weight_set, problem.stack.m - problem.learns_C, None
-    signed = problem.formulation.signed
-    if isinstance(start, Solution):
-        weights = check_vector("start.weights", start.weights, m)
-        shape = np.shape(start.alpha)
-        expected = (len(problem.qps), problem.whole.n) if problem.is_sum else (problem.whole.n,)
-        if shape != expected:
-            raise ValueError(f"start.alpha must have shape {expected}, found {shape}")
-        tau = 1.0 / start.C if isinstance(start.C, float) else None
-    elif start is not None:
-        weights = check_vector("start", start, m)
-    else:
-        own = learner.start(problem)
-        if own is None:
-            return weight_set.uniform()
-        weights = own
-    if weights.min() < 0.0 and not signed:
-        raise ValueError(f"start must hold weights ≥ 0, found {weights.min():g}")
-    if problem.learns_C:
-        weights = np.append(weights, weights.mean() if tau is None else tau)
-    scale = weight_set.scale
-    e = np.divide(weights, scale, out=np.zeros_like(weights), where=scale > 0.0)
-    size = float(e.sum()) if signed else weight_set.size(e)
-    if not size > 0.0:
-        found = "weights of trace ≤ 0" if e.any() else "only zero weights"
-        raise ValueError(f"start holds {found}; leave it out to start uniformly")
-    return e / size
+def _learned_on(
+    learner: Learner, tol: float, progress: Progress, sample: Problem, weights: Array | None
+) -> Array:
+    """Weights after some steps on a sample, begun at those of a smaller one."""
+    left = progress.time_left()
+    clock = Progress(sample, max_time=None if left == np.inf else left)
+    run = _Run(sample, learner, max(tol, _SAMPLE_TOL), clock, weights)
+    run.to_end(_SAMPLE_STEPS)
+    assert run.incumbent.best is not None
+    return np.asarray(sample.weight_set.scale * run.incumbent.best.e)
 
 
 class _Run:
@@ -162,6 +179,7 @@ class _Run:
         learner: Learner,
         tol: float,
         progress: Progress,
+        start: Solution | ArrayLike | None,
         trail: Trail | None = None,
     ) -> None:
         inner, self._scale = problem, problem.weight_set.scale
@@ -179,13 +197,16 @@ class _Run:
         if not self.settles:
             self.evaluator.watch = self.incumbent.offer
         self.last, self.trail = Step("start"), trail
-        self._target = problem.formulation.loss.target
+        self._start, given = start, learner.start(problem) if start is None else start
+        uniform = problem.weight_set.uniform
+        self._e = uniform() if given is None else unit_weights(given, problem)
 
-    def to_end(self, e: Array, max_iter: int, start: Solution | ArrayLike | None = None) -> str:
-        """Run from unit weights e to the end, and how it ended."""
+    def to_end(self, max_iter: int) -> str:
+        """Run from the first weights to the end, and how it ended."""
+        e = self._e
         try:
-            if isinstance(start, Solution):
-                self._resume(start, e)
+            if isinstance(self._start, Solution):
+                self._resume(self._start, e)
             status = self._drive(e, max_iter)
             while status == "rounding" and (again := self._sharpened()) is not None:
                 status = self._drive(again, max_iter)
@@ -247,7 +268,7 @@ class _Run:
         for step in steps(*asked):
             self.last = step
             if step.settled is not None:
-                incumbent.settle(*step.settled)
+                incumbent.best, incumbent.bound = step.settled
             reached = self._reached()
             progress.record(incumbent, self.evaluator.last.solves, step)
             if step.status == "rule_met":
@@ -264,25 +285,9 @@ class _Run:
             last = max(gap, step.stationarity) <= _LAST_DIGITS
             if since >= (_LAST_PATIENCE if last else learner.patience):
                 return "stopped"
-            if gap >= 0.5 and self._is_zero():
+            if gap >= 0.5 and is_zero(incumbent, self.evaluator.problem):
                 return "stopped"
         return "stopped" if progress.time_left() > 0.0 else "max_time"
-
-    def _is_zero(self) -> bool:
-        """Whether nothing is known of the optimum but that it is 0 up to rounding.
-
-        That of one class is −½αᵀKα with Σα = 1, and 0 where rows lie on all sides of the origin.
-        That of a regression is 0 where a constant fits the targets: then only slacks of the size of
-        rounding have a loss.
-        """
-        incumbent, problem = self.incumbent, self.evaluator.problem
-        if incumbent.best is None or incumbent.gap < 0.5 or self._target == "labels":
-            return False
-        sizes = problem.weight_set.scale * problem.stack.traces() / problem.stack.n
-        nothing = 10.0 * COINCIDE * float(sizes.max())  # pair steps stall a little above COINCIDE
-        if self._target != "nothing":
-            nothing = sum(qp.loss_of_rounding() for qp in problem.qps)
-        return max(abs(incumbent.best.primal), abs(incumbent.bound.value)) <= nothing
 
     def _near(self) -> bool:
         """Whether gap and stationarity are at most the tolerance, by the numbers at hand."""
@@ -301,7 +306,7 @@ class _Run:
         proved = self._proved()
         if proved.gap > self.tol:
             return False
-        self.incumbent.settle(proved.best, proved.bound)
+        self.incumbent.best, self.incumbent.bound = proved.best, proved.bound
         return True
 
     def _proved(self) -> Incumbent:
@@ -335,7 +340,7 @@ class _Run:
         if incumbent.best is None:
             self.last = self.learner.unsolved(self.evaluator, e)
             assert self.last.settled is not None
-            incumbent.settle(*self.last.settled)
+            incumbent.best, incumbent.bound = self.last.settled
         if not progress.gaps:  # ended within its first iteration
             progress.record(incumbent, self.evaluator.last.solves, self.last)
         if status == "optimal":
@@ -344,11 +349,14 @@ class _Run:
         if not self.settles:
             incumbent.best = self.evaluator.machine.improved(incumbent.best)
         proved = self._proved()
-        incumbent.settle(proved.best, proved.bound)
+        incumbent.best, incumbent.bound = proved.best, proved.bound
         if self._near():  # by numbers that hold
             return status if status == "rule_met" else "optimal"
-        if status in ("stopped", "max_iter", "max_time", "rounding") and self._is_zero():
-            return "origin" if self._target == "nothing" else "zero"
+        if status in ("stopped", "max_iter", "max_time", "rounding") and is_zero(
+            incumbent, self.evaluator.problem
+        ):
+            target = self.evaluator.problem.formulation.loss.target
+            return "origin" if target == "nothing" else "zero"
         return status
 
 
@@ -364,10 +372,11 @@ def _solution(problem: Problem, run: _Run, status: str) -> Solution:
     costs = np.array(C, dtype=float)
     _, scales, biases = best.fits.T
     biases = inner.size * (biases + list(map(attrgetter("origin"), machine.qps)))
-    unit_of_value = inner.size * inner.unit_of_v
+    unit_of_v = inner.unit_of_v
+    unit_of_value = inner.size * unit_of_v
     models = machine.coefficients(best.v), machine.alpha(best.v), machine.alpha(bound.v)
     factors = np.array([scales, scales, np.ones(scales.size)])
-    every = problem.to_all_rows(factors[:, :, None] * np.array(models) * inner.unit_of_v)
+    every = problem.to_all_rows(factors[:, :, None] * np.array(models) * unit_of_v)
     coef, alpha, proof = every if problem.is_sum else every[:, 0]
     return Solution(
         weights=weights,

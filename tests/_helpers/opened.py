@@ -9,7 +9,7 @@ from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.losses import as_loss
 from kernelweave.problems.problem import Formulation, Problem, Task
 from kernelweave.problems.weight_sets import Simplex, WeightSet
-from kernelweave.progress import Progress
+from kernelweave.solving import Progress
 from kernelweave.stacks.completed import as_stack
 
 

@@ -10,6 +10,7 @@ from importlib import import_module
 import pytest
 
 import kernelweave.learners
+from kernelweave._core.moved import MOVED as FIRST_PATHS
 from kernelweave.learners import NAMES, make_learner
 
 MOVED = {
@@ -50,6 +51,11 @@ def test_pickles_with_the_old_path_load_in_a_new_process():
     code = f"import pickle; print(type(pickle.loads({old!r})).__module__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "kernelweave.papers.rakoto2007.simple", done.stderr
+
+
+@pytest.mark.parametrize(("old", "new"), [pair for pair in FIRST_PATHS.items() if pair[1]])
+def test_every_first_path_is_the_module(old, new):
+    assert import_module(f"kernelweave.{old}") is import_module(f"kernelweave.{new}")
 
 
 def test_what_never_was_is_not_found():

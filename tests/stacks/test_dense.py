@@ -19,7 +19,7 @@ from joblib import Parallel, delayed
 from kernelweave._core.settings import SETTINGS
 from kernelweave.stacks import _passes, memory, threads
 from kernelweave.stacks.dense import KernelStack
-from kernelweave.stacks.memory import available_bytes
+from kernelweave.stacks.resources import available_bytes
 
 TYPES = [np.float64, np.float32]
 RTOL = {np.float64: 1e-13, np.float32: 2e-7}

@@ -10,10 +10,10 @@ from _helpers.stack_contract import PROTOCOL, check_restrict_to_repeats
 
 from kernelweave import KernelStack, learn
 from kernelweave.learners import NAMES, make_learner
-from kernelweave.stacks.combined import Changed, DenseCombined
 from kernelweave.stacks.completed import as_stack
+from kernelweave.stacks.dense import DenseCombined
 from kernelweave.stacks.dense import KernelStack as Dense
-from kernelweave.stacks.identity import WithIdentity
+from kernelweave.stacks.identity import Changed, WithIdentity
 from kernelweave.stacks.mixed import MixedStack
 
 N = 60

@@ -77,6 +77,14 @@ def test_what_a_fit_moves(loss: str, y: np.ndarray, K: np.ndarray) -> None:
         assert meter.mebibytes - before <= most
 
 
+def test_chunks_fetch_no_row_twice(K: np.ndarray) -> None:
+    """Where labels are noise, machines take several chunks, and most rows are in all of them."""
+    noisy = np.where(X[:, 0] + 1.5 * np.random.default_rng(1).normal(size=N) > 0.0, 1.0, -1.0)
+    meter = Meter()
+    assert learn(as_stack(foreign(K, ALL, meter)), noisy).gap <= 1e-3
+    assert meter.mebibytes <= 25.0, meter.moved
+
+
 class Elsewhere:
     """A storage whose stacks count what they move."""
 

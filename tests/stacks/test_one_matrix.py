@@ -94,7 +94,7 @@ def test_small_arrays_are_float64_and_large_ones_can_become_so(monkeypatch: Any)
 def test_too_large_an_array_is_refused(monkeypatch: Any) -> None:
     stack = stack_of(40)
     monkeypatch.setattr(SETTINGS, "tiny", 0)
-    monkeypatch.setattr("kernelweave.stacks.memory.available_bytes", lambda: 1000)
+    monkeypatch.setattr("kernelweave.stacks.resources.available_bytes", lambda: 1000)
     with pytest.raises(MemoryError, match="1 kernels on 40 rows"):
         stack.combined(np.ones(4)).dense()
     assert np.isfinite(stack.combined(np.ones(4)) @ np.ones(40)).all()  # without an array

@@ -13,8 +13,7 @@ from kernelweave.stacks import memory
 from kernelweave.stacks.completed import as_stack
 from kernelweave.stacks.identity import WithIdentity
 from kernelweave.stacks.mixed import MixedStack
-from kernelweave.stacks.precision import Units
-from kernelweave.stacks.rounding import fine_values, plain_values
+from kernelweave.stacks.rounding import Units, fine_values, plain_values
 
 SINGLE = float(np.finfo(np.float32).eps)
 DOUBLE = float(np.finfo(np.float64).eps)

@@ -17,13 +17,13 @@ from _helpers.stack_contract import (
 )
 
 from kernelweave.papers.gai2010._centering import CenteredStack
-from kernelweave.stacks.combined import BlockCombined, Changed
+from kernelweave.stacks.combined import BlockCombined
 from kernelweave.stacks.completed import Completed, as_stack
 from kernelweave.stacks.defaults import BlockStack, Part
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.factors import FactorStack
 from kernelweave.stacks.generated import GeneratedStack
-from kernelweave.stacks.identity import WithIdentity
+from kernelweave.stacks.identity import Changed, WithIdentity
 from kernelweave.stacks.lazy import LazyStack
 from kernelweave.stacks.mixed import MixedStack
 from kernelweave.stacks.protocol import NotDense, is_stack

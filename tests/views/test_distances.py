@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelweave import Gaussian, KernelBank, MKLClassifier
-from kernelweave.views.distances import sq_distances
+from kernelweave.views.products import sq_distances
 
 rng = np.random.default_rng(0)
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from kernelweave import Gaussian, KernelBank, Laplacian, Linear, Polynomial
-from kernelweave.views import triangle
+from kernelweave.views import products
 from kernelweave.views.parts import share
 from kernelweave.views.table import Table
 
@@ -28,14 +28,14 @@ def dense(fitted):
 def test_triangles_are_read_in_any_order():
     K = np.random.default_rng(1).standard_normal((9, 9))
     K = K + K.T
-    half = np.empty(triangle.size(9))
-    triangle.pack(K, 0, half)
+    half = np.empty(products.size(9))
+    products.pack(K, 0, half)
     rows, columns = np.array([5, 0, 8, 2]), np.array([7, 1, 3])
     block = np.empty((4, 3))
-    triangle.block(half, rows, columns, block)
+    products.block(half, rows, columns, block)
     assert np.array_equal(block, K[np.ix_(rows, columns)])
-    part = np.empty(triangle.size(4))
-    triangle.take(half, rows, part)
+    part = np.empty(products.size(4))
+    products.take(half, rows, part)
     assert np.array_equal(part, K[np.ix_(rows, rows)][np.tril_indices(4)])
 
 

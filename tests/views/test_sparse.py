@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse as formats
 
-from kernelweave.views import sparse, triangle
+from kernelweave.views import products, sparse
 from kernelweave.views.table import Table
 
 rng = np.random.default_rng(2)
@@ -29,13 +29,13 @@ def test_products_and_distances_equal_the_dense_ones(density):
 def test_triangles_equal_whole_matrices_to_the_last_bit():
     a = some_rows(40, 12, 0.4)
     below = np.tril_indices(40)
-    products = sparse.products(a, a, np.empty((40, 40)))
+    whole = sparse.products(a, a, np.empty((40, 40)))
     distances = sparse.sq_distances(a, a, np.empty((40, 40)))
-    assert np.array_equal(products, products.T)
+    assert np.array_equal(whole, whole.T)
     assert np.array_equal(distances, distances.T)
     assert not distances.diagonal().any()
-    half = np.empty(triangle.size(40))
-    assert np.array_equal(sparse.half_products(a, half), products[below])
+    half = np.empty(products.size(40))
+    assert np.array_equal(sparse.half_products(a, half), whole[below])
     assert np.array_equal(sparse.half_sq_distances(a, sparse.sq_norms(a), half), distances[below])
 
 

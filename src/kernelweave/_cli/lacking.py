@@ -16,7 +16,7 @@ from kernelweave._cli.output import say
 from kernelweave._core.checks import some
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import SeesLittle
-from kernelweave.banks.fitting import BLIND, LITTLE, count_filled
+from kernelweave.banks.unseen import BLIND, LITTLE, count_filled
 from kernelweave.views.table import Table
 
 Part = tuple[str, tuple[str, ...]]  # a view, and the names of those of its columns that go together

@@ -315,7 +315,8 @@ def along_path(data: Data, task: str, options: Options, Cs: list[float]) -> dict
         classes, numbers = np.unique(y, return_inverse=True)
         signs = np.where(numbers[:, None] == np.arange(len(classes)), 1.0, -1.0)
         signs = signs[:, 1] if len(classes) == 2 else signs
-        factors = class_factors(options.class_weight, classes, numbers, None)
+        if options.class_weight is not None:
+            factors = class_factors(options.class_weight, classes, numbers, None)
     solutions = regularization_path(
         bank.stack,
         signs,

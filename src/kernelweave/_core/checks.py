@@ -1,4 +1,4 @@
-"""Looks at arguments that many functions have: numbers, and vectors of them."""
+"""Looks at arguments that many functions have: numbers, vectors of them, words and indices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from numbers import Integral, Real
 from typing import Any, TypeGuard
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from kernelweave._core.tolerances import ASYMMETRY
+from kernelweave._core.types import Index, Places
 
 
 def is_number(x: object) -> TypeGuard[float]:
@@ -21,6 +24,16 @@ def is_on_dask(x: object) -> bool:
     return type(x).__module__.partition(".")[0] == "dask" and hasattr(x, "to_delayed")
 
 
+def is_tensor(x: object) -> bool:
+    """Whether x is a tensor of PyTorch, wherever it is; loads nothing."""
+    return hasattr(x, "is_cuda")
+
+
+def on_host(x: Any) -> Any:
+    """A tensor as an array; all else as it is."""
+    return x.detach().cpu().numpy() if hasattr(x, "is_cuda") else x
+
+
 def is_whole(x: object) -> TypeGuard[int]:
     """Whether x is an integer by type; true and false are none."""
     return isinstance(x, Integral) and not isinstance(x, bool)
@@ -30,7 +43,8 @@ def check_number(name: str, x: Any, kind: type = float, *, zero: bool = False) -
     """``x`` as a finite number of that kind, int or float: positive, or with ``zero`` zero too."""
     what = "an integer" if kind is int else "a finite number"
     told = f"{name} must be {what} ≥ 0" if zero else f"{name} must be positive"
-    if not (is_whole(x) if kind is int else is_number(x)):
+    numbers: Any = Integral if kind is int else Real
+    if not isinstance(x, numbers) or isinstance(x, bool):
         told = told if zero else f"{name} must be a positive {kind.__name__}"
         raise TypeError(f"{told}, found {shown(x)}")
     if not (0 < x < np.inf or (zero and x == 0)):
@@ -161,7 +175,8 @@ def is_one_of(value: Any, names: Iterable[str | None]) -> bool:
 
 def check_choice(name: str, value: Any, known: Iterable[str | None]) -> None:
     """Raise ValueError unless the argument ``name`` is one of the ``known`` words."""
-    if not is_one_of(value, words := [*known]):
+    words = [*known]
+    if not isinstance(value, str | None) or value not in words:
         raise ValueError(f"{name} must be one of {words}; found {shown(value)}.")
 
 
@@ -171,3 +186,50 @@ def shown(value: Any, most: int = 60) -> str:
         return f"{type(value).__name__} of shape {value.shape}"
     text = repr(value)
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def float_type(dtype: DTypeLike | None) -> np.dtype:
+    """float64 (the default) or float32."""
+    try:
+        kind = np.dtype(np.float64 if dtype is None else dtype)
+    except TypeError:
+        raise ValueError(f"dtype must be float64 or float32, found {shown(dtype)}") from None
+    if kind not in ASYMMETRY:
+        raise ValueError(f"dtype must be float64 or float32, found {kind}")
+    return kind
+
+
+def as_places(index: Index | None, size: int, name: str, empty: bool = True) -> Places:
+    """What ``index`` picks from 0, …, size − 1, as NumPy would: numbers, a mask or a slice."""
+    if index is None or isinstance(index, slice):
+        places = np.arange(*(slice(None) if index is None else index).indices(size))
+    else:
+        index = np.asarray(index)
+        index = index if index.size else index.astype(np.intp)
+        if index.ndim != 1:
+            raise IndexError(f"{name} must be one-dimensional, found shape {index.shape}")
+        try:
+            places = np.arange(size)[index]
+        except IndexError as error:
+            raise IndexError(f"{name}: {error}") from None
+    if not (empty or len(places)):
+        raise ValueError(f"{name} picks nothing")
+    return places
+
+
+def indices(chosen: ArrayLike, size: int, what: str) -> NDArray[np.intp]:
+    """Positions from integers or from a mask of length ``size``."""
+    array = np.atleast_1d(np.asarray(chosen))
+    if array.dtype == bool:
+        if array.shape != (size,):
+            raise ValueError(f"{what}: a mask must have {size} entries; found {array.shape}.")
+        return np.flatnonzero(array)
+    if array.size == 0:
+        return np.empty(0, dtype=np.intp)
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise ValueError(f"{what} must be integers or a mask; found {shown(chosen)}.")
+    if array.min() < 0 or array.max() >= size:
+        raise ValueError(
+            f"{what} must lie between 0 and {size - 1}; found {array.min()} to {array.max()}."
+        )
+    return array.astype(np.intp)

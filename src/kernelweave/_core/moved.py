@@ -10,10 +10,12 @@ from types import ModuleType
 from typing import Any
 
 MOVED = {
+    "_core.decay": "stacks._passes",
     "_solvers.radius": "",  # a package of its own then
     "_solvers.radius.enclosing_ball": "_solvers.enclosing_ball",
     "banks.default": "banks.plan",
     "banks.features": "banks.approximation",
+    "banks.fitting": "banks.unseen",
     "banks.generated": "stacks.generated",
     "learners.hessian": "papers.chapelle2008.hessian",
     "learners.qcqp": "papers.lanckriet2004.qcqp",
@@ -24,6 +26,12 @@ MOVED = {
     "learners.simple": "papers.rakoto2007.simple",
     "learners.skm": "papers.bach2004.skm",
     "learners.skm_published": "papers.bach2004.skm_published",
+    "progress": "solving",
+    "stacks.memory": "stacks.resources",
+    "stacks.precision": "stacks.rounding",
+    "stacks.threads": "stacks.resources",
+    "views.distances": "views.products",
+    "views.triangle": "views.products",
 }
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 
 from kernelweave._core.settings import SETTINGS
+from kernelweave._core.tolerances import TINY
 
 _LINES = 2.0  # seconds between two lines
 _BAR = 24  # characters
@@ -52,3 +55,13 @@ class Bar:
     def _due(self) -> bool:
         since = time.perf_counter() - self._spoke
         return since > (SETTINGS.pictures if is_live() else _LINES)
+
+
+def share_done(gaps: Sequence[float], goal: float) -> float:
+    """How much of the way from the first gap to the goal is done, by orders of magnitude."""
+    if not gaps:
+        return 0.0
+    first, gap, goal = min(gaps[0], 1.0), gaps[-1], max(goal, TINY)
+    if gap <= goal:
+        return 1.0
+    return math.log(first / gap) / math.log(first / goal) if gap < first else 0.0

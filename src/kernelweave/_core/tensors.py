@@ -1,7 +1,4 @@
-"""Tensors of PyTorch as arguments and as answers: read on the host, answered where they were.
-
-Nothing here imports PyTorch: who has a tensor has done so.
-"""
+"""Tensors of PyTorch as arguments: read on the host, answered where they were."""
 
 from __future__ import annotations
 
@@ -12,15 +9,7 @@ from typing import Any
 
 import numpy as np
 
-
-def is_tensor(x: Any) -> bool:
-    """Whether it is a tensor, wherever it is."""
-    return hasattr(x, "is_cuda")
-
-
-def on_host(x: Any) -> Any:
-    """A tensor as an array; all else as it is."""
-    return x.detach().cpu().numpy() if is_tensor(x) else x
+from kernelweave._core.checks import is_tensor, on_host
 
 
 def answering(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -21,10 +21,9 @@ from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave._solvers.svm import chunks, smo
 from kernelweave.problems.dual_qp import DualQP, relative_gap
-from kernelweave.stacks.combined import DenseCombined
-from kernelweave.stacks.dense import KernelStack
+from kernelweave.stacks._passes import frozen
+from kernelweave.stacks.dense import DenseCombined, KernelStack
 from kernelweave.stacks.protocol import CombinedKernel
-from kernelweave.stacks.validation import frozen
 
 LOST = 1000.0  # units in the last place of the trace: a kernel that varies by less does not vary
 _STEPS = 100_000  # and 1,000 a point: more are only spent where rounding hides the optimum

@@ -6,6 +6,7 @@ import copy
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from operator import attrgetter
 from typing import Any, Self
 
@@ -15,30 +16,30 @@ from numpy.typing import ArrayLike
 from kernelweave._core.checks import (
     check_choice,
     check_number,
+    float_type,
     is_on_dask,
     is_one_of,
+    is_tensor,
     shown,
 )
 from kernelweave._core.html import html_table
 from kernelweave._core.params import Params
 from kernelweave._core.settings import SETTINGS
-from kernelweave._core.tensors import is_tensor
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave.banks.approximation import Approximation, check_approximation
 from kernelweave.banks.evaluation import Exactness
 from kernelweave.banks.fitted import FittedBank
-from kernelweave.banks.fitting import MISSING, check_view, count_filled, fit_view, tell_missing
 from kernelweave.banks.forecast import Forecast, Told, check_memory, forecast
 from kernelweave.banks.member import Group, Member, TrainingKernel, reasons, told_dropped
 from kernelweave.banks.normalize import ASKED
 from kernelweave.banks.plan import Planned, as_list, by_position, has_name, make_plan, several_views
 from kernelweave.banks.storage import Recipe, Storage, check_storage, keep, make_storage
 from kernelweave.banks.torch_storage import TorchStorage, on_device
+from kernelweave.banks.unseen import MISSING, count_filled, tell_missing
 from kernelweave.kernels.differentiable import DifferentiableKernel
 from kernelweave.kernels.ranges import GaussianRange
-from kernelweave.stacks.memory import advised
-from kernelweave.stacks.validation import float_type
+from kernelweave.stacks.resources import advised
 from kernelweave.views.columns import FILLINGS
 from kernelweave.views.table import Table
 from kernelweave.views.weighted import check_row_weights
@@ -226,9 +227,9 @@ class KernelBank(Params):
         """
         recipe = self._recipe(X, n_jobs)
         table, weights, groups = self._fitted_views(X, sample_weight)
-        groups += tell_missing(
-            groups, table, weights, self.missing, centered=ASKED[self.normalize][0]
-        )
+        if any(map(attrgetter("rows.view.may_lack"), groups)):
+            centered = ASKED[self.normalize][0]
+            groups += tell_missing(groups, table, weights, self.missing, centered=centered)
         n, storage = len(table), make_storage(recipe, table.apart)
         members, kernels = _training_kernels(groups, n, verbose)
         if (verbose or 8 * len(kernels) * n * n > SETTINGS.tiny) and not table.apart:
@@ -298,7 +299,7 @@ class KernelBank(Params):
         table = Table.read(X)
         plan = self._plan(table)
         for planned in plan:
-            check_view(planned, table)
+            planned.check(table)
         return sum(len(planned.requests) for planned in plan)
 
     def filled_cells(self, X: Any) -> dict[str, int]:
@@ -341,7 +342,7 @@ class KernelBank(Params):
         plan = self._plan(table, weights)
         if not table.apart:
             table = replace(table.take(slice(None)), source=None)  # a copy
-        return table, weights, [fit_view(planned, table, weights) for planned in plan]
+        return table, weights, list(map(Planned.fit, plan, repeat(table), repeat(weights)))
 
     def _recipe(self, X: Any, n_jobs: int | None = None) -> Recipe:
         """How kernels are kept, checked."""

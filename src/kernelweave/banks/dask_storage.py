@@ -32,7 +32,7 @@ from kernelweave.banks.normalize import RULES, Normalizer, learn_normalizer
 from kernelweave.banks.storage import Kept, Place, Recipe, leave_out_equal
 from kernelweave.kernels.base import Kernel
 from kernelweave.stacks.dask_stack import DaskStack
-from kernelweave.stacks.memory import GIB, OutOfMemory
+from kernelweave.stacks.resources import GIB, OutOfMemory
 from kernelweave.views.columns import View
 from kernelweave.views.dask_table import DaskTable
 from kernelweave.views.rows import Rows

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelweave._core.checks import indices
 from kernelweave._core.types import Array, Places
-from kernelweave.banks.evaluation import Numbered, indices
+from kernelweave.banks.evaluation import Numbered
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.member import Member
 from kernelweave.views.table import Table
@@ -75,7 +76,7 @@ class BankElsewhere(FittedBank):
             raise ValueError(_GONE)
         return iter(())
 
-    def _average(self, rows: Places | None, number: int, member: Member) -> Array:
+    def average(self, rows: Places | None, number: int, member: Member) -> Array:
         """Refused: no row lacked a view."""
         raise ValueError(
             f"Some rows of X lack the view {member.view_name!r}, which no training row did: a "

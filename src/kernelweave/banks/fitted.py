@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._core.blocks import blocks
+from kernelweave._core.checks import indices
 from kernelweave._core.html import html_table
 from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array, Places
@@ -20,14 +21,13 @@ from kernelweave.banks.evaluation import (
     Numbered,
     evaluate,
     images,
-    indices,
     kept_images,
     through_images,
     training_sides,
 )
-from kernelweave.banks.fitting import read_new
 from kernelweave.banks.member import Member
 from kernelweave.banks.torch_storage import is_there
+from kernelweave.banks.unseen import read_new
 from kernelweave.stacks.protocol import Stack
 from kernelweave.views.rows import Scratch
 from kernelweave.views.table import Table
@@ -64,20 +64,16 @@ class FittedBank:
         """Number of kernels of the bank, dropped ones included."""
         return len(self.members)
 
-    @property
-    def n_rows(self) -> int:
-        """Number of training rows that kernels are evaluated against."""
-        return len(self.table) if self._columns is None else len(self._columns)
+    n_rows = property(
+        attrgetter("places.size"), doc="Number of rows that kernels are evaluated against."
+    )
 
     @property
     def places(self) -> Places:
         """Numbers of the rows of ``table`` that kernels are evaluated against."""
         return np.arange(len(self.table)) if self._columns is None else self._columns
 
-    @property
-    def n_features(self) -> int:
-        """Number of columns of X."""
-        return self.table.n_columns
+    n_features = property(attrgetter("table.n_columns"), doc="Number of columns of X.")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -106,7 +102,8 @@ class FittedBank:
     @property
     def approximate(self) -> bool:
         """Whether kernels of few features stand for those that were named."""
-        return any(map(self._collapses, range(self.m_all)))
+        kernels = filter(None, map(attrgetter("kernel"), self.members))
+        return any(map(attrgetter("collapses"), kernels))
 
     def exact_quads(self, w: Array) -> Array | None:
         """Upper bounds of all wᵀK_m w for the exact kernels on the training rows.
@@ -153,7 +150,7 @@ class FittedBank:
 
         Several sets of values are rows.
         """
-        full = np.zeros((*np.shape(values)[:-1], self.m_all))
+        full = np.zeros((*np.shape(values)[:-1], len(self.members)))
         full[..., self.kept] = values
         return full
 
@@ -187,7 +184,7 @@ class FittedBank:
         weights = self._checked(weights, coef)
         active = np.flatnonzero(weights if weights.ndim == 1 else weights.any(axis=0)).tolist()
         result = np.zeros((len(new), *coef.shape[1:]))
-        low = [*filter(self._collapses, active)]
+        low = [*filter(self._collapses, active)] if self.approximate else []
         if low:
             result += self._through_features(new, self._active(low), weights, coef, index)
             active = sorted({*active} - {*low})
@@ -265,8 +262,9 @@ class FittedBank:
         these rows that decisions will be asked for. Under kernels made of few features, what the
         rows come to is then summed here, once.
         """
-        chosen = dict(self._active(indices(kernels, self.m_all, "kernels").tolist()))
-        index = None if rows is None else indices(rows, self.n_rows, "rows")
+        places = self.places
+        chosen = dict(self._active(indices(kernels, len(self.members), "kernels").tolist()))
+        index = None if rows is None else indices(rows, len(places), "rows")
         members = list(self.members)
         for number, member in enumerate(members):
             if number not in chosen:
@@ -276,11 +274,11 @@ class FittedBank:
             average = self.average(index, number, member) if may_lack else None
             members[number] = member.narrow(slice(None) if index is None else index, average)
         known: dict[str, Any] = {}
-        low = [] if coef is None else [*filter(self._collapses, chosen)]
-        if low:
+        low = [*filter(self._collapses, chosen)] if self.approximate else []
+        if low and coef is not None:
             given = np.array(coef, dtype=np.float64)
             known = {"_coef": given, "_images": self._summed(self._active(low), given, index)}
-        places = self.places if index is None else self.places[index]
+        places = places if index is None else places[index]
         known["device"] = self.device
         if any(map(attrgetter("centered"), self.members)):
             return FittedBank(tuple(members), self.table, self.kept, None, places, **known)

@@ -19,7 +19,7 @@ from kernelweave._core.html import html_table
 from kernelweave._core.status import Bar, tell
 from kernelweave.banks.member import TrainingKernel
 from kernelweave.banks.storage import Place, Recipe, Storage, beside_factors, beside_matrices
-from kernelweave.stacks.memory import GIB, OutOfMemory, available_bytes
+from kernelweave.stacks.resources import GIB, OutOfMemory, available_bytes
 
 _BUFFERS = 2**26  # bytes that BLAS takes for itself, in NumPy and in SciPy
 _VECTORS = 30  # numbers per row besides: the row itself, scaled; bounds, gradients, directions
@@ -41,7 +41,7 @@ class Forecast:
         What each takes.
     peak : int
         Bytes that a fit takes at the most, learning included. On demand it may take more, where
-        thousands of support vectors are free: ``largest_chunk`` of stacks/memory.py.
+        thousands of support vectors are free: ``largest_chunk`` of stacks/resources.py.
     available : int or None
         Bytes that there are; None where the system does not say.
     """

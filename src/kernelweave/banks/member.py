@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ class Member:
         with named(self.name):
             if self.alone and pair.a.table.shares and pair.look_up(self.kernel, self._train, out):
                 return
-            if isinstance(pair, Gram):
+            if isinstance(pair, Gram) and not self.kernel.fills_half:
                 self.kernel.train(pair, out, self.name)
             else:
                 self.kernel.fill(pair, out)
@@ -206,11 +207,10 @@ class TrainingKernel:
         self.member, self.group, self.n, self.number, self.tell = member, group, n, number, tell
         self.name, self.kernel, self.places = member.name, member.kernel, group.places
 
-    @property
-    def normalizer(self) -> Normalizer:
-        """Scale, means and inverse norms, over the rows that have the view."""
-        assert self.member.normalizer is not None
-        return self.member.normalizer
+    normalizer = property(
+        attrgetter("member.normalizer"),
+        doc="Scale, means and inverse norms, over the rows that have the view.",
+    )
 
     @property
     def values(self) -> Array:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from kernelweave._core.tolerances import HALF_DIGITS
 from kernelweave._core.types import Array
-from kernelweave.views import triangle, weighted
+from kernelweave.views import products, weighted
 
 RULES: dict[str | None, tuple[bool, str | None]] = {
     "trace": (False, "trace"),
@@ -75,14 +75,14 @@ class Normalizer:
         Afterwards ``half`` is the normalized triangle up to scale.
         """
         if self.means is not None:
-            triangle.center(half, self.means)
+            products.center(half, self.means)
         if self.inverse_norms is not None:
-            triangle.rescale(half, self.inverse_norms)
+            products.rescale(half, self.inverse_norms)
         scale = 1.0 if math.isnan(self.scale) else self.scale
         if np.may_share_memory(half, out):
-            triangle.unpack_in_place(scale, out)
+            products.unpack_in_place(scale, out)
         else:
-            triangle.unpack(half, scale, out)
+            products.unpack(half, scale, out)
 
     def factor(self, G: Array) -> Array:
         """The same for a factor Fᵀ (r, n) of the training matrix, which is changed in place."""

@@ -13,7 +13,7 @@ from kernelweave.banks.row_kernels import is_row_kernel, plain, row_kernels
 from kernelweave.banks.storage import Dense, Kept, Place, Recipe, joined, keep, leave_out_equal
 from kernelweave.stacks.generator import Generator
 from kernelweave.stacks.one_matrix import OneMatrixStack, bytes_beside
-from kernelweave.stacks.threads import count_threads
+from kernelweave.stacks.resources import count_threads
 
 _SKETCH = 200  # rows on which kernels are compared first
 _ALIKE = 100.0  # a sketch sums as many entries: it may differ by this much more than an entry

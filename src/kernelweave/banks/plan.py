@@ -1,4 +1,4 @@
-"""Which kernel reads which columns: the items and views of a bank, applied to a table.
+"""Which kernel reads which columns: the items and views of a bank, applied to a table, and fitted.
 
 Where no kernels are named, a bank has the default ones, normalized and scaled as suits the columns.
 """
@@ -13,15 +13,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelweave._core.checks import check_choice, shown
+from kernelweave._core.checks import check_choice, shown, some
 from kernelweave._core.types import Array
+from kernelweave.banks.member import Group, Member, named
 from kernelweave.kernels.adapters import as_kernel
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.categorical import Hamming
 from kernelweave.kernels.numeric import Gaussian, Linear, Polynomial
+from kernelweave.kernels.precomputed import Precomputed, check_same_rows
 from kernelweave.views import weighted
 from kernelweave.views.cells import reads_as_number
 from kernelweave.views.columns import SCALES, View, make_views
+from kernelweave.views.rows import Rows
 from kernelweave.views.selectors import find_columns
 from kernelweave.views.table import WHOLE_VIEWS, Table
 
@@ -61,6 +64,64 @@ class Planned:
     def numeric(self) -> bool:
         """Whether some kernel reads the columns as numbers."""
         return any(map(attrgetter("kernel.numeric"), self.requests))
+
+    def fit(self, table: Table, weights: Array | None) -> Group:
+        """Fitted kernels of the view; all dropped if its columns are constant on its rows."""
+        self.check(table)
+        view, numeric = self.view, self.numeric
+        places = view.rows_of(table) if view.may_lack else None
+        if places is not None:
+            table, weights = table.take(places), None if weights is None else weights[places]
+        if numeric and self.scale is not None and len(table):
+            view = view.scaled(self.scale, table, weights)
+        rows, members = Rows(table, view, weights), list[Member]()
+        why, filling = None, view.filling if numeric else None  # else an empty cell is a level
+        if not len(table):
+            why = "no training row has its view"
+        elif len(table) > 1 and not view.presence and table.constant(view.columns, filling):
+            why = "its columns are constant on the training rows"
+        for name, label, kernel in self.requests:
+            if why is not None:
+                members.append(Member(name, label, view, numeric, dropped=why))
+                continue
+            if weights is not None:
+                _check_weighable(name, kernel, weights)
+            with named(name):
+                expanded = kernel.expand(rows)
+            for suffix, fitted in expanded:
+                whole = f"{name} [{suffix}]" if suffix else name
+                alone = table.shares and kernel.of_two_rows and fitted == kernel
+                members.append(Member(whole, label, view, kernel.numeric, fitted, alone=alone))
+        return Group(rows, members, self.rule, places)
+
+    def check(self, table: Any) -> None:
+        """Raise an error that names what kernels of the view cannot read."""
+        view, matrices, dense = self.view, list[Request](), list[str]()
+        for one in self.requests:
+            if isinstance(one.kernel, Precomputed):
+                matrices.append(one)
+            if table.sparse and not one.kernel.takes_sparse:
+                dense.append(one.kernel.label())
+        if matrices:
+            check_same_rows(matrices)
+        if dense:
+            raise TypeError(
+                f"Sparse data was passed for X, but {some(dense)} needs dense data. Use Linear, "
+                "Polynomial or Gaussian, or X.toarray()."
+            )
+        if self.numeric and table.apart:
+            table.check_finite(view.columns, self.gaps, view.filling)
+        elif self.numeric:
+            table.floats(view.columns, view.in_rows(table), self.gaps, view.filling)
+
+
+def _check_weighable(name: str, kernel: Kernel, weights: Array) -> None:
+    """Raise ValueError if rows count unequally for a kernel that cannot weigh them."""
+    if not kernel.takes_weights and weights.min() < weights.max():
+        raise ValueError(
+            f"Kernel {name!r} learns from the training rows and cannot weigh them: leave "
+            "sample_weight out, repeat rows, or give class_weight, which kernels do not see."
+        )
 
 
 def make_plan(

@@ -15,7 +15,7 @@ from kernelweave._core.tolerances import NEGATIVITY
 from kernelweave._core.types import Array, Places
 from kernelweave.banks.member import TrainingKernel
 from kernelweave.stacks.row_kernels import GAUSSIAN, POLYNOMIAL, RowKernels
-from kernelweave.views.distances import NEAR
+from kernelweave.views.products import NEAR
 
 _FEATURES = 10_000  # of strings and texts, most of which have fewer in common
 

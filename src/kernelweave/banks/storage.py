@@ -60,15 +60,15 @@ from numpy.typing import NDArray
 from kernelweave._core.checks import check_choice, shown
 from kernelweave._core.settings import SETTINGS
 from kernelweave._core.tolerances import DUPLICATE
-from kernelweave._core.types import Array
+from kernelweave._core.types import Array, Places
 from kernelweave.banks.approximation import Approximation
 from kernelweave.banks.member import EQUALS, TrainingKernel
 from kernelweave.stacks.completed import as_stack
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.mixed import MixedStack
 from kernelweave.stacks.protocol import Stack, is_stack
-from kernelweave.stacks.threads import count_threads, run
-from kernelweave.views import triangle
+from kernelweave.stacks.resources import count_threads, require_memory, run
+from kernelweave.views import products
 from kernelweave.views.rows import Gram, Scratch
 
 _CHUNK = 64  # rows compared at a time
@@ -257,7 +257,9 @@ class Dense:
 
         Entries of rows that lack a kernel's view are zero; such a kernel is centered.
         """
-        K = KernelStack.allocate(len(kernels), kernels[0].n, self.dtype)
+        m, n = len(kernels), kernels[0].n
+        require_memory(m, n, self.dtype)
+        K = np.empty((m, n, n), self.dtype)
         views: dict[int, _Task] = {}
         theirs: dict[int, _Task] = {}  # computed in one thread: they may need to
         for place, one in enumerate(kernels):
@@ -270,7 +272,7 @@ class Dense:
         _fill(K, [*theirs.values()], 0, len(theirs))
         run(_fill, len(views), K.size, count_threads(self.n_jobs), K, [*views.values()])
         _leave_out_equal(K, kernels)
-        left = _close_gaps(K, kernels)
+        left = _close_gaps(K, kernels) if any(map(attrgetter("dropped"), kernels)) else kernels
         stack = KernelStack._trusted(K[: len(left)], None, self.dtype) if left else None
         return Kept(left, stack)
 
@@ -283,19 +285,19 @@ def _fill(K: NDArray[Any], tasks: list[_Task], start: int, stop: int) -> None:
         gram = Gram(group.rows, scratch, shared=len(task) > 1)
         whole = group.places is None and K.dtype == np.float64
         for place, one in task:
-            half = triangle.room(K[place]) if whole else gram.scratch("kernel")
+            half = products.room(K[place]) if whole else gram.scratch("kernel")
             one.member.fill(gram, half)
-            diagonal = triangle.diagonal(half, len(group.rows))
-            if one.learn(diagonal, partial(triangle.means, half)):
-                _write(one, half, K[place])
+            diagonal = products.diagonal(half, len(group.rows))
+            if not one.learn(diagonal, partial(products.means, half)):
+                continue
+            if group.places is None:
+                one.normalizer.train(half, K[place])
+            else:
+                _write_part(one, group.places, half, K[place])
 
 
-def _write(one: TrainingKernel, half: Array, out: NDArray[Any]) -> None:
+def _write_part(one: TrainingKernel, places: Places, half: Array, out: NDArray[Any]) -> None:
     """The whole normalized matrix from its lower triangle; rows that lack the view are zero."""
-    places = one.places
-    if places is None:
-        one.normalizer.train(half, out)
-        return
     some = np.empty((len(places), len(places)), out.dtype)
     one.normalizer.train(half, some)
     out[...] = 0.0
@@ -343,8 +345,6 @@ def _are_equal(A: NDArray[Any], B: NDArray[Any], tolerance: float, any_scale: bo
 
 def _close_gaps(K: NDArray[Any], kernels: list[TrainingKernel]) -> list[TrainingKernel]:
     """Move the last matrices into the places of those left out; the kernels, by place."""
-    if not any(map(attrgetter("dropped"), kernels)):
-        return kernels
     places = [place for place, one in enumerate(kernels) if not one.dropped]
     left = kernels[: len(places)]
     movers = iter(places[bisect_left(places, len(places)) :])

@@ -27,8 +27,7 @@ from kernelweave._core.types import Array
 from kernelweave._core.warnings import SeesLittle, warn
 from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
-from kernelweave.banks.fitting import BLIND, LITTLE, seen_weight
-from kernelweave.banks.unseen import tell_unseen
+from kernelweave.banks.unseen import BLIND, LITTLE, seen_weight, tell_unseen
 from kernelweave.estimators._documentation import Documented
 from kernelweave.estimators._matrices import with_matrices
 from kernelweave.estimators._targets import Targets

@@ -27,7 +27,7 @@ from kernelweave.estimators._fit import Posed, fit_kernels, keep, pose, read, so
 from kernelweave.estimators._probabilities import Calibration
 from kernelweave.estimators._search import Search, Trial, share_rows
 from kernelweave.estimators._targets import Training
-from kernelweave.stacks.memory import advised
+from kernelweave.stacks.resources import advised
 
 _TOL = 1e-2  # relative gap of fits on folds, whose values hardly depend on it
 _FEW = 1000  # rows below which isotonic regression follows chance

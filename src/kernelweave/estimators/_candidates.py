@@ -24,7 +24,7 @@ from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.numeric import Gaussian, Laplacian, Linear
 from kernelweave.problems.losses import check_C
 from kernelweave.problems.weight_sets import check_norm
-from kernelweave.stacks.memory import GIB, available_bytes
+from kernelweave.stacks.resources import GIB, available_bytes
 from kernelweave.views.columns import View
 from kernelweave.views.table import Table
 

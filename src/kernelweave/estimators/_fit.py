@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +27,10 @@ from kernelweave._core.checks import (
     check_verbose,
     is_number,
     is_on_dask,
+    on_host,
     shown,
 )
 from kernelweave._core.status import tell
-from kernelweave._core.tensors import on_host
 from kernelweave._core.types import Array
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.certificate import dual_under, primal_under
@@ -46,10 +47,9 @@ from kernelweave.problems.dual_qp import relative_gap
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.losses import Loss, check_loss
 from kernelweave.problems.problem import Formulation, make_formulation
-from kernelweave.progress import Progress
 from kernelweave.solution import Solution
-from kernelweave.solving import solve
-from kernelweave.stacks.memory import advised
+from kernelweave.solving import Progress, solve
+from kernelweave.stacks.resources import advised
 from kernelweave.views.table import Table
 
 if TYPE_CHECKING:
@@ -81,10 +81,12 @@ class FitOptions:
         """Those of an estimator; raises an error for what needs neither rows nor kernels to see."""
         task = model._targets
         C, loss = getattr(model, "C", 1.0), getattr(model, "loss", task.loss)
-        _check_C(C, task.learns_C)
+        if not is_number(C):
+            _check_C(C, task.learns_C)
         check_loss(loss, task.kind, task.also)
         task.check(model)
         generator = check_random_state(model.random_state)
+        own = [*filter(partial(hasattr, model), _SOME)]
         check_verbose(model.verbose)
         learner = check_options(
             model.learner,
@@ -108,13 +110,13 @@ class FitOptions:
             C=C,
             loss=loss,
             seed=0 if model.random_state is None else int(generator.randint(2**31 - 1)),
-            problem={name: getattr(model, name) for name in _SOME if hasattr(model, name)},
+            problem=dict(zip(own, map(partial(getattr, model), own), strict=True)),
             **dict(zip(_ALL, attrgetter(*_ALL)(model), strict=True)),
         )
 
 
 def _check_C(C: Any, learned: bool) -> None:
-    """Raise an error unless C is one number, or "learn"; ``make_formulation`` checks its size."""
+    """Raise an error unless C, which is no plain number, is one of NumPy, or "learn"."""
     if np.ndim(C):
         raise ValueError(f"C must be one number, found {shown(np.asarray(C))}")
     if C != "learn" and np.asarray(C).dtype.kind not in "iuf":
@@ -188,7 +190,7 @@ def read(
     if device is not None:
         bank = bank.on_device(device)
     y, sample_weight = on_host(y), on_host(sample_weight)
-    matrices = model._given_matrices
+    matrices = isinstance(bank.kernels, str) and bank.kernels == "precomputed"
     if matrices:
         bank, table, names = read_matrices(bank, X, y)
         advice = f" {ROW_NUMBERS}"
@@ -233,19 +235,16 @@ def pose(
         options = FitOptions.of(model, weights is not None)
     if targets is None:
         targets = model._targets.encode(training, model, options.learner)
-    problems = tuple(
-        make_formulation(
-            part,
-            options.C if targets.factors is None else options.C * targets.factors,
-            options.loss,
-            options.weight_norm,
-            signed=options.learner.signed,
-            sample_weight=weights,
-            **options.problem,
-        )
-        for part in targets.parts
+    make = partial(
+        make_formulation,
+        C=options.C if targets.factors is None else options.C * targets.factors,
+        loss=options.loss,
+        weight_norm=options.weight_norm,
+        signed=options.learner.signed,
+        sample_weight=weights,
+        **options.problem,
     )
-    return Posed(training, options, targets, problems)
+    return Posed(training, options, targets, tuple(map(make, targets.parts)))
 
 
 def fit_kernels(posed: Posed, n_jobs: int | None = None, exact: bool = True) -> FittedBank:
@@ -294,8 +293,9 @@ def solve_all(
     solutions: list[Solution] = []
     bounds: list[tuple[float | None, float | None]] = []
     for number, formulation in enumerate(posed.problems):
-        problem = formulation.on_bank(bank.views, bank.kept).on(stack)
-        problem = replace(problem, solver=options.solver)
+        if isinstance(options.weight_norm, GroupNorm):
+            formulation = formulation.on_bank(bank.views, bank.kept)
+        problem = formulation.on(stack, options.solver)
         progress = Progress(problem, options.verbose, began, options.max_time, step)
         first = start[number] if isinstance(start, tuple) else start
         limits = options.tol, first, options.max_iter
@@ -312,9 +312,8 @@ def solve_all(
             solves = solution.n_svm_solves + bank.hull.solutions[number].n_svm_solves
             solution = replace(solution, n_svm_solves=solves)
         solutions.append(replace(solution, problem=None))  # which holds all kernel matrices
-    coef = np.vstack([solution.coef for solution in solutions])
-    bias = np.hstack([solution.bias for solution in solutions])
-    machines = posed.targets.in_units(coef, bias)
+    coefs, biases = zip(*map(attrgetter("coef", "bias"), solutions), strict=True)
+    machines = posed.targets.in_units(np.vstack(coefs), np.hstack(biases))
     return Learned(posed, bank, tuple(solutions), *machines, tuple(bounds))
 
 
@@ -341,35 +340,36 @@ def keep(model: MKLEstimator, learned: Learned) -> None:
     """
     bank, training, solutions = learned.bank, learned.posed.training, learned.solutions
     one = len(solutions) == 1  # else each machine has weights of its own
-    weights = bank.spread([solution.weights for solution in solutions])
+    told = "weights", "primal", "dual", "n_iter", "n_svm_solves", "history"
+    every = zip(*map(attrgetter(*told), solutions), strict=True)
+    of_stack, primal, dual, n_iter, n_solves, histories = map(list, every)
+    weights = bank.spread(of_stack)
     active = np.flatnonzero(weights.any(axis=0))
     support = np.flatnonzero(learned.coef.any(axis=0))
     coef = learned.coef[:, support]
-    histories = [
-        {**solution.history, "weights": bank.spread(solution.history["weights"])}
-        for solution in solutions
-    ]
-    bounds = [(solution.primal, solution.dual) for solution in solutions]
-    gap = solutions[0].gap if one else _gap(bounds)
+    names, scales = zip(*map(attrgetter("name", "scale"), bank.members), strict=True)
+    learned_kernels: dict[str, DifferentiableKernel] = {}
+    for place, history in enumerate(histories):
+        histories[place] = {**history, "weights": bank.spread(history["weights"])}
+    for member in bank.members:
+        if isinstance(member.kernel, DifferentiableKernel):
+            learned_kernels[member.name] = member.kernel
+    gap = solutions[0].gap if one else relative_gap(sum(primal), sum(dual))
     found: dict[str, Any] = {
         "solution_": solutions[0] if one else solutions,
         "weights_": weights[0] if one else weights,
-        "raw_weights_": (weights[0] if one else weights) * bank.scales,
-        "kernel_names_": np.array(bank.names),
-        "learned_kernels_": {
-            member.name: member.kernel
-            for member in bank.members
-            if isinstance(member.kernel, DifferentiableKernel)
-        },
+        "raw_weights_": (weights[0] if one else weights) * np.array(scales),
+        "kernel_names_": np.array(names),
+        "learned_kernels_": learned_kernels,
         "parameter_search_": dict(bank.parameter_search),
         "support_": training.places[support],
         "dual_coef_": coef,
         "intercept_": learned.bias,
         "duality_gap_": gap,
         "exact_gap_": _gap(learned.bounds) if learned.bounds else gap,
-        "objective_": sum([solution.primal for solution in solutions]),
-        "n_iter_": sum([solution.n_iter for solution in solutions]),
-        "n_svm_solves_": sum([solution.n_svm_solves for solution in solutions]),
+        "objective_": sum(primal),
+        "n_iter_": sum(n_iter),
+        "n_svm_solves_": sum(n_solves),
         "history_": histories[0] if one else tuple(histories),
         "bank_": bank.compact(active, support, coef.T),
         "_training_bank": bank.compact(active),  # for combined_kernel; not pickled

@@ -76,7 +76,7 @@ from kernelweave.kernels.numeric import Linear
 from kernelweave.learners.base import Learner
 from kernelweave.learners.trail import Trail
 from kernelweave.parameters.bank import refuse_parameters
-from kernelweave.stacks.memory import GIB, advised, available_bytes
+from kernelweave.stacks.resources import GIB, advised, available_bytes
 from kernelweave.views.parts import share
 from kernelweave.views.table import Table
 

@@ -287,13 +287,11 @@ def class_scores(values: Array, n_classes: int, multi_class: str) -> Array:
 
 def class_factors(
     class_weight: Any, classes: NDArray[Any], numbers: Places, weights: Array | None
-) -> Array | None:
-    """What ``class_weight`` multiplies C by, per row; None for 1.
+) -> Array:
+    """What ``class_weight`` multiplies C by, per row.
 
     "balanced" is n / (n_classes · n_c) for a class of n_c rows, counted by weight.
     """
-    if class_weight is None:
-        return None
     if isinstance(class_weight, str) and class_weight == "balanced":
         ones = np.ones(numbers.size) if weights is None else weights
         sizes = np.array([total(ones, numbers == k) for k in range(classes.size)])
@@ -324,13 +322,11 @@ def _from_mapping(class_weight: Mapping[Any, Any], classes: list[Any]) -> Array:
     )
 
 
-def learned_C(C: Any, solutions: tuple[Solution, ...]) -> Any:
-    """C as given; as learned, one for all machines or one per machine.
+def learned_C(solutions: tuple[Solution, ...]) -> Any:
+    """C as learned, one for all machines or one per machine.
 
     Warns where it ended where it should not: without a kernel, or without a slack.
     """
-    if not isinstance(C, str):
-        return float(C)
     learned = [float(solution.C) for solution in solutions]
     if not all(solution.weights.any() for solution in solutions):
         warn(

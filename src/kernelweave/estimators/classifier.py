@@ -71,7 +71,9 @@ class Classes(Targets):
             )
         labels = machine_labels(numbers, len(classes), model.multi_class)
         parts = (labels,) if model.shared_weights else tuple(np.atleast_2d(labels.T))
-        factors = class_factors(model.class_weight, classes, numbers, training.weights)
+        factors, given = None, model.class_weight
+        if given is not None:
+            factors = class_factors(given, classes, numbers, training.weights)
         return cls(parts, factors, classes, model.multi_class)
 
     @classmethod
@@ -97,7 +99,8 @@ class Classes(Targets):
 
     def keep(self, model: Any, learned: Learned) -> dict[str, Any]:
         """C as learned."""
-        return {"C_": learned_C(model.C, learned.solutions)}
+        C = model.C
+        return {"C_": learned_C(learned.solutions) if isinstance(C, str) else float(C)}
 
 
 class MKLClassifier(ClassifierMixin, MKLEstimator):

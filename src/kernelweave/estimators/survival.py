@@ -26,7 +26,7 @@ from kernelweave.estimators.regressor import Intervals
 from kernelweave.learners.base import Learner
 from kernelweave.problems.groups import GroupNorm
 from kernelweave.problems.interval import ENDS
-from kernelweave.stacks.memory import advised
+from kernelweave.stacks.resources import advised
 
 
 @dataclass(frozen=True)

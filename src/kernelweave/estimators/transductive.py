@@ -90,7 +90,7 @@ class SomeLabels(Targets):
         weights, signs = learned.solutions[0].weights, self.parts[0]
         values = learned.bank.stack.combined(weights) @ learned.coef[0] + learned.bias[0]
         return {
-            "C_": learned_C(model.C, learned.solutions),
+            "C_": learned_C(learned.solutions) if isinstance(model.C, str) else float(model.C),
             "transduction_": self.decode(np.where(signs != 0.0, signs, values)),
             "_rows": learned.posed.training.table,
             "_signs": signs,

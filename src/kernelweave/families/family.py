@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol, TypeGuard
 
 import numpy as np
@@ -26,9 +27,8 @@ from kernelweave.certificate import proof_of, proven_at_best
 from kernelweave.learners.base import Learner
 from kernelweave.problems.dual_qp import relative_gap
 from kernelweave.problems.problem import Formulation
-from kernelweave.progress import Progress
 from kernelweave.solution import Solution
-from kernelweave.solving import solve
+from kernelweave.solving import Progress, solve
 from kernelweave.stacks.protocol import Stack
 
 _SHARE = 0.5  # of tol, for the problem over the kernels at hand
@@ -69,7 +69,7 @@ class Family(Protocol):
 
 def is_family(K: Any) -> TypeGuard[Family]:
     """Whether ``K`` keeps the protocol."""
-    return all(hasattr(K, name) for name in ("n", "begin", "stack", "largest"))
+    return all(map(partial(hasattr, K), ("n", "begin", "stack", "largest")))
 
 
 def check_family(formulation: Formulation, learner: Learner) -> None:
@@ -115,7 +115,7 @@ def learn_over_hull(
     dual, proof = -np.inf, np.zeros(0)
     for rounds in range(1, _ROUNDS + 1):
         stack, kernels = family.stack(kernels)
-        problem = replace(formulation.on(stack), solver=solver)
+        problem = formulation.on(stack, solver)
         progress, first = (
             Progress(problem, *clock),
             None if start is None else moved(start, kernels),

@@ -23,7 +23,7 @@ from kernelweave._core.tolerances import EPS
 from kernelweave._core.types import Array
 from kernelweave.families.family import Largest
 from kernelweave.stacks.dense import KernelStack
-from kernelweave.views.distances import sq_distances
+from kernelweave.views.products import sq_distances
 
 STEP = 0.02  # of the grid, for bins and for θ
 _BELOW, _ABOVE = -46.0, 8.0  # φ is 1 up to 1e-20 below, and 0 above, which exp(−½e⁸) = 1e-647 is

@@ -18,8 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave._core.checks import check_number
 from kernelweave._core.types import Array
 from kernelweave.banks.fitted import FittedBank
-from kernelweave.banks.fitting import seen_weight
 from kernelweave.banks.member import Side
+from kernelweave.banks.unseen import seen_weight
 from kernelweave.estimators._base import MKLEstimator, read_new
 from kernelweave.estimators.transductive import TransductiveMKLClassifier
 from kernelweave.inspection._fits import found_instead

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,10 +47,11 @@ class Kernel(Params):
         """Which columns of a view of mixed columns it takes: "numbers", "levels" or "all"."""
         return "numbers" if self.numeric else "all"
 
-    @property
-    def numeric(self) -> bool:
-        """Whether it reads the columns as finite floats (``Rows.values``) or unchanged."""
-        return True
+    numeric = property(
+        attrgetter("_numeric"),
+        doc="Whether it reads the columns as finite floats (``Rows.values``) or unchanged.",
+    )
+    _numeric: ClassVar[bool] = True
 
     @property
     def takes_sparse(self) -> bool:

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_floats
-from kernelweave._core.decay import decay
 from kernelweave._core.types import Array
 from kernelweave.kernels.base import Kernel
+from kernelweave.stacks._passes import decay
 from kernelweave.views.columns import View
-from kernelweave.views.distances import sq_distances
+from kernelweave.views.products import sq_distances
 from kernelweave.views.rows import Pair, Rows
 from kernelweave.views.table import Table
 

@@ -12,7 +12,7 @@ from kernelweave._core.tolerances import HALF_DIGITS
 from kernelweave._core.types import Array
 from kernelweave.kernels.adapters import as_kernel
 from kernelweave.kernels.base import Kernel
-from kernelweave.views import triangle
+from kernelweave.views import products
 from kernelweave.views.rows import Gram, Pair, Rows
 
 
@@ -66,7 +66,7 @@ class EigenvectorKernels(Kernel):
         half = gram.scratch("kernel")
         base.train(gram, half, base.label())
         K = np.empty((len(rows), len(rows)))
-        triangle.unpack(half, 1.0, K)
+        products.unpack(half, 1.0, K)
         values, vectors = np.linalg.eigh(K)
         many = len(values) if self.n_components is None else int(self.n_components)
         chosen = np.flatnonzero(values > HALF_DIGITS * values[-1])[::-1][:many]

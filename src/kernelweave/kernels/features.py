@@ -11,7 +11,7 @@ from kernelweave._core.checks import is_sparse
 from kernelweave._core.types import Array
 from kernelweave.kernels.base import Kernel
 from kernelweave.views import sparse
-from kernelweave.views.distances import sq_norms
+from kernelweave.views.products import sq_norms
 from kernelweave.views.rows import Pair, Rows
 
 

@@ -19,7 +19,7 @@ from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.features import inner_products
 from kernelweave.kernels.numeric import dense
 from kernelweave.views import sparse
-from kernelweave.views.distances import sq_norms
+from kernelweave.views.products import sq_norms
 from kernelweave.views.rows import Pair, Rows
 
 

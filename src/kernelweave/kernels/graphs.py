@@ -24,7 +24,7 @@ from kernelweave._core.warnings import warn
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.features import inner_products
 from kernelweave.kernels.precomputed import frame_labels, row_numbers
-from kernelweave.stacks.memory import require_memory
+from kernelweave.stacks.resources import require_memory
 from kernelweave.views.rows import Pair, Rows
 from kernelweave.views.table import Table
 

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from kernelweave._core.checks import check_number, is_number, is_sparse
-from kernelweave._core.decay import decay
 from kernelweave._core.types import Array
 from kernelweave.kernels.base import Kernel
+from kernelweave.stacks._passes import decay
 from kernelweave.stacks.row_kernels import GAUSSIAN, LAPLACIAN, POLYNOMIAL, Entry
 from kernelweave.views.rows import Pair, Rows
 

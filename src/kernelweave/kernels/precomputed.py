@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from kernelweave._core.checks import shown, some
 from kernelweave._core.types import Array
 from kernelweave.kernels.base import Kernel
-from kernelweave.stacks.validation import check_gram, read_only
+from kernelweave.stacks._passes import read_only
+from kernelweave.stacks.validation import check_gram
 from kernelweave.views.rows import Pair, Rows
 
 _ADVICE = (

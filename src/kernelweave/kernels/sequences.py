@@ -25,8 +25,7 @@ from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array
 from kernelweave.kernels._blosum62 import LETTERS, blosum62
 from kernelweave.kernels.base import Kernel
-from kernelweave.stacks import threads
-from kernelweave.stacks.threads import count_threads
+from kernelweave.stacks.resources import count_threads, run
 from kernelweave.views.rows import Pair, Rows
 
 LANES = 32
@@ -130,7 +129,7 @@ def smith_waterman(
                     left[rows[place]], groups.codes[group], padded, *costs, zero, room, small, best
                 )
 
-    threads.run(work, len(left), SETTINGS.worth_threads, count_threads(n_jobs))
+    run(work, len(left), SETTINGS.worth_threads, count_threads(n_jobs))
     result = np.empty((len(left), len(right)))
     result[rows[:, None], groups.order] = found[:, : len(right)]
     if b is None:

@@ -25,7 +25,7 @@ from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.features import FeatureKernel, inner_products
-from kernelweave.stacks.memory import GIB, OutOfMemory, available_bytes
+from kernelweave.stacks.resources import GIB, OutOfMemory, available_bytes
 from kernelweave.views import sparse
 from kernelweave.views.rows import Rows
 

@@ -8,15 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kernelweave.learners.base import (
-    AUTO,
-    CLASSES,
-    NAMES,
-    Learner,
-    load,
-    make_learner,
-)
+from kernelweave.learners.base import AUTO, CLASSES, NAMES, Learner, make_learner
 from kernelweave.learners.base import check_options as check_options
+from kernelweave.problems.losses import load
 
 if TYPE_CHECKING:
     from kernelweave.learners.alignment import Alignment as Alignment

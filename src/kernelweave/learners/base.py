@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -26,7 +25,7 @@ from kernelweave.machines.evaluator import (
 )
 from kernelweave.machines.machine import Point
 from kernelweave.problems.groups import GroupNorm
-from kernelweave.problems.losses import Loss, as_loss
+from kernelweave.problems.losses import Loss, as_loss, load
 from kernelweave.problems.problem import Problem
 
 if TYPE_CHECKING:
@@ -279,12 +278,6 @@ def check_options(
     if max_time is not None:
         check_number("max_time", max_time)
     return made
-
-
-def load(path: str) -> Any:
-    """The class or function of that path in the package."""
-    module, _, name = path.rpartition(".")
-    return getattr(import_module(f"kernelweave.{module}"), name)
 
 
 def check_supported(

@@ -106,7 +106,11 @@ class Newton(Learner):
             yield Step("newton")
             if state.refine():
                 yield Step("joint")
-            state.adapt(incumbent.gap <= 0.8 * gap)
+            state.stale = 0 if incumbent.gap <= 0.8 * gap else state.stale + 1
+            if state.stale == 0:
+                state.soft = max(0.1 * state.soft, SOFT)
+            elif state.stale % 3 == 0:  # the gap does not fall for long: J has a kink
+                state.soft = min(100.0 * state.soft, 1.0)
         cuts = Cuts(
             tol, evaluator=evaluator, incumbent=incumbent
         )  # anew: the many made at one place are nearly alike
@@ -224,14 +228,6 @@ class _NewtonDescent(Descent[Look]):
         self.cuts.disappointed(share)
         if self.cuts.says_little(seen.point, self.center.point, promise):
             super().reject(seen, promise, share)
-
-    def adapt(self, closer: bool) -> None:
-        """Where the gap does not fall for long, soften the Hessian: J has a kink."""
-        self.stale = 0 if closer else self.stale + 1
-        if self.stale == 0:
-            self.soft = max(0.1 * self.soft, SOFT)
-        elif self.stale % 3 == 0:
-            self.soft = min(100.0 * self.soft, 1.0)
 
     def _proximal(self, factor: Array | None) -> Array:
         """Proximal weights: a share of max q/e_m, the curvature of the bound of J at fixed f_m.

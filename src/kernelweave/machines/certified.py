@@ -119,7 +119,8 @@ class _Charge(NamedTuple):
         else:
             bias = self.fit[2] if t == self.fit[1] else qp.best_bias(f.astype(float))
             primal = qp.primal_bound(f, error, bias, quad)
-        return primal + LAST * qp.primal_size(primal, bias), t, bias
+        size = abs(primal) + 2.0 * abs(qp.total * bias)  # all terms but r·b are positive
+        return primal + LAST * size, t, bias
 
 
 def quad_bound(coef: Array, values: Values) -> float:

@@ -94,7 +94,8 @@ class Evaluator:
         self.watch: Callable[[Point], Any] = _nobody
         self.tick, self.time_left = clock.tick, clock.time_left
         self.last = Last()
-        self.machine = machine = Machine.of(problem)
+        scale = problem.weight_set.scale
+        self.machine = machine = Machine(problem.qps, problem.stack, scale, problem.solver)
         self.stack, self.look, self.quads = machine.stack, machine.look, machine.quads
         self.recent: deque[tuple[Array, Array]] = deque(maxlen=_RECENT)
         self._first: Bound | None = None
@@ -223,7 +224,3 @@ class Incumbent:
         if better:
             self.bound = bound
         return better
-
-    def settle(self, point: Point | None, bound: Bound) -> None:
-        """Replace both."""
-        self.best, self.bound = point, bound

@@ -44,7 +44,8 @@ class Point:
     ``linears`` c_cᵀv_c − ½ρ‖v_c‖². ``fits`` has rows (P_c, t_c, b_c): an upper bound of J_c(d),
     infinite where a hard margin is not met, and the scale and bias that attain it.
     ``doubt`` is how far rounding may have moved Σ quads under weights of either sign. Where not
-    ``bounded``, no f separates the classes of a hard margin.
+    ``bounded``, no f separates the classes of a hard margin. Of all machines together: ``linear``,
+    the upper bound ``primal`` of J(e), the dual ``value``, a lower one, and ``is_bounded``.
     """
 
     e: Array
@@ -57,26 +58,19 @@ class Point:
     doubt: float
     bounded: Mask
     _quads: Callable[[Array], Array] = field(repr=False)
+    linear: float = field(init=False)
+    primal: float = field(init=False)
+    value: float = field(init=False)
+    is_bounded: bool = field(init=False)
 
-    @property
-    def linear(self) -> float:
-        """cᵀv − ½ρ‖v‖², of all machines."""
-        return sum(self.linears.tolist())
-
-    @property
-    def primal(self) -> float:
-        """An upper bound of J(e)."""
-        return sum(self.fits[:, 0].tolist())
-
-    @property
-    def value(self) -> float:
-        """Dual value at e: a lower bound of J(e)."""
-        return self.linear - 0.5 * sum(self.quads.tolist())
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether the duals of all machines are bounded."""
-        return bool(self.bounded.all())
+    def __post_init__(self) -> None:
+        linear = sum(self.linears.tolist())
+        vars(self).update(
+            linear=linear,
+            primal=sum(self.fits[:, 0].tolist()),
+            value=linear - 0.5 * sum(self.quads.tolist()),
+            is_bounded=bool(self.bounded.all()),
+        )
 
     @cached_property
     def q(self) -> Array:

@@ -29,8 +29,7 @@ from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.problem import Formulation
 from kernelweave.solution import Solution
 from kernelweave.solving import solve
-from kernelweave.stacks.combined import DenseCombined
-from kernelweave.stacks.dense import KernelStack
+from kernelweave.stacks.dense import DenseCombined, KernelStack
 from kernelweave.stacks.mixed import MixedStack
 from kernelweave.stacks.protocol import Stack
 

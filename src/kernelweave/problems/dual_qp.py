@@ -18,13 +18,14 @@ one-class and the enclosing ball differ in these five arrays and numbers only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 import numpy as np
 
 from kernelweave._core.cached import cached_property
 from kernelweave._core.tolerances import EPS, SLACK, SUM_ROUNDING, TIE
-from kernelweave._core.types import Array, Mask, Places
+from kernelweave._core.types import Array, Places
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,10 @@ class DualQP:
     ``sign`` says how users see the variables: alpha = sign∘coef, the labels in classification; None
     is 1 for every row. Targets are measured from ``origin``, and so is the bias; rounding may have
     moved each c_i by ``doubt``.
+
+    ``is_smooth``: there is a ridge, so that the loss has no corners. ``is_hard``: some slack costs
+    infinitely much, so that the primal may be infeasible. ``is_unbounded``: no variable has a
+    bound, so that a linear system is all there is to solve.
     """
 
     linear: Array
@@ -47,29 +52,20 @@ class DualQP:
     sign: Array | None = None
     origin: float = 0.0
     doubt: float | Array = 0.0
+    is_smooth: bool = field(init=False, repr=False)
+    is_hard: bool = field(init=False, repr=False)
+    is_unbounded: bool = field(init=False, repr=False)
 
-    @property
-    def size(self) -> int:
-        """Number of variables."""
-        return self.linear.size
+    size = property(attrgetter("linear.size"), doc="Number of variables.")
 
-    @cached_property
-    def is_hard(self) -> bool:
-        """Whether some slack costs infinitely much, so that the primal may be infeasible."""
-        return not self.is_smooth and not (
-            np.isfinite(self.upper).all() and np.isfinite(self.lower).all()
+    def __post_init__(self) -> None:
+        smooth, bounds = bool(np.all(self.ridge > 0.0)), np.concatenate([self.lower, self.upper])
+        open_ends = np.count_nonzero(np.isinf(bounds))
+        vars(self).update(
+            is_smooth=smooth,
+            is_hard=not smooth and open_ends > 0,
+            is_unbounded=smooth and self.size == self.n and open_ends == bounds.size,
         )
-
-    @cached_property
-    def is_smooth(self) -> bool:
-        """Whether there is a ridge, so that the loss has no corners."""
-        return bool(np.all(self.ridge > 0.0))
-
-    @cached_property
-    def is_unbounded(self) -> bool:
-        """Whether no variable has a bound, so that a linear system is all there is to solve."""
-        bounds = np.concatenate([self.lower, self.upper])
-        return self.is_smooth and self.size == self.n and bool(np.isinf(bounds).all())
 
     @cached_property
     def ceiling(self) -> float:
@@ -89,14 +85,9 @@ class DualQP:
             raise ValueError("the ridge of a ball is one number: give one C, and no sample_weight")
         return float(np.max(self.ridge))
 
-    @property
-    def movable(self) -> Mask:
-        """Which variables have room between their bounds."""
-        return self.lower < self.upper
-
     def rows_in_part(self) -> Places:
         """The kernel rows that take part: those with a variable that may move or is not zero."""
-        part = self.movable | (self.lower != 0.0)
+        part = (self.lower < self.upper) | (self.lower != 0.0)
         return np.flatnonzero(part.reshape(-1, self.n).any(axis=0))
 
     def on_rows(self, rows: Places) -> DualQP:
@@ -200,10 +191,6 @@ class DualQP:
         slack = 8.0 * EPS * (np.abs(self.linear) + abs(self.origin))
         return float(np.maximum(self._losses(-slack), self._losses(slack)).sum())
 
-    def primal_size(self, primal: float, bias: float) -> float:
-        """The size of the terms of a primal value: all but r·b are positive."""
-        return abs(primal) + 2.0 * abs(self.total * bias)
-
     def dual_floor(self, v: Array, slope: float) -> float:
         """A lower bound of cᵀv − ½ρ‖v‖² once Σv is brought to r.
 
@@ -281,7 +268,7 @@ class DualQP:
             v = np.zeros_like(self.linear)
             if self.total > 0.0 and np.isfinite(self.upper).all():
                 v = self.total + self.upper - np.cumsum(self.upper)
-        v = _within(v, self.lower, self.upper)
+        v = np.minimum(np.maximum(v, self.lower), self.upper)  # half of the time of np.clip
         for _ in range(3):  # the first pass does it; the others remove rounding
             missing = self.total - v.sum()
             if missing == 0.0:
@@ -295,7 +282,8 @@ class DualQP:
                 room = ahead
             if np.isinf(room).any():
                 room = np.isinf(room).astype(float)
-            v = _within(v + missing * room / room.sum(), self.lower, self.upper)
+            v = v + missing * room / room.sum()
+            v = np.minimum(np.maximum(v, self.lower), self.upper)
         return v
 
     @cached_property
@@ -317,7 +305,7 @@ class DualQP:
             most = slack[np.isinf(self.lower)].min(initial=np.inf)
             return float(0.5 * (least + most)) if np.isfinite(least + most) else 0.0
         order = np.argsort(-slack)
-        order = order[self.movable[order]]
+        order = order[(self.lower < self.upper)[order]]
         if not order.size:
             return 0.0
         reached = self.lower.sum() + np.cumsum((self.upper - self.lower)[order])
@@ -357,11 +345,6 @@ class DualQP:
         if slope > 0.0:
             return float(inside + excess(inside) / slope)
         return float(inside if below < ends.size else left)
-
-
-def _within(v: Array, lower: Array, upper: Array) -> Array:
-    """v clipped, in half of the time that np.clip takes for few rows."""
-    return np.minimum(np.maximum(v, lower), upper)
 
 
 def relative_gap(primal: float, dual: float) -> float:

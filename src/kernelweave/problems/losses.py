@@ -21,6 +21,7 @@ that have a word.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -179,14 +180,16 @@ def as_loss(loss: Any, **given: Any) -> Loss:
             if loss in READ_BY[name]:
                 read[name] = value
             else:  # wrong even where another loss is asked for
-                _class_of(READ_BY[name][0])(value).check()
-        found = _class_of(loss)(**read)
+                load(LOSSES[READ_BY[name][0]])(value).check()
+        found = load(LOSSES[loss])(**read)
     found.check()
     return found
 
 
-def _class_of(word: str) -> Any:
-    module, _, name = LOSSES[word].rpartition(".")
+@lru_cache
+def load(path: str) -> Any:
+    """The class or function of that path in the package."""
+    module, _, name = path.rpartition(".")
     return getattr(import_module(f"kernelweave.{module}"), name)
 
 
@@ -266,13 +269,16 @@ def check_labels(
     if not np.isfinite(labels).all():
         raise ValueError("y must be finite, found NaN or infinity")
     found = np.unique(labels)
-    if not set(found.tolist()) <= ({-1.0, 0.0, 1.0} if partly else {-1.0, 1.0}):
+    if not {*found.tolist()} <= ({-1.0, 0.0, 1.0} if partly else {-1.0, 1.0}):
         also = "; 0 means no label" if partly else ""
         told = some(f"{value:g}" for value in found)
         if found.size > 3 or (found != np.round(found)).any():
             also += f"; targets that are numbers need {_REGRESSION}"
         raise ValueError(f"y must hold the labels -1 and +1 only, found {told}{also}")
-    check_classes(labels)
+    if (
+        labels.ndim > 1 or found.size < 2 or found[0] * found[-1] >= 0.0
+    ):  # else both labels are there
+        check_classes(labels)
     return labels
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from operator import attrgetter
 from typing import Any
 
@@ -45,7 +46,8 @@ class Problem:
 
     ``whole`` are the kernels on all rows, ``stack`` on the ``labeled`` ones; ``learns_C`` says
     that the last kernel is the identity. ``formulation`` is what the user asked for, but for the
-    ``unit`` in which kernels are measured and the ``size`` in which f is. ``solver`` is how
+    ``unit`` in which kernels are measured and the ``size`` in which f is: dual variables times
+    ``unit_of_v`` = size/unit are those of the user, size times that J. ``solver`` is how
     machines are solved, ``asked`` what else ``learn`` was told, such as the learner, for those who
     write the problem down.
     """
@@ -56,6 +58,7 @@ class Problem:
     weight_set: WeightSet
     unit: float = 1.0
     size: float = 1.0
+    unit_of_v: float = 1.0
     solver: str = "auto"
     asked: Mapping[str, Any] = field(default_factory=dict)
 
@@ -75,19 +78,15 @@ class Problem:
         size = sizes[sizes > 0.0].mean() * np.sqrt(0.5)
         unit = float(np.ldexp(1.0, int(np.frexp(size)[1])))
         size = unit if all(map(attrgetter("total"), self.qps)) else 1.0
-        qps = tuple(qp.rescaled(size / unit, size) for qp in self.qps)
+        qps = tuple(map(DualQP.rescaled, self.qps, repeat(size / unit), repeat(size)))
         return replace(
             self,
             formulation=replace(self.formulation, qps=qps),
             weight_set=replace(self.weight_set, scale=self.weight_set.scale / unit),
             unit=self.unit * unit,
             size=self.size * size,
+            unit_of_v=self.size * size / (self.unit * unit),
         )
-
-    @property
-    def unit_of_v(self) -> float:
-        """What dual variables are multiplied by to be those of the user; ``size`` times that: J."""
-        return self.size / self.unit
 
     def refuse_extremes(self) -> Array:
         """The mean diagonals of all kernels; ValueError where numbers of such a size end.
@@ -141,10 +140,10 @@ class Problem:
         """The same kernels and weight set for another C; for problems in the user's units."""
         return replace(self, formulation=self.formulation.at_cost(C))
 
-    @property
-    def qps(self) -> tuple[DualQP, ...]:
-        """One dual QP for each machine."""
-        return self.formulation.qps
+    qps = property(attrgetter("formulation.qps"), doc="One dual QP for each machine.")
+    learns_C = property(
+        attrgetter("formulation.learns_C"), doc="Whether the last kernel is the identity."
+    )
 
     @property
     def qp(self) -> DualQP:
@@ -162,15 +161,10 @@ class Problem:
         """The labeled rows."""
         return np.flatnonzero(self.formulation.labeled)
 
-    @property
-    def learns_C(self) -> bool:
-        """Whether the last kernel is the identity."""
-        return self.formulation.learns_C
-
     def to_all_rows(self, values: Array) -> Array:
         """One value for every row from one for each labeled row, 0 for the others."""
         everywhere = np.zeros((*values.shape[:-1], self.whole.n))
-        everywhere[..., self.rows] = values
+        everywhere[..., self.formulation.labeled] = values
         return everywhere
 
 
@@ -188,11 +182,11 @@ class Task:
     ridge: float = 0.0
     row_weights: Array | None = None
 
-    def qps(self, C: float | Array) -> tuple[DualQP, ...]:
-        """One dual QP per machine."""
-        costs = C
+    def qps(self, C: float | Array, labeled: Mask) -> tuple[DualQP, ...]:
+        """One dual QP per machine; C is one number or one for every row, labeled or not."""
+        costs = C if isinstance(C, float) else C[labeled]
         if self.row_weights is not None:
-            costs = check_costs(C * self.row_weights, "C times sample_weight")
+            costs = check_costs(costs * self.row_weights, "C times sample_weight")
         found = []
         for y in self.targets[None] if self.targets.ndim == 1 else self.targets.T:
             origin = far_origin(y) if self.loss.of_errors else 0.0
@@ -222,15 +216,12 @@ class Formulation:
     signed: bool = False
     row_weights: Array | None = None
 
-    @property
-    def loss(self) -> Loss:
-        """What slacks cost."""
-        return self.task.loss
+    loss = property(attrgetter("task.loss"), doc="What slacks cost.")
 
     def at_cost(self, C: float | Array) -> Formulation:
         """The same for another C, one number or one per row."""
         costs = check_C(C, self.labeled.size, self.task.asked)
-        return replace(self, qps=self.task.qps(_on_labeled(costs, self.labeled)), C=C)
+        return replace(self, qps=self.task.qps(costs, self.labeled), C=C)
 
     def on_bank(self, views: Sequence[str], kept: Places) -> Formulation:
         """The same for the kernels ``kept`` of a bank, given the view of each of its kernels."""
@@ -239,27 +230,26 @@ class Formulation:
             return self
         return replace(self, weight_norm=norm.on_bank(views, kept))
 
-    def on(self, kernels: Stack) -> Problem:
-        """The problem with these kernels."""
+    def on(self, kernels: Stack, solver: str = "auto", **asked: Any) -> Problem:
+        """The problem with these kernels; ``asked``: what else ``learn`` was told."""
         if kernels.n != self.labeled.size:
             given = f"{self.labeled.size} {self._called()}"
             raise ValueError(f"y has {given}, but the kernels have {kernels.n} rows")
         part = kernels if self.labeled.all() else kernels.restrict(np.flatnonzero(self.labeled))
         whole = WithIdentity(kernels) if self.learns_C else kernels
         stack = WithIdentity(part) if self.learns_C else part
-        traces = self._traces(whole)
+        constrained = self.trace is not None or self.recenter or self.learns_C or self.signed
+        traces = self._traces(whole) if constrained else None
         empty = self.signed and bool(kernels.traces().any())
         weight_set = make_weight_set(stack.m, self.weight_norm, self.trace, traces, empty)
-        return Problem(self, stack, whole, weight_set)
+        return Problem(self, stack, whole, weight_set, solver=solver, asked=asked)
 
     def _called(self) -> str:
         """What y holds, in an error message."""
         return "labels" if self.loss.target == "labels" else "numbers"
 
-    def _traces(self, whole: Stack) -> Array | None:
-        """What the weight set measures kernels by; None where it is their number alone."""
-        if self.trace is None and not (self.recenter or self.learns_C or self.signed):
-            return None
+    def _traces(self, whole: Stack) -> Array:
+        """What the weight set measures kernels by, where it is not their number alone."""
         w = self.row_weights
         traces = whole.traces() if w is None else whole.diagonals() @ w
         if not self.recenter:
@@ -296,7 +286,7 @@ def make_formulation(
         trace = check_number("trace", trace)
     asked, loss = loss, as_loss(loss, **parameters)
     targets, labeled = loss.read(y)
-    weights = check_sample_weight(sample_weight, len(targets))
+    weights = None if sample_weight is None else check_sample_weight(sample_weight, len(targets))
     if weights is not None and not weights.all():
         labeled = labeled & (weights > 0.0)
         loss.check_left(targets[labeled])
@@ -312,15 +302,11 @@ def make_formulation(
         _check_learned_C(task, weight_norm, ridge, weights)
         costs: float | Array = np.inf
     else:
-        costs = _on_labeled(check_C(C, len(targets), asked), labeled)
+        costs = check_C(C, len(targets), asked)
+    qps = task.qps(costs, labeled)
     return Formulation(
-        task.qps(costs), labeled, C, task, learns_C, weight_norm, trace, recenter, signed, weights
+        qps, labeled, C, task, learns_C, weight_norm, trace, recenter, signed, weights
     )
-
-
-def _on_labeled(costs: float | Array, labeled: Mask) -> float | Array:
-    """C of the labeled rows."""
-    return costs if isinstance(costs, float) else costs[labeled]
 
 
 def make_problem(
@@ -347,10 +333,8 @@ def target_of(y: ArrayLike | None, loss: str | Loss, K: Any) -> ArrayLike | None
     return np.zeros(K.n if hasattr(K, "n") else np.shape(K)[-1])
 
 
-def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> Array | None:
+def check_sample_weight(sample_weight: ArrayLike, n: int) -> Array:
     """Weights of n rows: finite, none negative, not all zero."""
-    if sample_weight is None:
-        return None
     weights = check_vector("sample_weight", sample_weight, n)
     if weights.min() < 0.0:
         raise ValueError(f"sample_weight must hold numbers ≥ 0, found {weights.min():g}")

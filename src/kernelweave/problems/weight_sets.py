@@ -76,6 +76,10 @@ class Simplex(WeightSet):
         """‖e‖₁."""
         return norm(e, 1.0)
 
+    def uniform(self) -> Array:
+        """One part of as many."""
+        return np.full(self.scale.size, 1.0 / self.scale.size)
+
     def unit_support(self, q: Array) -> float:
         """The largest entry."""
         return float(q.max(initial=0.0))

@@ -1,29 +1,27 @@
 """K(d) = Σ_k d_k K_k as solvers see it: as an array, from blocks on demand, or changed.
 
-DenseCombined     one n × n array
 BlockCombined     no array: each block is summed from the kernels' blocks
-Changed           a multiple of another combined kernel, plus a ridge
 PartCombined      some points of another combined kernel
 
-Those of factors are in ``factors.py``, sums of different kinds in ``mixed.py``.
+Arrays are in ``dense.py``, multiples plus a ridge in ``identity.py``, factors in ``factors.py``,
+sums of different kinds in ``mixed.py``.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
+from scipy.linalg import solve_triangular
 
 from kernelweave._core.blocks import blocks
 from kernelweave._core.cached import cached_property
 from kernelweave._core.settings import SETTINGS
 from kernelweave._core.tolerances import JITTER
 from kernelweave._core.types import Array, Index, Places
-from kernelweave.stacks._passes import add_rows
-from kernelweave.stacks.factor import JoinedFactor, beside
+from kernelweave.stacks._passes import frozen
+from kernelweave.stacks.factor import JoinedFactor
 from kernelweave.stacks.protocol import (
     CombinedKernel,
     Factor,
@@ -32,7 +30,6 @@ from kernelweave.stacks.protocol import (
     ShiftedSolver,
     Stack,
 )
-from kernelweave.stacks.validation import frozen
 
 
 class BaseCombined:
@@ -102,70 +99,6 @@ class BaseCombined:
         return PartCombined(self, rows)
 
 
-@dataclass(frozen=True)
-class CholeskySolver:
-    """Systems with A = LLᵀ on the host."""
-
-    L: Array
-
-    @classmethod
-    def of(cls, A: Array, ridge: float | Array) -> CholeskySolver | None:
-        """Those with A + diag(ridge), in the place of A; None where that is not definite."""
-        A[np.diag_indices_from(A)] += ridge
-        try:
-            return cls(cholesky(A, lower=True, overwrite_a=True, check_finite=False))
-        except LinAlgError:
-            return None
-
-    def solve(self, B: Array) -> Array:
-        """A⁻¹B."""
-        return np.asarray(cho_solve((self.L, True), B, check_finite=False))
-
-    def half(self, B: Array) -> Array:
-        """L⁻¹B."""
-        return np.asarray(solve_triangular(self.L, B, lower=True, check_finite=False))
-
-
-class DenseCombined(BaseCombined):
-    """K(d) as one n × n array, read-only; ``low`` is the factor that it was written out from."""
-
-    is_dense = True
-
-    def __init__(self, K: Array, low: tuple[Factor, float] | None = None) -> None:
-        self._K, self._low, self.n = K, low, len(K)
-
-    def dense(self) -> Array:
-        """The array, read-only."""
-        return self._K
-
-    def diagonal(self) -> Array:
-        """All K(d)_ii."""
-        return np.array(np.diagonal(self._K), dtype=float)
-
-    def block(self, rows: Index, columns: Index) -> Array:
-        """Some rows and columns, a new array."""
-        every = np.arange(self.n)
-        return self._K[np.ix_(every[rows], every[columns])].astype(float, copy=False)
-
-    def __matmul__(self, v: Array) -> Array:
-        if self._K.dtype == np.float64:
-            return self._K @ v
-        out = np.zeros(v.shape)
-        for column, total in zip(np.atleast_2d(v.T), np.atleast_2d(out.T), strict=True):
-            sums = np.zeros(self.n)
-            add_rows(self._K, np.arange(self.n), np.ascontiguousarray(column), sums)
-            total[:] = sums
-        return out
-
-    def factor(self) -> tuple[Factor, float] | None:
-        """The factor that it was written out from, if there is one."""
-        return self._low
-
-    def solver(self, rows: Places, ridge: Array) -> KernelSolver | None:
-        """Cholesky's factor of these rows and columns."""
-        return CholeskySolver.of(self.block(rows, rows), ridge)
-
-
 class BlockCombined(BaseCombined):
     """K(d) by blocks of the kernels with a weight; nothing is kept."""
 
@@ -173,10 +106,7 @@ class BlockCombined(BaseCombined):
         self.stack, self.weights = stack, weights
         self._active = np.flatnonzero(weights)
 
-    @property
-    def n(self) -> int:
-        """Number of points."""
-        return self.stack.n
+    n = property(attrgetter("stack.n"), doc="Number of points.")
 
     def dense(self) -> Array:
         """Refused: this stack has no n × n array."""
@@ -209,112 +139,6 @@ class BlockCombined(BaseCombined):
         return self.weights[self._active] @ self.stack.matvecs(v, rows, self._active)
 
 
-class Changed(BaseCombined):
-    """tK(d) + τI, a multiple of another combined kernel plus a ridge."""
-
-    def __init__(self, kernel: CombinedKernel, times: float = 1.0, ridge: float = 0.0) -> None:
-        self.kernel, self.times, self.ridge = kernel, times, ridge
-
-    @property
-    def n(self) -> int:
-        """Number of points."""
-        return self.kernel.n
-
-    @property
-    def is_dense(self) -> bool:  # type: ignore[override]
-        """As the kernel that is changed."""
-        return self.kernel.is_dense
-
-    def dense(self) -> Array:
-        """The array, read-only; that of the kernel itself where nothing is changed."""
-        return self._dense
-
-    @cached_property
-    def _dense(self) -> Array:
-        total = self.kernel.dense()
-        if (self.times, self.ridge) == (1.0, 0.0):
-            return total
-        total = np.multiply(self.times, total, dtype=float)
-        total[np.diag_indices(self.n)] += self.ridge
-        return frozen(total)
-
-    def diagonal(self) -> Array:
-        """All tK(d)_ii + τ."""
-        return self.times * self.kernel.diagonal() + self.ridge
-
-    def block(self, rows: Index, columns: Index) -> Array:
-        """Some rows and columns, a new array."""
-        rows, columns = np.arange(self.n)[rows], np.arange(self.n)[columns]
-        same = rows[:, None] == columns
-        return self.times * self.kernel.block(rows, columns) + self.ridge * same
-
-    def __matmul__(self, v: Array) -> Array:
-        return self.times * (self.kernel @ v) + self.ridge * v
-
-    def quick_product(self, V: Array, accuracy: float) -> Array:
-        """That of the kernel, changed."""
-        return self.times * self.kernel.quick_product(V, accuracy) + self.ridge * V
-
-    def factor(self) -> tuple[Factor, float] | None:
-        """The factor, where the kernel has one and the multiple is not negative."""
-        found = self.kernel.factor()
-        if found is None or self.times < 0.0:
-            return None
-        return beside([found[0]], [math.sqrt(self.times)]), self.times * found[1] + self.ridge
-
-    @property
-    def has_landmarks(self) -> bool:  # type: ignore[override]
-        """As the kernel, where the multiple is not negative."""
-        return self.times >= 0.0 and self.kernel.has_landmarks
-
-    def landmark_factor(self, rank: int, seed: int = 0) -> tuple[Factor, Array]:
-        """That of the kernel, the ridge among what it leaves."""
-        if not self.has_landmarks:
-            return super().landmark_factor(rank, seed)
-        F, rest = self.kernel.landmark_factor(rank, seed)
-        return beside([F], [math.sqrt(self.times)]), self.times * rest + self.ridge
-
-    def solver(self, rows: Places, ridge: Array) -> KernelSolver | None:
-        """That of the array itself, or of the kernel: tK + τ + ρ = t(K + (τ + ρ)/t)."""
-        if self.is_dense:  # no root of t: what has no unit keeps its digits in every unit
-            return CholeskySolver.of(self.block(rows, rows), ridge)
-        if not self.times > 0.0:
-            return None
-        found = self.kernel.solver(rows, (ridge + self.ridge) / self.times)
-        return None if found is None else _SolverOfMultiple(found, self.times)
-
-    @property
-    def squeezes(self) -> bool:  # type: ignore[override]
-        """As the kernel that is changed."""
-        return self.kernel.squeezes
-
-    def squeezed(
-        self, rows: Places, ridges: Array, soft: float, products: Any
-    ) -> tuple[Array, Array, Array] | None:
-        """Those of the kernel under D/t: the roots of t go where they belong."""
-        if not self.times > 0.0:
-            return None
-        own = (ridges + (1.0 + soft) * self.ridge) / self.times
-        found = self.kernel.squeezed(rows, own, soft, products)
-        root = math.sqrt(self.times)
-        return None if found is None else (found[0], found[1] / root, found[2] / root)
-
-
-class _SolverOfMultiple:
-    """Systems with tA, by those with A."""
-
-    def __init__(self, solver: KernelSolver, times: float) -> None:
-        self._solver, self._times = solver, times
-
-    def solve(self, B: Array) -> Array:
-        """(tA)⁻¹B."""
-        return self._solver.solve(B) / self._times
-
-    def half(self, B: Array) -> Array:
-        """M/√t times B."""
-        return self._solver.half(B) / math.sqrt(self._times)
-
-
 class PartCombined(BaseCombined):
     """Some points of another combined kernel, without a copy; points may come twice."""
 
@@ -323,10 +147,7 @@ class PartCombined(BaseCombined):
         self._rows = rows
         self._once = np.unique(rows).size == rows.size
 
-    @property
-    def is_dense(self) -> bool:  # type: ignore[override]
-        """As the whole kernel."""
-        return self.kernel.is_dense
+    is_dense = property(attrgetter("kernel.is_dense"), doc="As the whole kernel.")
 
     def dense(self) -> Array:
         """The array, read-only."""
@@ -359,10 +180,7 @@ class PartCombined(BaseCombined):
             return None
         return found[0].take(self._rows), found[1]
 
-    @property
-    def has_landmarks(self) -> bool:  # type: ignore[override]
-        """As the whole kernel."""
-        return self.kernel.has_landmarks
+    has_landmarks = property(attrgetter("kernel.has_landmarks"), doc="As the whole kernel.")
 
     def landmark_factor(self, rank: int, seed: int = 0) -> tuple[Factor, Array]:
         """These rows of the whole one, whose landmarks may be other points."""

@@ -6,20 +6,21 @@ checked: an array of the host, of the shape that was asked for.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.cached import cached_property
-from kernelweave._core.checks import check_vector, shown
+from kernelweave._core.checks import as_places, check_vector, shown
 from kernelweave._core.types import Array, Index, Places
+from kernelweave.stacks._passes import frozen
 from kernelweave.stacks.combined import BlockCombined
 from kernelweave.stacks.defaults import BlockStack
 from kernelweave.stacks.dense import KernelStack
 from kernelweave.stacks.factor import FactorsBeside
 from kernelweave.stacks.lazy import LazyStack
-from kernelweave.stacks.precision import Units, units_named_by
 from kernelweave.stacks.protocol import (
     OPTIONAL,
     CombinedKernel,
@@ -28,7 +29,7 @@ from kernelweave.stacks.protocol import (
     Stack,
     is_stack,
 )
-from kernelweave.stacks.validation import as_places, frozen
+from kernelweave.stacks.rounding import Units, units_named_by
 
 _CACHE = 200.0  # megabytes of rows that are kept of an object without passes of its own
 _PASSES = ("quad_forms", "matvecs", "combined")
@@ -38,7 +39,7 @@ def as_stack(K: Any) -> Stack:
     """``K`` itself where it is a stack; the stack of an array, validated, where it is one."""
     if not is_stack(K):
         return KernelStack(K)
-    return K if all(hasattr(K, name) for name in OPTIONAL) else Completed(K)
+    return K if all(map(partial(hasattr, K), OPTIONAL)) else Completed(K)
 
 
 class Completed(LazyStack):

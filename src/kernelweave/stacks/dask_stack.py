@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from scipy.linalg import eigh
 
-from kernelweave._core.checks import check_vector, shown
+from kernelweave._core.checks import as_places, check_vector, float_type, shown
 from kernelweave._core.dask_cluster import Cluster, Spans, added, check_alike
 from kernelweave._core.settings import SETTINGS
 from kernelweave._core.tolerances import TINY
@@ -29,9 +29,8 @@ from kernelweave.stacks.combined import BaseCombined
 from kernelweave.stacks.dask_factor import DaskFactor, Runs
 from kernelweave.stacks.dask_products import Diagonals, Products
 from kernelweave.stacks.factors import FactorStack
-from kernelweave.stacks.precision import FINE, PlainSums, Units
 from kernelweave.stacks.protocol import KernelSolver
-from kernelweave.stacks.validation import as_places, float_type
+from kernelweave.stacks.rounding import FINE, PlainSums, Units
 
 _FIRM = 1e-8  # share of the largest diagonal that a ridge must be for Woodbury's formula to hold
 

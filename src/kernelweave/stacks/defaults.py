@@ -6,18 +6,18 @@ Nothing here holds more than a few hundred rows of one kernel at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelweave._core.checks import check_vector
+from kernelweave._core.checks import as_places, check_vector
 from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array, Index, Places
 from kernelweave.stacks.combined import BlockCombined, spread
-from kernelweave.stacks.precision import PlainSums, Units
 from kernelweave.stacks.protocol import CombinedKernel, Stack
-from kernelweave.stacks.validation import as_places
+from kernelweave.stacks.rounding import PlainSums
 
 
 class BlockStack(PlainSums):
@@ -101,20 +101,9 @@ class Part(BlockStack):
         self._has_all_rows = np.array_equal(rows, np.arange(stack.n))
         self.n, self.m = rows.size, kernels.size
 
-    @property
-    def name(self) -> str:
-        """That of the stack."""
-        return self.stack.name
-
-    @property
-    def precision(self) -> np.dtype:
-        """That of the stack."""
-        return self.stack.precision
-
-    @property
-    def units(self) -> Units:  # type: ignore[override]
-        """Those of the stack."""
-        return self.stack.units
+    name = property(attrgetter("stack.name"), doc="That of the stack.")
+    precision = property(attrgetter("stack.precision"), doc="That of the stack.")
+    units = property(attrgetter("stack.units"), doc="Those of the stack.")
 
     def block(self, kernel: int, rows: Index, columns: Index) -> Array:
         """One kernel at some rows and columns."""

@@ -9,28 +9,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
+from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 
-from kernelweave._core.checks import check_vector
-from kernelweave._core.types import Array, Index
+from kernelweave._core.checks import as_places, check_vector, float_type
+from kernelweave._core.types import Array, Index, Places
 from kernelweave.stacks import _passes
-from kernelweave.stacks.combined import DenseCombined
-from kernelweave.stacks.memory import require_memory
-from kernelweave.stacks.precision import DOUBLE, PlainSums, Units
-from kernelweave.stacks.threads import count_threads, run
+from kernelweave.stacks._passes import frozen
+from kernelweave.stacks.combined import BaseCombined
+from kernelweave.stacks.protocol import Factor, KernelSolver
+from kernelweave.stacks.resources import count_threads, require_memory, run
+from kernelweave.stacks.rounding import DOUBLE, PlainSums, Units
 from kernelweave.stacks.validation import (
     Voice,
     as_matrices,
-    as_places,
     check_definite,
     check_entries,
-    float_type,
-    frozen,
-    read_only,
     symmetric,
 )
 
@@ -86,7 +85,7 @@ class KernelStack(PlainSums):
 
     def _set(self, data: NDArray, n_jobs: int | None, precision: np.dtype, units: Units) -> None:
         # One type for every input (read-only, C order), so that each pass compiles once.
-        self._K = read_only(np.require(data, requirements=["C", "A"]))
+        self._K = frozen(np.require(data, requirements=["C", "A"]).view(np.ndarray))
         self._m, self._n = self._K.shape[:2]
         self._diagonals: Array | None = None
         self._traces: Array | None = None
@@ -117,10 +116,7 @@ class KernelStack(PlainSums):
         doc="How precise the numbers are: float32 if they came so, however they are kept.",
     )
 
-    @property
-    def dtype(self) -> np.dtype:
-        """How the matrices are kept."""
-        return self._K.dtype
+    dtype = property(attrgetter("_K.dtype"), doc="How the matrices are kept.")
 
     def diagonals(self) -> Array:
         """K_k[i, i], shape (m, n), read-only."""
@@ -267,3 +263,70 @@ def _in_fours(index: NDArray[np.int64], values: Array) -> tuple[NDArray[np.int64
         index = np.concatenate([index, np.full(missing, index[-1])])
         values = np.concatenate([values, np.zeros(missing)])
     return index, values
+
+
+# ---- K(d) as an array ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CholeskySolver:
+    """Systems with A = LLᵀ on the host."""
+
+    L: Array
+
+    @classmethod
+    def of(cls, A: Array, ridge: float | Array) -> CholeskySolver | None:
+        """Those with A + diag(ridge), in the place of A; None where that is not definite."""
+        A[np.diag_indices_from(A)] += ridge
+        try:
+            return cls(cholesky(A, lower=True, overwrite_a=True, check_finite=False))
+        except LinAlgError:
+            return None
+
+    def solve(self, B: Array) -> Array:
+        """A⁻¹B."""
+        return np.asarray(cho_solve((self.L, True), B, check_finite=False))
+
+    def half(self, B: Array) -> Array:
+        """L⁻¹B."""
+        return np.asarray(solve_triangular(self.L, B, lower=True, check_finite=False))
+
+
+class DenseCombined(BaseCombined):
+    """K(d) as one n × n array, read-only; ``low`` is the factor that it was written out from."""
+
+    is_dense = True
+
+    def __init__(self, K: Array, low: tuple[Factor, float] | None = None) -> None:
+        self._K, self._low, self.n = K, low, len(K)
+
+    def dense(self) -> Array:
+        """The array, read-only."""
+        return self._K
+
+    def diagonal(self) -> Array:
+        """All K(d)_ii."""
+        return np.array(np.diagonal(self._K), dtype=float)
+
+    def block(self, rows: Index, columns: Index) -> Array:
+        """Some rows and columns, a new array."""
+        every = np.arange(self.n)
+        return self._K[np.ix_(every[rows], every[columns])].astype(float, copy=False)
+
+    def __matmul__(self, v: Array) -> Array:
+        if self._K.dtype == np.float64:
+            return self._K @ v
+        out = np.zeros(v.shape)
+        for column, total in zip(np.atleast_2d(v.T), np.atleast_2d(out.T), strict=True):
+            sums = np.zeros(self.n)
+            _passes.add_rows(self._K, np.arange(self.n), np.ascontiguousarray(column), sums)
+            total[:] = sums
+        return out
+
+    def factor(self) -> tuple[Factor, float] | None:
+        """The factor that it was written out from, if there is one."""
+        return self._low
+
+    def solver(self, rows: Places, ridge: Array) -> KernelSolver | None:
+        """Cholesky's factor of these rows and columns."""
+        return CholeskySolver.of(self._K[np.ix_(rows, rows)].astype(float, copy=False), ridge)

@@ -19,16 +19,17 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from kernelweave._core.blocks import blocks
 from kernelweave._core.cached import cached_property
-from kernelweave._core.checks import check_vector
+from kernelweave._core.checks import as_places, check_vector, float_type
 from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array, Index, Places
 from kernelweave.stacks import _sweeps
-from kernelweave.stacks.combined import BaseCombined, DenseCombined
+from kernelweave.stacks._passes import frozen, read_only
+from kernelweave.stacks.combined import BaseCombined
+from kernelweave.stacks.dense import DenseCombined
 from kernelweave.stacks.factor import JoinedFactor
-from kernelweave.stacks.precision import PlainSums, Units
 from kernelweave.stacks.protocol import Factor
-from kernelweave.stacks.threads import count_threads, run
-from kernelweave.stacks.validation import as_places, float_type, frozen, read_only
+from kernelweave.stacks.resources import count_threads, run
+from kernelweave.stacks.rounding import PlainSums, Units
 
 
 class FactorStack(PlainSums):

@@ -14,13 +14,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelweave._core.checks import check_number, check_vector
-from kernelweave._core.decay import decay
+from kernelweave._core.checks import as_places, check_number, check_vector
 from kernelweave._core.jit import jit
 from kernelweave._core.types import Array, Index, Places
-from kernelweave.stacks.combined import DenseCombined
+from kernelweave.stacks._passes import decay, frozen
 from kernelweave.stacks.defaults import BlockStack
-from kernelweave.stacks.validation import as_places, frozen
+from kernelweave.stacks.dense import DenseCombined
 
 
 class GeneratedStack(BlockStack):

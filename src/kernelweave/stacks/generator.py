@@ -26,8 +26,8 @@ from kernelweave._core.tolerances import NEGATIVITY
 from kernelweave._core.types import Array, Mask, Places
 from kernelweave.stacks import _tiles
 from kernelweave.stacks._tiles import BAND, Recipes, TileSide
+from kernelweave.stacks.resources import run
 from kernelweave.stacks.row_kernels import GAUSSIAN, LAPLACIAN, POLYNOMIAL, RowKernels
-from kernelweave.stacks.threads import run
 
 _STRIPS = 8  # sums that are made apart in a pass over a triangle: bits do not depend on threads
 

@@ -1,4 +1,4 @@
-"""A stack with the identity as one kernel more: its weight is a ridge.
+"""A stack with the identity as one kernel more: its weight is a ridge of the combined kernel.
 
     Σ_k d_k K_k + τI
 
@@ -8,17 +8,23 @@ Learning τ with the other weights learns C = 1/τ of the squared hinge loss
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelweave._core.cached import cached_property
+from kernelweave._core.checks import as_places
 from kernelweave._core.types import Array, Index, Mask, Places
-from kernelweave.stacks.combined import Changed
+from kernelweave.stacks._passes import frozen
+from kernelweave.stacks.combined import BaseCombined
 from kernelweave.stacks.defaults import Part
-from kernelweave.stacks.precision import Units
-from kernelweave.stacks.protocol import Stack
-from kernelweave.stacks.validation import as_places
+from kernelweave.stacks.dense import CholeskySolver
+from kernelweave.stacks.factor import beside
+from kernelweave.stacks.protocol import CombinedKernel, Factor, KernelSolver, Stack
 
 
 class WithIdentity:
@@ -27,30 +33,16 @@ class WithIdentity:
     def __init__(self, stack: Stack) -> None:
         self.stack = stack
 
-    @property
-    def name(self) -> str:
-        """That of the stack."""
-        return self.stack.name
+    name = property(attrgetter("stack.name"), doc="That of the stack.")
 
     @property
     def m(self) -> int:
         """Number of kernels, the identity included."""
         return self.stack.m + 1
 
-    @property
-    def n(self) -> int:
-        """Number of points."""
-        return self.stack.n
-
-    @property
-    def precision(self) -> np.dtype:
-        """That of the stack."""
-        return self.stack.precision
-
-    @property
-    def units(self) -> Units:
-        """Those of the stack."""
-        return self.stack.units
+    n = property(attrgetter("stack.n"), doc="Number of points.")
+    precision = property(attrgetter("stack.precision"), doc="That of the stack.")
+    units = property(attrgetter("stack.units"), doc="Those of the stack.")
 
     def traces(self) -> Array:
         """All tr K_k."""
@@ -140,3 +132,99 @@ class WithIdentity:
             return None, np.arange(self.m) < self.stack.m
         chosen = as_places(kernels, self.m, "kernels")
         return chosen[chosen < self.stack.m], chosen < self.stack.m
+
+
+class Changed(BaseCombined):
+    """tK(d) + τI, a multiple of another combined kernel plus a ridge."""
+
+    def __init__(self, kernel: CombinedKernel, times: float = 1.0, ridge: float = 0.0) -> None:
+        self.kernel, self.times, self.ridge = kernel, times, ridge
+
+    n = property(attrgetter("kernel.n"), doc="Number of points.")
+    is_dense = property(attrgetter("kernel.is_dense"), doc="As the kernel that is changed.")
+
+    def dense(self) -> Array:
+        """The array, read-only; that of the kernel itself where nothing is changed."""
+        return self._dense
+
+    @cached_property
+    def _dense(self) -> Array:
+        total = self.kernel.dense()
+        if (self.times, self.ridge) == (1.0, 0.0):
+            return total
+        total = np.multiply(self.times, total, dtype=float)
+        total[np.diag_indices(self.n)] += self.ridge
+        return frozen(total)
+
+    def diagonal(self) -> Array:
+        """All tK(d)_ii + τ."""
+        return self.times * self.kernel.diagonal() + self.ridge
+
+    def block(self, rows: Index, columns: Index) -> Array:
+        """Some rows and columns, a new array."""
+        rows, columns = np.arange(self.n)[rows], np.arange(self.n)[columns]
+        same = rows[:, None] == columns
+        return self.times * self.kernel.block(rows, columns) + self.ridge * same
+
+    def __matmul__(self, v: Array) -> Array:
+        return self.times * (self.kernel @ v) + self.ridge * v
+
+    def quick_product(self, V: Array, accuracy: float) -> Array:
+        """That of the kernel, changed."""
+        return self.times * self.kernel.quick_product(V, accuracy) + self.ridge * V
+
+    def factor(self) -> tuple[Factor, float] | None:
+        """The factor, where the kernel has one and the multiple is not negative."""
+        found = self.kernel.factor()
+        if found is None or self.times < 0.0:
+            return None
+        return beside([found[0]], [math.sqrt(self.times)]), self.times * found[1] + self.ridge
+
+    @property
+    def has_landmarks(self) -> bool:  # type: ignore[override]
+        """As the kernel, where the multiple is not negative."""
+        return self.times >= 0.0 and self.kernel.has_landmarks
+
+    def landmark_factor(self, rank: int, seed: int = 0) -> tuple[Factor, Array]:
+        """That of the kernel, the ridge among what it leaves."""
+        if not self.has_landmarks:
+            return super().landmark_factor(rank, seed)
+        F, rest = self.kernel.landmark_factor(rank, seed)
+        return beside([F], [math.sqrt(self.times)]), self.times * rest + self.ridge
+
+    def solver(self, rows: Places, ridge: Array) -> KernelSolver | None:
+        """That of the array itself, or of the kernel: tK + τ + ρ = t(K + (τ + ρ)/t)."""
+        if self.is_dense:  # no root of t: what has no unit keeps its digits in every unit
+            return CholeskySolver.of(self.block(rows, rows), ridge)
+        if not self.times > 0.0:
+            return None
+        found = self.kernel.solver(rows, (ridge + self.ridge) / self.times)
+        return None if found is None else _SolverOfMultiple(found, self.times)
+
+    squeezes = property(attrgetter("kernel.squeezes"), doc="As the kernel that is changed.")
+
+    def squeezed(
+        self, rows: Places, ridges: Array, soft: float, products: Any
+    ) -> tuple[Array, Array, Array] | None:
+        """Those of the kernel under D/t: the roots of t go where they belong."""
+        if not self.times > 0.0:
+            return None
+        own = (ridges + (1.0 + soft) * self.ridge) / self.times
+        found = self.kernel.squeezed(rows, own, soft, products)
+        root = math.sqrt(self.times)
+        return None if found is None else (found[0], found[1] / root, found[2] / root)
+
+
+class _SolverOfMultiple:
+    """Systems with tA, by those with A."""
+
+    def __init__(self, solver: KernelSolver, times: float) -> None:
+        self._solver, self._times = solver, times
+
+    def solve(self, B: Array) -> Array:
+        """(tA)⁻¹B."""
+        return self._solver.solve(B) / self._times
+
+    def half(self, B: Array) -> Array:
+        """M/√t times B."""
+        return self._solver.half(B) / math.sqrt(self._times)

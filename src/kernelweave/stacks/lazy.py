@@ -18,15 +18,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.blocks import blocks
-from kernelweave._core.checks import check_number, check_vector
+from kernelweave._core.checks import as_places, check_number, check_vector
 from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array, Index, Mask, Places
-from kernelweave.stacks._passes import add_rows
+from kernelweave.stacks._passes import add_rows, frozen
 from kernelweave.stacks.defaults import BlockStack
 from kernelweave.stacks.dense import KernelStack
-from kernelweave.stacks.precision import Units
 from kernelweave.stacks.protocol import Stack
-from kernelweave.stacks.validation import as_places, frozen
+from kernelweave.stacks.rounding import Units
 
 _ARRAYS = 2**29  # bytes up to which some of the points get arrays
 Compute = Callable[[int, Places, Places], Array]  # kernel, rows, columns

@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.cached import cached_property
-from kernelweave._core.checks import check_vector
+from kernelweave._core.checks import as_places, check_vector
 from kernelweave._core.types import Array, Index, Places
-from kernelweave.stacks.combined import BaseCombined, Changed, DenseCombined
+from kernelweave.stacks._passes import frozen, read_only
+from kernelweave.stacks.combined import BaseCombined
+from kernelweave.stacks.dense import DenseCombined
 from kernelweave.stacks.factor import beside
-from kernelweave.stacks.precision import FINE, PlainSums, Units, roughest
+from kernelweave.stacks.identity import Changed
 from kernelweave.stacks.protocol import CombinedKernel, Factor, Stack
-from kernelweave.stacks.validation import as_places, frozen, read_only
+from kernelweave.stacks.rounding import FINE, PlainSums, Units, roughest
 
 
 class MixedStack(PlainSums):

@@ -14,25 +14,25 @@ import math
 import threading
 import weakref
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from kernelweave._core.cached import cached_property
-from kernelweave._core.checks import check_vector
+from kernelweave._core.checks import as_places, check_vector, float_type
 from kernelweave._core.settings import SETTINGS
 from kernelweave._core.tolerances import EPS
 from kernelweave._core.types import Array, Index, Places
-from kernelweave.stacks._passes import add_rows
-from kernelweave.stacks.combined import BaseCombined, CholeskySolver
+from kernelweave.stacks._passes import add_rows, frozen
+from kernelweave.stacks.combined import BaseCombined
+from kernelweave.stacks.dense import CholeskySolver
 from kernelweave.stacks.generator import Generator
-from kernelweave.stacks.memory import available_bytes, require_memory
-from kernelweave.stacks.precision import PlainSums, Units
 from kernelweave.stacks.protocol import KernelSolver
+from kernelweave.stacks.resources import available_bytes, count_threads, require_memory
+from kernelweave.stacks.rounding import PlainSums, Units
 from kernelweave.stacks.row_kernels import RowKernels
-from kernelweave.stacks.threads import count_threads
-from kernelweave.stacks.validation import as_places, float_type, frozen
 
 _SPARE = 2  # times the matrix that has to be available to go from float32 to float64
 
@@ -200,10 +200,7 @@ class Generated(BaseCombined):
         self.stack, self.weights = stack, weights
         self._inner = stack._inner(weights)
 
-    @property
-    def n(self) -> int:
-        """Number of points."""
-        return self.stack.n
+    n = property(attrgetter("stack.n"), doc="Number of points.")
 
     def dense(self) -> NDArray[Any]:
         """The array, read-only, of the stack's ``dtype``."""

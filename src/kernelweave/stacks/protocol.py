@@ -44,12 +44,13 @@ of one's own it needs no more than ``__matmul__``: the rest has defaults, from b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from kernelweave._core.types import Array, Places
-from kernelweave.stacks.precision import Units
+from kernelweave.stacks.rounding import Units
 
 ShiftedSolver = Callable[[Array, Array | None], Array]
 
@@ -329,4 +330,4 @@ OPTIONAL = tuple(name for name in members(Stack) if name not in REQUIRED)
 
 def is_stack(K: Any) -> bool:
     """Whether ``K`` keeps the required part of the protocol."""
-    return all(hasattr(K, name) for name in REQUIRED)
+    return all(map(partial(hasattr, K), REQUIRED))

@@ -20,7 +20,7 @@ import numpy as np
 
 from kernelweave._core.tolerances import NEGATIVITY, TINY
 from kernelweave._core.types import Array, Index, Places
-from kernelweave.stacks.validation import frozen
+from kernelweave.stacks._passes import frozen
 
 GAUSSIAN, LAPLACIAN, POLYNOMIAL = range(3)
 

@@ -9,7 +9,7 @@ import torch
 
 from kernelweave._core.checks import shown
 from kernelweave._core.types import Array, Places
-from kernelweave.stacks.memory import available_bytes
+from kernelweave.stacks.resources import available_bytes
 
 SINGLE = float(torch.finfo(torch.float32).eps)
 KINDS = {np.dtype(np.float64): torch.float64, np.dtype(np.float32): torch.float32}

@@ -16,16 +16,17 @@ import torch
 from numpy.typing import ArrayLike
 
 from kernelweave._core.cached import cached_property
-from kernelweave._core.checks import check_vector
+from kernelweave._core.checks import as_places, check_vector
 from kernelweave._core.tolerances import EPS
 from kernelweave._core.types import Array, Index, Places
-from kernelweave.stacks.combined import BaseCombined, DenseCombined
-from kernelweave.stacks.precision import PlainSums, Units
+from kernelweave.stacks._passes import frozen, read_only
+from kernelweave.stacks.combined import BaseCombined
+from kernelweave.stacks.dense import DenseCombined
 from kernelweave.stacks.protocol import ShiftedSolver
+from kernelweave.stacks.rounding import PlainSums, Units
 from kernelweave.stacks.torch_device import fetched, numbers, sent
 from kernelweave.stacks.torch_factor import TorchFactor
 from kernelweave.stacks.torch_system import TorchShifted
-from kernelweave.stacks.validation import as_places, frozen, read_only
 
 _FIRM = 1e-8  # share of the largest diagonal that a ridge must be for Woodbury's formula to hold
 _EXACT = 1e-10  # residual that a solution by the factor may leave

@@ -20,11 +20,12 @@ import torch
 from numpy.typing import ArrayLike, DTypeLike
 
 from kernelweave._core.cached import cached_property
-from kernelweave._core.checks import check_vector
+from kernelweave._core.checks import as_places, check_vector, float_type
 from kernelweave._core.tolerances import EPS
 from kernelweave._core.types import Array, Index, Places
-from kernelweave.stacks.combined import DenseCombined
-from kernelweave.stacks.precision import Units
+from kernelweave.stacks._passes import frozen, read_only
+from kernelweave.stacks.dense import DenseCombined
+from kernelweave.stacks.rounding import Units
 from kernelweave.stacks.row_kernels import Entry, RowKernels, amplified, roundings
 from kernelweave.stacks.torch_combined import HeldMatrix, TorchCombined
 from kernelweave.stacks.torch_device import (
@@ -45,7 +46,6 @@ from kernelweave.stacks.torch_tiles import (
     bases,
     multiply,
 )
-from kernelweave.stacks.validation import as_places, float_type, frozen, read_only
 
 _FEW = 16  # kernels that one pass in float64 goes through, be all of them needed or not
 

@@ -10,47 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh, eigvalsh, lapack
 
-from kernelweave._core.checks import refuse_masked, refuse_sparse, shown
+from kernelweave._core.checks import refuse_masked, refuse_sparse
 from kernelweave._core.settings import SETTINGS
 from kernelweave._core.tolerances import ASYMMETRY, EPS, NEGATIVITY, TINY
-from kernelweave._core.types import Array, Index, Places
+from kernelweave._core.types import Array
 from kernelweave.stacks import _passes
-from kernelweave.stacks.memory import fits, require_memory
-from kernelweave.stacks.threads import run
+from kernelweave.stacks._passes import read_only
+from kernelweave.stacks.resources import fits, require_memory, run
 
 _ULPS = 4  # kernels of scikit-learn differ from their transposes by one or two
-
-
-def float_type(dtype: DTypeLike | None) -> np.dtype:
-    """float64 (the default) or float32."""
-    try:
-        kind = np.dtype(np.float64 if dtype is None else dtype)
-    except TypeError:
-        raise ValueError(f"dtype must be float64 or float32, found {shown(dtype)}") from None
-    if kind not in ASYMMETRY:
-        raise ValueError(f"dtype must be float64 or float32, found {kind}")
-    return kind
-
-
-def as_places(index: Index | None, size: int, name: str, empty: bool = True) -> Places:
-    """What ``index`` picks from 0, …, size − 1, as NumPy would: numbers, a mask or a slice."""
-    if index is None or isinstance(index, slice):
-        places = np.arange(*(slice(None) if index is None else index).indices(size))
-    else:
-        index = np.asarray(index)
-        index = index if index.size else index.astype(np.intp)
-        if index.ndim != 1:
-            raise IndexError(f"{name} must be one-dimensional, found shape {index.shape}")
-        try:
-            places = np.arange(size)[index]
-        except IndexError as error:
-            raise IndexError(f"{name}: {error}") from None
-    if not (empty or len(places)):
-        raise ValueError(f"{name} picks nothing")
-    return places
 
 
 def as_matrices(
@@ -250,16 +221,3 @@ def check_gram(K: Any, who: str, psd: bool = True, clip: bool = False, advice: s
     if psd:
         matrix = check_definite(matrix[None], scales, precision, 1, clip, False, voice)[0]
     return matrix
-
-
-def read_only(array: NDArray) -> NDArray:
-    """A view that cannot be written to: the one type of array the compiled passes see."""
-    view = array.view(np.ndarray)
-    view.flags.writeable = False
-    return view
-
-
-def frozen(array: NDArray) -> NDArray:
-    """The array itself, which nobody writes to from here on."""
-    array.flags.writeable = False
-    return array

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._core.types import Array
-from kernelweave.views import triangle
+from kernelweave.views import products
 from kernelweave.views.columns import View
 from kernelweave.views.table import Table
 
@@ -39,7 +39,7 @@ class PairStore:
         for known, kept in found:
             if known == kind:
                 return kept
-        size = 8 * triangle.size(len(self.table))
+        size = 8 * products.size(len(self.table))
         complete = view.rows_of(self.table) is None
         kept = compute() if complete and self.room >= size else None
         self.room -= 0 if kept is None else size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator
+from functools import partial, partialmethod
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,10 @@ from kernelweave._core.cached import cached_property
 from kernelweave._core.checks import is_sparse
 from kernelweave._core.tolerances import COINCIDE
 from kernelweave._core.types import Array
-from kernelweave.views import sparse, triangle, weighted
+from kernelweave.views import products, sparse, weighted
 from kernelweave.views.columns import View
-from kernelweave.views.distances import from_half_products, sq_distances, sq_norms
 from kernelweave.views.parts import apart, places, store_of
+from kernelweave.views.products import from_half_products, sq_distances, sq_norms
 from kernelweave.views.table import Table
 
 _ENOUGH = 1000  # at most this many rows are used for a median distance
@@ -138,21 +139,18 @@ class Rows:
         return self._memory[key]
 
 
-class Scratch:
+class Scratch(dict[str, Array]):
     """Work arrays that successive pairs reuse.
 
     Allocating new memory costs more than the arithmetic, because the system clears every page.
     """
 
-    def __init__(self) -> None:
-        self._arrays: dict[str, Array] = {}
-
     def __call__(self, use: str, shape: tuple[int, ...]) -> Array:
         """An uninitialized array of this shape; the same ``use`` gets the same memory."""
         size = math.prod(shape)
-        flat = self._arrays.get(use)
+        flat = self.get(use)
         if flat is None or flat.size < size:
-            flat = self._arrays[use] = np.empty(size)
+            flat = self[use] = np.empty(size)
         return flat[:size].reshape(shape)
 
 
@@ -161,25 +159,28 @@ class Pair:
 
     They are stored in ``scratch``, which the next pair overwrites. ``shared``: whether several
     kernels read them. A single kernel may have them in its own result (``products_in``).
-    ``shape``: of all arrays of this pair, the number of rows on each side.
+    ``shape``: of all arrays of this pair, the number of rows on each side. ``scratch(use)`` is a
+    work array of this shape, valid until the same ``use`` is requested again.
     """
 
     def __init__(
-        self, a: Rows, b: Rows, scratch: Scratch | None = None, shared: bool = True
+        self,
+        a: Rows,
+        b: Rows,
+        scratch: Scratch | None = None,
+        shared: bool = True,
+        shape: tuple[int, ...] | None = None,
     ) -> None:
         self.a, self.b, self.shared = a, b, shared
-        self.shape: tuple[int, ...] = (len(a), len(b))
+        self.shape = (len(a), len(b)) if shape is None else shape
         self._scratch = Scratch() if scratch is None else scratch
+        self.scratch = partial(self._scratch, shape=self.shape)
         self._computed: dict[str, Array] = {}
 
     @property
     def same(self) -> bool:
         """Whether both sides are the same rows."""
         return self.a is self.b
-
-    def scratch(self, use: str) -> Array:
-        """A work array of this pair's shape, valid until the same ``use`` is requested again."""
-        return self._scratch(use, self.shape)
 
     @property
     def products(self) -> Array:
@@ -196,19 +197,7 @@ class Pair:
         """Σ_j |x_j − z_j| for every pair."""
         return self.l1_distances_in()
 
-    def products_in(self, out: Array | None = None) -> Array:
-        """xᵀz for every pair: the shared array, or ``out`` if no other kernel needs it."""
-        return self._known("write_products", out)
-
-    def sq_distances_in(self, out: Array | None = None) -> Array:
-        """|x − z|² for every pair: the shared array, or ``out`` if no other kernel needs it."""
-        return self._known("write_sq_distances", out)
-
-    def l1_distances_in(self, out: Array | None = None) -> Array:
-        """Σ_j |x_j − z_j|: the shared array, or ``out`` if no other kernel needs it."""
-        return self._known("write_l1_distances", out)
-
-    def _known(self, write: str, out: Array | None) -> Array:
+    def _known(self, write: str, out: Array | None = None) -> Array:
         """What the method ``write`` computes, once for all kernels that share it."""
         if write in self._computed:
             return self._computed[write]
@@ -219,6 +208,12 @@ class Pair:
         if not alone:
             self._computed[write] = room
         return room
+
+    # For every pair xᵀz, |x − z|² and Σ_j |x_j − z_j|: ``products_in(out)`` is the shared array, or
+    # ``out`` if no other kernel needs it.
+    products_in = partialmethod(_known, "write_products")
+    sq_distances_in = partialmethod(_known, "write_sq_distances")
+    l1_distances_in = partialmethod(_known, "write_l1_distances")
 
     def look_up(self, kind: Any, write: Callable[[Gram, Array], None], out: Array) -> bool:
         """Write what parts of one table share, if both sides are such; else return False.
@@ -243,7 +238,7 @@ class Pair:
 
     def _pick(self, half: Array, out: Array) -> None:
         """Write these pairs of a triangle over all rows of the table that parts share."""
-        triangle.block(half, places(self.a.table), places(self.b.table), out)
+        products.block(half, places(self.a.table), places(self.b.table), out)
 
     def write_products(self, out: Array, a: Any = None, b: Any = None) -> None:
         """Compute xᵀz for every pair, or the products of features ``a`` and ``b``, dense or CSR."""
@@ -283,7 +278,7 @@ class Pair:
 
 
 class Gram(Pair):
-    """Rows against themselves; all arrays are lower triangles (``kernelweave.views.triangle``).
+    """Rows against themselves; all arrays are lower triangles (``kernelweave.views.products``).
 
     Distances are exactly zero on the diagonal. ``centered``: they are computed from centered rows,
     which is quicker, but lets all rows have a part in the rounding of each distance.
@@ -296,8 +291,7 @@ class Gram(Pair):
         shared: bool = True,
         centered: bool = True,
     ) -> None:
-        super().__init__(rows, rows, scratch, shared)
-        self.shape = (triangle.size(len(rows)),)
+        super().__init__(rows, rows, scratch, shared, (products.size(len(rows)),))
         self._centered = centered
 
     def write_products(self, out: Array, a: Any = None, b: Any = None) -> None:
@@ -306,20 +300,20 @@ class Gram(Pair):
         if is_sparse(a):
             sparse.half_products(a, out)
         elif a.shape[1] == 1:
-            triangle.products(a[:, 0], out)
+            products.products(a[:, 0], out)
         else:
             for rows, columns in self.blocks():
                 self.put(rows, a[rows] @ a[columns].T, out)
 
     def _pick(self, half: Array, out: Array) -> None:
         """Write these pairs of a triangle over all rows of the table that parts share."""
-        triangle.take(half, places(self.a.table), out)
+        products.take(half, places(self.a.table), out)
 
     def write_sq_distances(self, out: Array) -> None:
         """Compute |x − z|² for every pair."""
         x, is_csr = self.a.values, self.a.table.sparse
         if x.shape[1] == 1 and not is_csr:
-            triangle.sq_differences(x[:, 0], out)
+            products.sq_differences(x[:, 0], out)
             return
         centered = x - x.mean(axis=0) if self._centered and not is_csr else x
         norms = self.a.sq_norms if centered is x else sq_norms(centered)
@@ -341,11 +335,11 @@ class Gram(Pair):
 
     def put(self, rows: slice, block: Array, out: Array) -> None:
         """Write a block, which reaches at least to the diagonal, into ``out``."""
-        triangle.pack(np.ascontiguousarray(block), rows.start, out)
+        products.pack(np.ascontiguousarray(block), rows.start, out)
 
     def outer(self, u: Array, v: Array, out: Array) -> None:
         """Write u_i u_j for every pair; ``v`` equals ``u``."""
-        triangle.products(np.ascontiguousarray(u), out)
+        products.products(np.ascontiguousarray(u), out)
 
     def whole(self) -> Pair:
         """The same rows as a pair whose arrays are whole matrices."""

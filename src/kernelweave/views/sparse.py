@@ -19,7 +19,7 @@ import numpy as np
 
 from kernelweave._core.jit import ordered_jit
 from kernelweave._core.types import Array
-from kernelweave.views.distances import NEAR
+from kernelweave.views.products import NEAR
 
 
 def sq_norms(x: Any) -> Array:
@@ -35,7 +35,7 @@ def products(a: Any, b: Any, out: Array) -> Array:
 
 
 def half_products(x: Any, out: Array) -> Array:
-    """Write xᵀz for rows of ``x`` as a lower triangle (``kernelweave.views.triangle``)."""
+    """Write xᵀz for rows of ``x`` as a lower triangle (``kernelweave.views.products``)."""
     _half_products(_parts(x), _parts(x.T), out)
     return out
 

@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._core.checks import is_sparse, refuse_masked, shown, some
-from kernelweave._core.tensors import on_host
+from kernelweave._core.checks import is_sparse, on_host, refuse_masked, shown, some
 from kernelweave.views.cells import (
     NUMBERS,
     all_equal,

@@ -9,9 +9,10 @@ from kernelweave import learn
 from kernelweave._core.settings import SETTINGS
 from kernelweave._solvers.svm.curvature import hessian_factor
 from kernelweave.problems.losses import hinge, squared_hinge
-from kernelweave.stacks.combined import Changed, DenseCombined
+from kernelweave.stacks.dense import DenseCombined
 from kernelweave.stacks.factor import JoinedFactor
 from kernelweave.stacks.factors import FactorCombined, FactorStack
+from kernelweave.stacks.identity import Changed
 
 rng = np.random.default_rng(5)
 

@@ -9,8 +9,8 @@ from kernelweave._solvers.svm import interior_point, smo, systems
 from kernelweave.problems import losses, value_losses
 from kernelweave.problems.dual_qp import DualQP, relative_gap
 from kernelweave.problems.one_class import OneClass
-from kernelweave.stacks.combined import BlockCombined, DenseCombined
-from kernelweave.stacks.dense import KernelStack
+from kernelweave.stacks.combined import BlockCombined
+from kernelweave.stacks.dense import DenseCombined, KernelStack
 from kernelweave.stacks.factor import JoinedFactor
 from kernelweave.stacks.factors import FactorCombined
 

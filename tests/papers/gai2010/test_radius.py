@@ -32,7 +32,7 @@ from kernelweave.papers.gai2010.radius import Radius
 from kernelweave.papers.gai2010.radius_bound import RadiusBound
 from kernelweave.problems.problem import make_problem
 from kernelweave.problems.weight_sets import Simplex
-from kernelweave.progress import Progress
+from kernelweave.solving import Progress
 
 METHODS = ["newton", "gradient"]
 NORMS = [1, 2, None]

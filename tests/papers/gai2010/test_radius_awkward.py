@@ -130,7 +130,7 @@ def test_a_bound_above_the_value_is_not_hidden():
     objective = _Objective(evaluator, incumbent, 1e-3)
     state = objective.evaluate(np.ones(5), 1e-6)
     objective.bundle.value = 2.0 * state.value
-    incumbent.settle(*objective.step("newton", state).settled)
+    incumbent.best, incumbent.bound = objective.step("newton", state).settled
     assert incumbent.gap == pytest.approx(0.5)
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -211,7 +211,7 @@ class Valued(Protocol):
     """What a look at the function has to tell."""
 
     @property
-    def primal(self) -> float:
+    def primal(self) -> Any:
         """An upper bound of the function."""
         ...
 

@@ -22,9 +22,9 @@ import numpy as np
 from kernelweave._core.types import Array
 from kernelweave._solvers.svm import chunks, interior_point, linear_system, smo
 from kernelweave.problems.dual_qp import DualQP
-from kernelweave.stacks.memory import require_memory
+from kernelweave.stacks._passes import frozen
 from kernelweave.stacks.protocol import CombinedKernel
-from kernelweave.stacks.validation import frozen
+from kernelweave.stacks.resources import require_memory
 
 SOLVERS = ("auto", "smo", "interior_point", "chunks")
 STEPS, PASSES = 12, 10

@@ -23,12 +23,15 @@ from kernelweave._core.types import Array, Places
 from kernelweave._solvers.svm.pairs import State, value_and_gap
 from kernelweave._solvers.svm.smo import Ascent, Inner, centered_norm, shortened, state_at
 from kernelweave.problems.dual_qp import DualQP
-from kernelweave.stacks.memory import largest_chunk
 from kernelweave.stacks.protocol import CombinedKernel
+from kernelweave.stacks.resources import largest_chunk
 
 _SPARE = 1.5  # times as many rows as are free: some have to leave their bounds
 _ROUNDS = 1000  # chunks at the most
 _REPAIRS = 5  # times that rounding is removed and all is looked at again
+
+Known = tuple[Places, Array]  # rows, and K at these
+_NOTHING: Known = np.empty(0, dtype=np.intp), np.empty((0, 0))
 
 
 def solve(
@@ -43,7 +46,7 @@ def solve(
     n = qp.n
     scale = centered_norm(K.diagonal(), K @ np.full(n, 1.0 / n)) if qp.is_hard else 0.0
     ascent = Ascent(qp, 0.5 * tol, tick, max_steps, scale)
-    v, bounded = qp.feasible(start), True
+    v, bounded, known = qp.feasible(start), True, _NOTHING
     for _ in range(_REPAIRS):
         v, f = shortened(qp, v, K @ qp.fold(v))
         state, before = state_at(qp, v, f), ascent.steps
@@ -52,7 +55,9 @@ def solve(
                 break
             rows = ranked_rows(n, state)
             seen = ascent.steps
-            bounded, change = ascent.ascend_rows(n, state, rows, _fetched(K, rows, tick))
+            block = _fetched(K, rows, tick, known)
+            known = (rows, block) if rows.size <= SETTINGS.chunk_rows else _NOTHING
+            bounded, change = ascent.ascend_rows(n, state, rows, block)
             state.gradient[:] -= qp.tile(K @ change)
             if not bounded or ascent.steps >= ascent.max_steps:
                 break
@@ -66,13 +71,24 @@ def solve(
     return Inner(v, K @ qp.fold(v), ascent.steps, bounded)
 
 
-def _fetched(K: CombinedKernel, rows: Places, tick: Callable[[], None] | None) -> Array:
-    """K at these rows, some at a time: time may run out meanwhile."""
+def _fetched(
+    K: CombinedKernel, rows: Places, tick: Callable[[], None] | None, known: Known
+) -> Array:
+    """K at these rows, some at a time: time may run out meanwhile.
+
+    Rows that the last chunk had are not asked for again.
+    """
     out = np.empty((rows.size, rows.size))
-    for piece in blocks(rows.size, 1, SETTINGS.rows):
+    has = np.isin(rows, known[0])
+    old, new, order = np.flatnonzero(has), np.flatnonzero(~has), np.argsort(known[0])
+    at = order[np.searchsorted(known[0], rows[old], sorter=order)]
+    out[np.ix_(old, old)] = known[1][np.ix_(at, at)]
+    for piece in blocks(new.size, 1, SETTINGS.rows):
         if tick is not None:
             tick()
-        out[piece] = K.block(rows[piece], rows)
+        some = new[piece]
+        out[some] = K.block(rows[some], rows)
+        out[np.ix_(old, some)] = out[np.ix_(some, old)].T
     return out
 
 

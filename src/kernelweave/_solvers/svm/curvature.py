@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -43,8 +44,8 @@ from kernelweave._core.types import Array, Places
 from kernelweave._solvers.svm.systems import Conjugate, Lift, landmarks_of
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.stacks.cholesky import triangle
-from kernelweave.stacks.combined import CholeskySolver
 from kernelweave.stacks.conjugate import conjugate_gradients
+from kernelweave.stacks.dense import CholeskySolver
 from kernelweave.stacks.protocol import CombinedKernel
 
 if TYPE_CHECKING:
@@ -101,10 +102,7 @@ class Look:
     halves: list[ByProducts | None] = field(default_factory=list, repr=False)
     known: dict[float, Array | None] = field(default_factory=dict, repr=False)  # curvature by soft
 
-    @property
-    def primal(self) -> float:
-        """An upper bound of J at the point."""
-        return self.point.primal
+    primal = property(attrgetter("point.primal"), doc="An upper bound of J at the point.")
 
     def places(self, kernels: Places) -> Places:
         """Where the products of some of these kernels stand."""

@@ -23,8 +23,7 @@ from kernelweave._core.tolerances import NOTHING, ROUNDING, SOFT, SOFT_EXACT, TI
 from kernelweave._core.types import Array, Places
 from kernelweave._solvers.svm.pairs import BUDGET, UNBOUNDED, Limits, State, iterate
 from kernelweave.problems.dual_qp import DualQP
-from kernelweave.stacks._passes import add_rows
-from kernelweave.stacks.validation import frozen
+from kernelweave.stacks._passes import add_rows, frozen
 
 _PATIENCE = 6  # chunks of pair steps before Newton steps are tried
 _STEP, _NEWTON, _FLOP = 1.5e-9, 1e-4, 5e-11  # rough seconds: pair step by row, overhead, flop

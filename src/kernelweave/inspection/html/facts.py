@@ -12,7 +12,7 @@ from sklearn.base import is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from kernelweave._core.types import Array, Places
-from kernelweave.banks.fitting import LITTLE
+from kernelweave.banks.unseen import LITTLE
 from kernelweave.estimators._base import recalled
 from kernelweave.estimators._candidates import Fold
 from kernelweave.estimators._fit import pose

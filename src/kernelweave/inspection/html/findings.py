@@ -14,7 +14,7 @@ import numpy as np
 
 from kernelweave import __version__
 from kernelweave._core.checks import some
-from kernelweave.banks.fitting import BLIND
+from kernelweave.banks.unseen import BLIND
 from kernelweave.inspection._fits import weights_of
 from kernelweave.inspection.comparison import EQUAL, JOINT, SINGLE
 from kernelweave.inspection.draws import summed_by_view

@@ -12,7 +12,7 @@ import numpy as np
 
 from kernelweave._core.checks import is_number, shown
 from kernelweave._core.types import Array
-from kernelweave.banks.fitting import BLIND
+from kernelweave.banks.unseen import BLIND
 from kernelweave.inspection._fits import weights_of
 from kernelweave.inspection.draws import summed_by_view
 from kernelweave.inspection.held_out import HeldOut, told

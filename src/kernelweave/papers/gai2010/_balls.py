@@ -20,10 +20,9 @@ from kernelweave._solvers.svm import curvature
 from kernelweave.machines.certified import proven_dual
 from kernelweave.machines.machine import Machine
 from kernelweave.papers.gai2010._centering import Centered
-from kernelweave.stacks.combined import Changed
-from kernelweave.stacks.precision import FINE, FINE_EPS
+from kernelweave.stacks.identity import Changed
 from kernelweave.stacks.protocol import CombinedKernel, Stack
-from kernelweave.stacks.rounding import fine_sums, quad_bounds
+from kernelweave.stacks.rounding import FINE, FINE_EPS, fine_sums, quad_bounds
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,11 @@ from kernelweave._core.checks import check_nonnegative, check_vector, some
 from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array, Index, Mask
 from kernelweave._solvers.enclosing_ball import LOST, PointsCoincide, warn_lost
-from kernelweave.stacks.combined import BlockCombined, DenseCombined
+from kernelweave.stacks._passes import frozen
+from kernelweave.stacks.combined import BlockCombined
 from kernelweave.stacks.defaults import BlockStack
+from kernelweave.stacks.dense import DenseCombined
 from kernelweave.stacks.protocol import CombinedKernel, Stack
-from kernelweave.stacks.validation import frozen
 
 _SMALL = 1e-6  # share of the trace below which centering saves digits
 

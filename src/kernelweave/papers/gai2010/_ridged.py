@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelweave._core.checks import as_places
 from kernelweave._core.types import Array, Index, Places
-from kernelweave.stacks.combined import Changed
 from kernelweave.stacks.defaults import BlockStack
-from kernelweave.stacks.precision import Units
+from kernelweave.stacks.identity import Changed
 from kernelweave.stacks.protocol import Stack
-from kernelweave.stacks.validation import as_places
+from kernelweave.stacks.rounding import Units
 
 
 class Ridged(BlockStack):

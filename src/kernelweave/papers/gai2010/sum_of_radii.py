@@ -41,7 +41,7 @@ from kernelweave.papers.gai2010._centering import centered
 from kernelweave.papers.gai2010._ridged import Ridged
 from kernelweave.problems.problem import Problem
 from kernelweave.solution import Solution
-from kernelweave.stacks.combined import Changed
+from kernelweave.stacks.identity import Changed
 from kernelweave.stacks.protocol import Stack
 
 _BALL = 1e-11  # relative gap of the balls

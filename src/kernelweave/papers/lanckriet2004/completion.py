@@ -26,7 +26,7 @@ from kernelweave._core.checks import check_floats, check_number, some
 from kernelweave._core.tolerances import TINY
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
-from kernelweave.stacks.memory import require_memory
+from kernelweave.stacks.resources import require_memory
 
 _MOST = 100  # Newton steps for one problem; a dozen is usual
 

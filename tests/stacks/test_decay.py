@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelweave._core.decay import decay
+from kernelweave.stacks._passes import decay
 
 LAST = np.finfo(np.float64).eps  # NumPy's own may be off by one unit in the last place, too
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from kernelweave import Gaussian, KernelBank, Laplacian, Linear, Polynomial
-from kernelweave.views import triangle
-from kernelweave.views.distances import from_half_products
+from kernelweave.views import products
+from kernelweave.views.products import from_half_products
 
 rng = np.random.default_rng(5)
 
@@ -28,22 +28,22 @@ sizes = pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 31, 130])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_there_and_back(n, dtype):
     A = symmetric(n)
-    half = np.full(triangle.size(n), np.nan)
+    half = np.full(products.size(n), np.nan)
     for first in range(0, n, 3):  # rows in blocks, each as wide as it happens to be
-        triangle.pack(A[first : first + 3].copy(), first, half)
+        products.pack(A[first : first + 3].copy(), first, half)
     assert np.array_equal(half, packed(A))
     out = np.full((n, n), np.nan, dtype)
-    triangle.unpack(half, 1.0, out)
+    products.unpack(half, 1.0, out)
     assert np.array_equal(out, A.astype(dtype))
-    triangle.unpack(half, 0.3, out)
+    products.unpack(half, 0.3, out)
     assert np.array_equal(out, (0.3 * A).astype(dtype))
 
 
 @sizes
 def test_in_the_matrix_s_own_memory(n):
     A, out = symmetric(n), np.full((n, n), np.nan)
-    triangle.room(out)[:] = packed(A)
-    triangle.unpack_in_place(0.3, out)
+    products.room(out)[:] = packed(A)
+    products.unpack_in_place(0.3, out)
     assert np.array_equal(out, 0.3 * A)
 
 
@@ -51,25 +51,25 @@ def test_in_the_matrix_s_own_memory(n):
 def test_what_is_read_off_a_triangle(n):
     A = symmetric(n)
     half = packed(A)
-    assert np.array_equal(triangle.diagonal(half, n), A.diagonal())
-    np.testing.assert_allclose(triangle.means(half, np.ones(n)), A.mean(axis=1), atol=1e-14 * n)
+    assert np.array_equal(products.diagonal(half, n), A.diagonal())
+    np.testing.assert_allclose(products.means(half, np.ones(n)), A.mean(axis=1), atol=1e-14 * n)
     weights = rng.uniform(0.5, 2.0, n)
     expected = np.average(A, 1, weights)
-    np.testing.assert_allclose(triangle.means(half, weights), expected, atol=1e-14 * n)
+    np.testing.assert_allclose(products.means(half, weights), expected, atol=1e-14 * n)
 
 
 def test_means_of_many_equal_numbers():
     """0.1 added up three thousand times, one by one, is off by more than 1e-13."""
-    half = np.full(triangle.size(3000), 0.1)
-    np.testing.assert_allclose(triangle.means(half, np.ones(3000)), 0.1, rtol=2e-14)
+    half = np.full(products.size(3000), 0.1)
+    np.testing.assert_allclose(products.means(half, np.ones(3000)), 0.1, rtol=2e-14)
 
 
 @sizes
 def test_centering_and_rescaling(n):
     A, shift, factor = symmetric(n), rng.normal(size=n), rng.normal(size=n)
     half = packed(A)
-    triangle.center(half, shift)
-    triangle.rescale(half, factor)
+    products.center(half, shift)
+    products.rescale(half, factor)
     expected = np.outer(factor, factor) * (A - np.add.outer(shift, shift))
     np.testing.assert_allclose(half, packed(expected), atol=1e-12)
 
@@ -77,10 +77,10 @@ def test_centering_and_rescaling(n):
 @sizes
 def test_products_and_differences(n):
     X = rng.normal(size=(n, 3))
-    half, x = np.empty(triangle.size(n)), X[:, 0].copy()
-    triangle.products(x, half)
+    half, x = np.empty(products.size(n)), X[:, 0].copy()
+    products.products(x, half)
     assert np.array_equal(half, packed(np.outer(x, x)))
-    triangle.sq_differences(x, half)
+    products.sq_differences(x, half)
     assert np.array_equal(half, packed(np.subtract.outer(x, x) ** 2))
 
 
@@ -91,7 +91,7 @@ def test_distances(n):
     from_half_products(X, (X**2).sum(axis=1), half)
     exact = ((X[:, None] - X[None]) ** 2).sum(axis=2)
     np.testing.assert_allclose(half, packed(exact), rtol=1e-11)
-    assert not triangle.diagonal(half, n).any()
+    assert not products.diagonal(half, n).any()
 
 
 @pytest.mark.parametrize("kernel", [Gaussian(1.3), Laplacian(), Polynomial(3), Linear()], ids=repr)
