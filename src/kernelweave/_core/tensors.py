@@ -13,14 +13,9 @@ from typing import Any
 import numpy as np
 
 
-def is_tensor(x: Any) -> bool:
-    """Whether it is a tensor, wherever it is."""
-    return hasattr(x, "is_cuda")
-
-
 def on_host(x: Any) -> Any:
     """A tensor as an array; all else as it is."""
-    return x.detach().cpu().numpy() if is_tensor(x) else x
+    return x.detach().cpu().numpy() if hasattr(x, "is_cuda") else x
 
 
 def answering(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -31,7 +26,7 @@ def answering(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def answered(self: Any, X: Any, *args: Any, **more: Any) -> Any:
-        if not is_tensor(X):
+        if not hasattr(X, "is_cuda"):
             return method(self, X, *args, **more)
         named = {name: on_host(value) for name, value in more.items()}
         return _beside(X, method(self, on_host(X), *map(on_host, args), **named))

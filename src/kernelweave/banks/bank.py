@@ -22,7 +22,6 @@ from kernelweave._core.checks import (
 from kernelweave._core.html import html_table
 from kernelweave._core.params import Params
 from kernelweave._core.settings import SETTINGS
-from kernelweave._core.tensors import is_tensor
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn
 from kernelweave.banks.approximation import Approximation, check_approximation
@@ -349,7 +348,7 @@ class KernelBank(Params):
             check_approximation(self.approximation)
         storage = check_storage(self.storage)
         given = getattr(X, "source", X)
-        if self.device is not None or is_tensor(given):
+        if self.device is not None or hasattr(given, "is_cuda"):
             storage = on_device(self.device, given, storage, self.dtype)
         return Recipe(
             float_type(self.dtype),

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._core.types import Array, Places
-from kernelweave.banks.evaluation import Numbered, indices
+from kernelweave.banks.evaluation import Numbered
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.member import Member
+from kernelweave.stacks.validation import indices
 from kernelweave.views.table import Table
 
 

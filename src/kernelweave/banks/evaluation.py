@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._core.blocks import blocks
-from kernelweave._core.checks import shown
 from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array, Places
 from kernelweave.banks.member import Member, Side, TrainingKernel
@@ -158,24 +157,6 @@ def images(table: Table, members: Iterable[Numbered], coef: Array) -> dict[int, 
             total = total + kernel.features(some).T @ own[piece]
         found[number] = total
     return found
-
-
-def indices(chosen: ArrayLike, size: int, what: str) -> NDArray[np.intp]:
-    """Positions from integers or from a mask of length ``size``."""
-    array = np.atleast_1d(np.asarray(chosen))
-    if array.dtype == bool:
-        if array.shape != (size,):
-            raise ValueError(f"{what}: a mask must have {size} entries; found {array.shape}.")
-        return np.flatnonzero(array)
-    if array.size == 0:
-        return np.empty(0, dtype=np.intp)
-    if array.dtype.kind not in "iu" or array.ndim != 1:
-        raise ValueError(f"{what} must be integers or a mask; found {shown(chosen)}.")
-    if array.min() < 0 or array.max() >= size:
-        raise ValueError(
-            f"{what} must lie between 0 and {size - 1}; found {array.min()} to {array.max()}."
-        )
-    return array.astype(np.intp)
 
 
 def kept_images(

@@ -20,7 +20,6 @@ from kernelweave.banks.evaluation import (
     Numbered,
     evaluate,
     images,
-    indices,
     kept_images,
     through_images,
     training_sides,
@@ -29,6 +28,7 @@ from kernelweave.banks.fitting import read_new
 from kernelweave.banks.member import Member
 from kernelweave.banks.torch_storage import is_there
 from kernelweave.stacks.protocol import Stack
+from kernelweave.stacks.validation import indices
 from kernelweave.views.rows import Scratch
 from kernelweave.views.table import Table
 

@@ -263,3 +263,21 @@ def frozen(array: NDArray) -> NDArray:
     """The array itself, which nobody writes to from here on."""
     array.flags.writeable = False
     return array
+
+
+def indices(chosen: ArrayLike, size: int, what: str) -> Places:
+    """Positions from integers or from a mask of length ``size``."""
+    array = np.atleast_1d(np.asarray(chosen))
+    if array.dtype == bool:
+        if array.shape != (size,):
+            raise ValueError(f"{what}: a mask must have {size} entries; found {array.shape}.")
+        return np.flatnonzero(array)
+    if array.size == 0:
+        return np.empty(0, dtype=np.intp)
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise ValueError(f"{what} must be integers or a mask; found {shown(chosen)}.")
+    if array.min() < 0 or array.max() >= size:
+        raise ValueError(
+            f"{what} must lie between 0 and {size - 1}; found {array.min()} to {array.max()}."
+        )
+    return array.astype(np.intp)
