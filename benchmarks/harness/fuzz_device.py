@@ -39,6 +39,7 @@ from kernelweave.stacks import torch_combined, torch_stack, torch_tiles
 MODES = ("float32", "tf32", "fused")
 LOSSES = ("hinge", "squared_hinge", "squared", "epsilon_insensitive", "huber", "quantile")
 RULES = ("trace", "sphere", "center+trace", "center+sphere", "unit_trace", None)
+SECONDS = 3.0  # of a fit
 _MORE, _NOTHING = 1e-3, 1e-8  # of a gap, beside what is told
 
 
@@ -128,13 +129,14 @@ def rough(mode: str) -> Iterator[None]:
 def drawn(seed: int, number: int) -> tuple[np.ndarray, np.ndarray, kw.KernelBank, dict[str, Any]]:
     """Rows, numbers to predict, a bank, and what is asked of them."""
     rng = np.random.default_rng([seed, number])
-    n, columns = int(rng.integers(30, 140)), int(rng.integers(3, 9))
+    n, columns = int(rng.integers(30, 120)), int(rng.integers(3, 9))
     X = rng.normal(size=(n, columns)) * 10.0 ** rng.uniform(-1.0, 1.0, columns)
     X = 10.0 ** rng.uniform(-3.0, 3.0) * (X + rng.choice([0.0, 3.0, 30.0]))
     if rng.random() < 0.3:
         X[: n // 5] = X[n // 5 : 2 * (n // 5)] * (1.0 + 1e-6 * rng.normal(size=(n // 5, 1)))
     score = X[:, 0] * X[:, 1] / (X[:, 0] * X[:, 1]).std() + X[:, 2] / X[:, 2].std()
     score += rng.uniform(0.0, 1.0) * rng.normal(size=n)
+    score -= np.median(score)
     rule, loss = RULES[rng.integers(6)], LOSSES[rng.integers(6)]
     lacks = rule is not None and rng.random() < 0.3
     if lacks:
@@ -169,7 +171,7 @@ def judged(seed: int, number: int) -> tuple[str, list[str]]:
         warnings.simplefilter("ignore")
         try:
             stack = bank.fit(X).stack
-            found = kw.learn(stack, y, **asked, max_time=20.0)
+            found = kw.learn(stack, y, **asked, max_time=SECONDS)
         except Exception as error:
             return "raised", [f"exception: {type(error).__name__}: {error} | {told}"]
         tol = asked.pop("tol")

@@ -21,6 +21,7 @@ from kernelweave import (  # noqa: E402
     MKLOneClass,
     MKLRegressor,
     MKLRegressorCV,
+    Nystroem,
     Polynomial,
     TorchStorage,
     TransductiveMKLClassifier,
@@ -173,6 +174,19 @@ def test_words_alone_are_devices():
 def test_a_gpu_that_is_not_there_is_never_the_processor():
     with pytest.raises(ValueError, match="sees 0 CUDA devices"):
         MKLClassifier(device="cuda").fit(*rows())
+
+
+def test_an_approximation_goes_with_a_device(elsewhere):
+    X, y = rows()
+    bank = KernelBank([Gaussian(), Gaussian(2.0)], approximation=Nystroem(9), device="cuda")
+    assert "2 as factors" in str(bank.plan(X))
+    search = MKLClassifierCV(bank, Cs=[0.1, 1.0], weight_norms=[1], cv=2).fit(X, y)
+    assert set(elsewhere) == {"cuda"}
+    assert search.duality_gap_ <= 1e-3 < search.exact_gap_ < 1.0
+    plain = MKLClassifierCV(bank.set_params(device=None), Cs=[0.1, 1.0], weight_norms=[1], cv=2)
+    np.testing.assert_allclose(
+        search.decision_function(X), plain.fit(X, y).decision_function(X), atol=0.02
+    )
 
 
 def test_the_plan_tells_the_device(elsewhere, monkeypatch):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._core.checks import is_tensor, on_host
+from kernelweave._core.checks import on_host
 
 
 def answering(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -20,7 +20,7 @@ def answering(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def answered(self: Any, X: Any, *args: Any, **more: Any) -> Any:
-        if not is_tensor(X):
+        if not hasattr(X, "is_cuda"):
             return method(self, X, *args, **more)
         named = {name: on_host(value) for name, value in more.items()}
         return _beside(X, method(self, on_host(X), *map(on_host, args), **named))

@@ -19,7 +19,6 @@ from kernelweave._core.checks import (
     float_type,
     is_on_dask,
     is_one_of,
-    is_tensor,
     shown,
 )
 from kernelweave._core.html import html_table
@@ -350,7 +349,7 @@ class KernelBank(Params):
             check_approximation(self.approximation)
         storage = check_storage(self.storage)
         given = getattr(X, "source", X)
-        if self.device is not None or is_tensor(given):
+        if self.device is not None or hasattr(given, "is_cuda"):
             storage = on_device(self.device, given, storage, self.dtype)
         return Recipe(
             float_type(self.dtype),

@@ -46,8 +46,7 @@ class TorchFactor(DerivedFactor):
 
     def rows(self, i: slice | torch.Tensor) -> torch.Tensor:
         """Some rows of F, as precise as they are kept; not to be changed."""
-        few = len(self.parts) == 1
-        some = self.parts[0][i] if few else torch.cat([part[i] for part in self.parts], 1)
+        some = self._beside(i)
         return some if self.scale is None else some * self.scale
 
     def down(self, V: torch.Tensor) -> torch.Tensor:
@@ -101,9 +100,11 @@ class TorchFactor(DerivedFactor):
         root = weights.sqrt()
         out = torch.zeros(R, R, dtype=self.wide, device=self.device)
         for i in blocks(n, R, _ENTRIES):
-            some = self.rows(i) * root[i, None]
+            some = self._beside(i) * root[i, None]
             for panel in blocks(R, 1, _PANEL):
                 out[panel, : panel.stop] += some[:, panel].T @ some[:, : panel.stop]
+        if self.scale is not None:
+            out *= self.scale[:, None] * self.scale
         lower = torch.tril(out)
         return lower + torch.tril(out, -1).T
 
@@ -119,6 +120,12 @@ class TorchFactor(DerivedFactor):
         if int(failed):
             raise np.linalg.LinAlgError("the matrix of the factor is not positive definite")
         return L
+
+    def _beside(self, i: slice | torch.Tensor) -> torch.Tensor:
+        """Some rows of the parts."""
+        if len(self.parts) == 1:
+            return self.parts[0][i]
+        return torch.cat([part[i] for part in self.parts], 1)
 
     def _numbers(self, rows: Index) -> torch.Tensor:
         return numbers(np.arange(self.shape[0])[rows], self.device)

@@ -350,7 +350,7 @@ def _as_array(X: Any) -> NDArray[Any]:
             raise ValueError("Complex data not supported")
         plain = kinds <= set(NUMBERS)
         return X.to_numpy(dtype=np.float64 if plain else object, na_value=np.nan)
-    X = on_host(X)
+    X = on_host(X) if hasattr(X, "is_cuda") else X  # a tensor of PyTorch, wherever it is
     try:
         data = np.asarray(X)
     except ValueError as error:
