@@ -232,6 +232,8 @@ def check_costs(costs: Array, what: str = "C") -> Array:
 
 def check_C(C: ArrayLike, n: int, loss: str | Loss = "hinge") -> float | Array:
     """C as a positive number or as ``n`` of them; ∞ where the loss has a hard margin."""
+    if type(C) is float and 1.0 / _LARGEST_C <= C <= _LARGEST_C:
+        return C
     refuse_masked("C", C)
     if C is None or isinstance(C, str | bool):
         raise TypeError(f"C must be a positive number, an array of them or 'learn', found {C!r}")
