@@ -83,14 +83,7 @@ class SmithWaterman(Kernel):
         return np.array([self._scores([one], None)[0, 0] for one in _strings(rows)])
 
     def _scores(self, a: list[Any], b: list[Any] | None) -> Array:
-        return smith_waterman(
-            a,
-            b,
-            substitution=self.substitution,
-            gap_open=self.gap_open,
-            gap_extend=self.gap_extend,
-            n_jobs=self.n_jobs,
-        )
+        return smith_waterman(a, b, **self.get_params(deep=False))
 
 
 def smith_waterman(

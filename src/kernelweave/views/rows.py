@@ -181,21 +181,6 @@ class Pair:
         """A work array of this pair's shape, valid until the same ``use`` is requested again."""
         return self._scratch(use, self.shape)
 
-    @property
-    def products(self) -> Array:
-        """xᵀz for every pair."""
-        return self.products_in()
-
-    @property
-    def sq_distances(self) -> Array:
-        """|x − z|² for every pair."""
-        return self.sq_distances_in()
-
-    @property
-    def l1_distances(self) -> Array:
-        """Σ_j |x_j − z_j| for every pair."""
-        return self.l1_distances_in()
-
     def products_in(self, out: Array | None = None) -> Array:
         """xᵀz for every pair: the shared array, or ``out`` if no other kernel needs it."""
         return self._known("write_products", out)
