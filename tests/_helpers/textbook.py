@@ -12,6 +12,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from _helpers.remembered import remembered
 
 TIGHT = {
     **dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-8),
@@ -20,6 +21,7 @@ TIGHT = {
 }
 
 
+@remembered
 def loss_optimum(
     K: Any,
     y: Any,
