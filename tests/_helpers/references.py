@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import cvxpy as cp
 import numpy as np
-from _helpers.remembered import remembered
 
+from _helpers.remembered import remembered
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.losses import hinge, squared_hinge
 

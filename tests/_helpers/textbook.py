@@ -12,6 +12,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+
 from _helpers.remembered import remembered
 
 TIGHT = {
