@@ -14,6 +14,7 @@ padding short.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ LANES = 32
 _EXACT = 2.0**24  # integers up to this are exact in float32
 
 
+@dataclass(eq=False, repr=False)
 class SmithWaterman(Kernel):
     """Best local alignment score of two sequences, as a similarity for ``EmpiricalKernelMap``.
 
@@ -53,17 +55,10 @@ class SmithWaterman(Kernel):
     advice = "EmpiricalKernelMap(SmithWaterman()) is positive semidefinite for any scores."
     numeric = False  # it reads strings
 
-    def __init__(
-        self,
-        substitution: Any = None,
-        gap_open: float = 11.0,
-        gap_extend: float = 1.0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.substitution = substitution
-        self.gap_open = gap_open
-        self.gap_extend = gap_extend
-        self.n_jobs = n_jobs
+    substitution: Any = None
+    gap_open: float = 11.0
+    gap_extend: float = 1.0
+    n_jobs: int | None = None
 
     def label(self) -> str:
         """Shows the cost of gaps, and whether the scores are custom."""

@@ -11,6 +11,7 @@ texts and applied to new ones.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from kernelweave._core.checks import check_number, shown
@@ -58,6 +59,7 @@ class BagOfWords(Kernel):
         return [("", FeatureKernel(words))]
 
 
+@dataclass(eq=False, repr=False)
 class LatentConcepts(Kernel):
     """k(x, z) = Σ_c P(c|x) P(c|z), with concepts c from probabilistic latent semantic analysis.
 
@@ -77,19 +79,11 @@ class LatentConcepts(Kernel):
     takes_weights = False
     numeric = False  # it reads texts
 
-    def __init__(
-        self,
-        n_concepts: int = 100,
-        vectorizer: Any = "counts",
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        random_state: int | None = 0,
-    ) -> None:
-        self.n_concepts = n_concepts
-        self.vectorizer = vectorizer
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    n_concepts: int = 100
+    vectorizer: Any = "counts"
+    max_iter: int = 100
+    tol: float = 1e-4
+    random_state: int | None = 0
 
     def label(self) -> str:
         """Shows the number of concepts."""

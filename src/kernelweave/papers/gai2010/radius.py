@@ -181,15 +181,10 @@ class _Objective:
     def step(self, by: str, state: _UnitBall) -> Step:
         """Report ``state`` on the norm that was asked for, with the best bound."""
         point, bundle = state.point, self.bundle
-        size = 1.0
-        if self.weight_set.bounded:
-            size = self.weight_set.size(point.e)
+        size = self.weight_set.size(point.e) if self.weight_set.bounded else 1.0
         d = self.weight_set.scale * point.e
         bound = Bound(bundle.value, bundle.v_best, "machines and balls")
-        center = (
-            bundle.beta
-        )  # that goes with it: the bundle may hear of others before this is judged
-
+        center = bundle.beta  # the bound's: others may come before this step is judged
         plain = replace(point, e=point.e / size, v=point.v * size)
 
         def given(point: Point) -> Point:
