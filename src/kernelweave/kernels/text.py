@@ -46,7 +46,8 @@ class BagOfWords(Kernel):
 
     def label(self) -> str:
         """Shows the vectorizer."""
-        return f"BagOfWords({_told(self.vectorizer)})"
+        given = self.vectorizer
+        return f"BagOfWords({given if isinstance(given, str) else shown(given)})"
 
     def validate(self) -> None:
         """Raise ValueError or TypeError for an invalid vectorizer."""
@@ -209,7 +210,3 @@ def _make(vectorizer: Any) -> Any:
     if isinstance(vectorizer, str):
         return getattr(text, _KNOWN[vectorizer])()
     return clone(vectorizer)
-
-
-def _told(vectorizer: Any) -> str:
-    return vectorizer if isinstance(vectorizer, str) else shown(vectorizer)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -182,16 +183,10 @@ class _Objective:
         """Report ``state`` on the norm that was asked for, with the best bound."""
         point, bundle = state.point, self.bundle
         size = self.weight_set.size(point.e) if self.weight_set.bounded else 1.0
-        d = self.weight_set.scale * point.e
+        given = partial(self.kernels.given, weights=self.weight_set.scale * point.e, size=size)
         bound = Bound(bundle.value, bundle.v_best, "machines and balls")
         center = bundle.beta  # the bound's: others may come before this step is judged
         plain = replace(point, e=point.e / size, v=point.v * size)
-
-        def given(point: Point) -> Point:
-            """With the bias for the kernels as they were given."""
-            primal, scale, bias = point.fits[0]
-            bias = self.kernels.bias(d, bias, scale * point.v / size)
-            return replace(point, fits=np.array([[primal, scale, bias]]))
 
         def certify(fine: bool) -> tuple[Point, Bound]:
             """The numbers as they are reported, for the kernels as they were given."""
