@@ -195,6 +195,10 @@ class Linear(Kernel):
     has_gradient = True
     takes_sparse = True
 
+    def label(self) -> str:
+        """Its name; it has no parameters."""
+        return "Linear()"
+
     def fill(self, pair: Pair, out: Array) -> None:
         """The inner products."""
         np.copyto(out, pair.products_in(out))
