@@ -182,21 +182,6 @@ class Pair:
         """Whether both sides are the same rows."""
         return self.a is self.b
 
-    @property
-    def products(self) -> Array:
-        """xᵀz for every pair."""
-        return self.products_in()
-
-    @property
-    def sq_distances(self) -> Array:
-        """|x − z|² for every pair."""
-        return self.sq_distances_in()
-
-    @property
-    def l1_distances(self) -> Array:
-        """Σ_j |x_j − z_j| for every pair."""
-        return self.l1_distances_in()
-
     def _known(self, write: str, out: Array | None = None) -> Array:
         """What the method ``write`` computes, once for all kernels that share it."""
         if write in self._computed:
