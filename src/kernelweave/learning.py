@@ -22,6 +22,7 @@ from kernelweave.solution import Solution
 from kernelweave.solving import solve
 from kernelweave.stacks.memory import advised
 from kernelweave.stacks.protocol import Stack
+from kernelweave.stacks.threads import blas_limit, blas_threads
 
 _ASKED = ("weight_norm", "trace", "recenter", "ridge", "sample_weight", "epsilon", "quantile")
 
@@ -157,4 +158,6 @@ def solved(told: Mapping[str, Any], trail: Trail | None = None) -> Solution:
     problem = make_problem(K, y, C, loss, told["n_jobs"], **asked)
     problem = replace(problem, solver=solver, asked={"learner": told["learner"], "tol": tol})
     progress = Progress(problem, verbose, began, max_time)
-    return solve(problem, made, tol, told["start"], told["max_iter"], progress, trail=trail)
+    limits = tol, told["start"], told["max_iter"]
+    with blas_threads(blas_limit(problem.stack.n, told["n_jobs"])):
+        return solve(problem, made, *limits, progress, trail=trail)

@@ -20,6 +20,7 @@ from kernelweave.solution import Solution
 from kernelweave.solving import solve
 from kernelweave.stacks.memory import advised
 from kernelweave.stacks.protocol import Stack
+from kernelweave.stacks.threads import blas_limit, blas_threads
 
 _OPTIONS = signature(learn)
 
@@ -82,4 +83,5 @@ def _at(problem: Problem, start: Solution, asked: dict[str, Any], trail: Trail) 
     """The solution of a problem that was checked already, with all options of ``learn``."""
     progress = Progress(problem, asked["verbose"], max_time=asked["max_time"])
     limits = asked["tol"], start, asked["max_iter"]
-    return solve(problem, make_learner(asked["learner"]), *limits, progress, trail=trail)
+    with blas_threads(blas_limit(problem.stack.n, asked["n_jobs"])):
+        return solve(problem, make_learner(asked["learner"]), *limits, progress, trail=trail)
