@@ -30,8 +30,8 @@ def blas(monkeypatch):
 
 
 def test_small_fits_have_one_thread_and_large_ones_those_of_n_jobs(blas):
-    assert [blas_limit(300, None), blas_limit(300, 4), blas_limit(10**4, 4)] == [1, 1, 4]
-    assert blas_limit(10**4, None) is None
+    assert [blas_limit(300, None), blas_limit(300, 4), blas_limit(5000, 4)] == [1, 1, 4]
+    assert blas_limit(5000, None) == 1 and blas_limit(10**5, None) is None
     with blas_threads(None):
         assert blas.num_threads == BEFORE
     with blas_threads(99):

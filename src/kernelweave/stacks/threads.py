@@ -64,8 +64,8 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
 
 
 def blas_limit(n: int, n_jobs: int | None) -> int | None:
-    """Threads of BLAS for a fit to n rows: one if n is small; None: as it is."""
-    if n <= SETTINGS.lapack_rows:
+    """Threads of BLAS for a fit to n rows: one if it is small, else ``n_jobs``; None: as it is."""
+    if n <= (SETTINGS.blas_rows if n_jobs is None else SETTINGS.lapack_rows):
         return 1
     return None if n_jobs is None else count_threads(n_jobs)
 
