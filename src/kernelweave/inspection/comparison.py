@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._core.types import Array, Places
+from kernelweave._core.types import Places
 from kernelweave.banks.bank import KernelBank
 from kernelweave.estimators._candidates import Fold
 from kernelweave.inspection._refits import CHOOSING, Refits
