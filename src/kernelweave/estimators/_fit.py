@@ -333,7 +333,8 @@ def values_of(bank: FittedBank, learned: Sequence[Learned], new: Table) -> Array
     ]
     biases = np.array([one.bias for one in learned])
     coefs = np.vstack([one.coef for one in learned])
-    values = bank.decision(new, np.vstack(weights), coefs.T)
+    with blas_threads(blas_limit(coefs.shape[1], None)):
+        values = bank.decision(new, np.vstack(weights), coefs.T)
     return values.T.reshape(*biases.shape, len(new)).swapaxes(1, 2) + biases[:, None, :]
 
 

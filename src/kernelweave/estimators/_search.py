@@ -77,7 +77,6 @@ from kernelweave.learners.base import Learner
 from kernelweave.learners.trail import Trail
 from kernelweave.parameters.bank import refuse_parameters
 from kernelweave.stacks.memory import GIB, advised, available_bytes
-from kernelweave.stacks.threads import blas_limit, blas_threads
 from kernelweave.views.parts import share
 from kernelweave.views.table import Table
 
@@ -140,9 +139,8 @@ class Search:
     def trial(self, pair: tuple[Choice, Fold]) -> Trial:
         """Learn all candidates of a bank on the rows of a fold, and meet the rows held out."""
         began, (choice, fold) = time.perf_counter(), pair
-        with blas_threads(blas_limit(fold.train.size, None)):
-            bank, learned = self.learn(choice, fold.train)
-            values = values_of(bank, learned, self.training.table.take(fold.test))
+        bank, learned = self.learn(choice, fold.train)
+        values = values_of(bank, learned, self.training.table.take(fold.test))
         if self.verbose:
             tell(
                 f"fold {fold.number + 1}, bank {choice.name!r}: {bank.m_all} kernels, "

@@ -172,8 +172,10 @@ class Refits:
         """
         if order is not None:
             self._refuse_parameters()
-        model = object.__new__(type(self.model))  # a copy as scikit-learn makes it takes longer
-        vars(model).update(vars(self.model), **params)
+        model: Any = object.__new__(
+            type(self.model)
+        )  # a copy as scikit-learn makes it takes longer
+        model.__dict__.update(vars(self.model), **params)
         training = replace(self.training, weights=counts)
         if order is not None and training.targets is not None:
             training = replace(training, targets=training.targets[order])
