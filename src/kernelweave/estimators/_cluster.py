@@ -31,11 +31,9 @@ def read(model: MKLEstimator, X: Any, y: Any, sample_weight: Any) -> Training:
     if not model._on_cluster or model._given_matrices:
         refuse(model)
     bank = model._bank
-    if bank.learnable() or bank.impute is not None:
-        what = "kernels with parameters to learn" if bank.learnable() else "impute="
+    if bank.learnable():
         raise ValueError(
-            f"{what} is for rows on one machine: on a cluster give widths, and fill empty cells "
-            "first, X.fillna(…)"
+            "kernels with parameters to learn are for rows on one machine: on a cluster give widths"
         )
     if model.device is not None or bank.device is not None:
         raise ValueError("device= is for rows on this machine: on a cluster leave it out")
@@ -59,8 +57,8 @@ def read(model: MKLEstimator, X: Any, y: Any, sample_weight: Any) -> Training:
         weights = check_nonnegative("sample_weight", given, n)
         if not weights.any():
             raise ValueError("sample_weight: all weights are zero, and no row is left.")
-        table, places = table.having_weight(weights)
-        targets, weights = targets[places], weights[places]
+        places = np.flatnonzero(weights)
+        table, targets, weights = table.take(places), targets[places], weights[places]
     return Training(bank, table, targets, places, weights, n, names)
 
 

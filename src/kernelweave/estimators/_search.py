@@ -25,7 +25,6 @@ from kernelweave._core.checks import (
     check_number,
     check_truth,
     check_verbose,
-    is_on_dask,
     is_one_of,
     is_whole,
     shown,
@@ -166,7 +165,9 @@ class Search:
 
 
 def share_rows(table: Table) -> Table:
-    """Rows to be cut into parts that share what depends on two of them alone."""
+    """Rows to be cut into parts that share what depends on two of them alone, if they are here."""
+    if table.apart:
+        return table
     available = available_bytes()
     return share(table, _MOST if available is None else min(_MOST, _SHARE * available))
 
@@ -176,10 +177,6 @@ def search(
     model: CrossValidated, X: Any, y: Any, groups: Any = None, sample_weight: Any = None
 ) -> Any:
     """Choose, and fit the candidate chosen; fitted attributes change in the end, and not before."""
-    if is_on_dask(X):
-        from kernelweave.estimators._cluster import refuse
-
-        refuse(model)
     task, scorer, targets = plan(model, X, y, groups, sample_weight)
     with model._callbacks(X, y, len(task.choices) * len(task.folds)) as step:
         trials = task.run(model.n_jobs, step)

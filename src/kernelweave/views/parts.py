@@ -90,8 +90,11 @@ def share(X: Any, limit: float) -> Table:
     return _part(table, PairStore(table, limit), np.arange(len(table)))
 
 
-def apart(table: Table) -> Table:
-    """The same rows, which share nothing."""
+def apart(table: Any) -> Table:
+    """The same rows, on this machine and for themselves: they share nothing."""
+    if table.apart:
+        here: Table = table.here()
+        return here
     return Table(**_values(table)) if table.shares else table
 
 
