@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
 from _helpers.small_cluster import cluster, labeled
 from scipy.sparse import csr_array
+from sklearn.model_selection import GridSearchCV
 
 from kernelweave import (
+    DaskStorage,
     Gaussian,
     Hamming,
     KernelBank,
+    Laplacian,
     Linear,
     MKLClassifier,
+    MKLClassifierCV,
     MKLRegressor,
+    MKLRegressorCV,
     Nystroem,
     Polynomial,
 )
+from kernelweave._core.settings import SETTINGS
+from kernelweave._core.warnings import UnseenCategory
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 pytest.importorskip("distributed")
+
+from distributed import Client  # noqa: E402
 
 N = 210
 X, LABELS, VALUES = labeled(N, 4)
@@ -70,7 +82,9 @@ SPARSE = np.where(X > 3.0, X, 0.0)
 PROBLEMS: dict[str, tuple[Any, Any, Any, int, dict[str, Any]]] = {
     # what: X, y, the bank, the number of partitions, options
     "hinge": (X, LABELS, bank(), 2, {}),
-    "squared hinge, weighted": (X, LABELS, bank(), 3, {"loss": "squared_hinge", "weights": WEIGHTS}),
+    "squared hinge, weighted": (
+        X, LABELS, bank(), 3, {"loss": "squared_hinge", "weights": WEIGHTS},
+    ),
     "three classes": (X[:70], CLASSES[:70], bank(views=VIEWS), 4, {"loss": "squared_hinge"}),
     "classes of weight": (X, LABELS, bank(), 1, {"class_weight": "balanced"}),
     "quantile": (X, VALUES, bank(normalize="sphere"), 2, {"loss": "quantile", "quantile": 0.3}),
@@ -107,7 +121,7 @@ PROBLEMS: dict[str, tuple[Any, Any, Any, int, dict[str, Any]]] = {
 def apart(given: Any, sizes: tuple[int, ...]) -> Any:
     """The rows in such partitions."""
     ends = np.concatenate([[0], np.cumsum(sizes)])
-    blocks = [given[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+    blocks = [given[a:b] for a, b in pairwise(ends)]
     if isinstance(given, pd.DataFrame):
         meta = given.iloc[:0]
         return dd.from_map(lambda number: blocks[number], range(len(blocks)), meta=meta)
@@ -133,9 +147,7 @@ def test_a_cluster_finds_the_optimum_of_one_machine(what: str) -> None:
         sizes = CUTS[cut]
         counts = None if weights is None else apart(weights, sizes)
         far = model.fit(apart(rows, sizes), apart(y, sizes), sample_weight=counts)
-        values, told = (
-            getattr(one, "decision_function", one.predict)(rows) for one in (far, near)
-        )
+        values, told = (getattr(one, "decision_function", one.predict)(rows) for one in (far, near))
     ours, theirs = (np.atleast_1d(one.solution_) for one in (far, near))
     for one, other in zip(ours, theirs, strict=True):
         assert one.gap <= 1e-6
@@ -143,3 +155,82 @@ def test_a_cluster_finds_the_optimum_of_one_machine(what: str) -> None:
         assert max(one.dual, other.dual) <= min(one.primal, other.primal) + slack
     far_off = float(np.abs(values - told).max() / max(1.0, np.abs(told).max()))
     assert far_off <= 1e-6
+
+
+def test_new_rows_may_lack_what_no_training_row_did() -> None:
+    """They stand at the mean of the features, of any kernel."""
+    model = MKLRegressor(bank(views=VIEWS), learner="uniform", loss="squared", tol=1e-12)
+    near, new = MKLRegressor(**model.get_params(deep=False)).fit(X, VALUES), holed(True)
+    far = pickle.loads(pickle.dumps(model.fit(apart(X, CUTS[3]), apart(VALUES, CUTS[3]))))
+    np.testing.assert_allclose(far.predict(new), near.predict(new), atol=1e-6)
+
+
+def test_what_approximations_leave_bounds_the_exact_gap(monkeypatch: Any) -> None:
+    monkeypatch.setattr(SETTINGS, "exact_pass", 0)  # where a pass over exact kernels is too long
+    rules = "trace", "sphere", "center+trace", "center+sphere"
+    for rule in rules:
+        model = MKLRegressor(bank(views=VIEWS, normalize=rule), learner="uniform", loss="squared")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            near = MKLRegressor(**model.get_params(deep=False)).fit(X, VALUES, WEIGHTS).exact_gap_
+            far = model.fit(apart(X, CUTS[2]), apart(VALUES, CUTS[2]), apart(WEIGHTS, CUTS[2]))
+        assert far.duality_gap_ <= 1e-3 < far.exact_gap_
+        assert far.exact_gap_ == pytest.approx(near, rel=0.02)  # other points prove it
+    exact = bank(kernels=[Gaussian(1.0, relative=True)], views="each", approximation=None)
+    far = MKLRegressor(exact, learner="uniform", loss="squared")
+    far.fit(apart(X, CUTS[2]), apart(VALUES, CUTS[2]))
+    assert far.exact_gap_ <= 1e-8  # nothing is left of kernels of low rank
+    with pytest.raises(ValueError, match=r"full rank.*approximation="):
+        far.set_params(kernels=exact.set_params(kernels=[Laplacian()])).fit(apart(X, (N,)), VALUES)
+
+
+@pytest.mark.filterwarnings("ignore:Rows lack a view")
+@pytest.mark.parametrize(
+    ("kind", "tol", "apart_by"), [(MKLClassifierCV, 1e-2, 0.01), (MKLRegressorCV, 1e-6, 1e-6)]
+)
+def test_folds_choose_the_same(kind: Any, tol: float, apart_by: float) -> None:
+    y = LABELS if kind is MKLClassifierCV else VALUES
+    model = kind(bank(views=VIEWS), Cs=[0.1, 1.0], weight_norms=["equal"], cv=2, cv_tol=tol)
+    near = kind(**model.get_params(deep=False)).fit(holed(True), y)
+    with pytest.warns(UserWarning, match="n_jobs is ignored"):
+        far = model.set_params(n_jobs=2).fit(apart(holed(True), CUTS[3]), apart(y, CUTS[3]))
+    assert far.best_params_ == near.best_params_ and far.duality_gap_ <= 1e-3
+    name = "mean_test_score"
+    np.testing.assert_allclose(far.cv_results_[name], near.cv_results_[name], atol=apart_by)
+    found = far.predict(apart(X, CUTS[3]))
+    assert found.numblocks == (3,) and (found.compute() == far.predict(X)).all()
+    with pytest.raises(ValueError, match=r"banks=None .* approximation="):
+        kind().fit(apart(X, CUTS[3]), y)
+
+
+def test_categories_that_no_training_row_had_are_told() -> None:
+    frame = mixed()
+    model = MKLRegressor(bank(kernels=[*KERNELS, Hamming()], impute="mean"), learner="uniform")
+    model.fit(apart(frame, CUTS[3]), apart(VALUES, CUTS[3]))
+    new = frame.assign(kind=np.where(X[:, 2] > 3, "none", frame["kind"]))
+    count = int((X[:, 2] > 3).sum())
+    with pytest.warns(UnseenCategory, match=f"{count} in 'kind'"):
+        told = model.predict(new)
+    with pytest.warns(UnseenCategory, match=f"{int((X[:100, 2] > 3).sum())} in 'kind'"):
+        found = model.predict(apart(new, CUTS[3])).compute()
+    assert np.array_equal(found, told)
+
+
+def test_clients_side_by_side(client: Any) -> None:
+    """A storage names its client, whichever is the current one."""
+    with Client(client.cluster.scheduler.address, set_as_default=False) as second:
+        storage = DaskStorage(second)
+        model = MKLRegressor(bank(storage=storage), learner="uniform", tol=1e-2)
+        far = apart(X, CUTS[3])
+        assert storage.read(far).cluster.client is second
+        values = model.fit(far, VALUES).predict(X)
+    again = model.set_params(kernels__storage="auto").fit(far, VALUES)
+    assert np.array_equal(again.predict(X), values)
+
+
+def test_candidates_of_a_small_table_are_tried_on_workers(client: Any) -> None:
+    search = GridSearchCV(MKLClassifier([Linear()]), {"C": [0.1, 1.0]}, cv=2)
+    here = search.fit(X, LABELS).cv_results_["mean_test_score"]
+    with joblib.parallel_backend("dask", client=client):
+        there = search.set_params(n_jobs=2).fit(X, LABELS).cv_results_["mean_test_score"]
+    assert np.array_equal(here, there)

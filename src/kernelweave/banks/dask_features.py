@@ -2,7 +2,8 @@
 
     K ⪰ FFᵀ,  E = K − FFᵀ:      wᵀKw  ≤  ‖Fᵀw‖² + (Σ_j √E_jj |u_j|)²        (``evaluation.py``)
 
-√E_jj and what normalizations multiply rows by stay beside the factors, two numbers by row and kernel.
+√E_jj and what normalizations multiply rows by stay beside the factors, two numbers by row and
+kernel.
 
 Kernels of low rank need no approximation: each partition takes the rows that represent it up to
 rounding (pivoted Cholesky), and of those of all partitions the same are taken once more. Whether
@@ -82,7 +83,7 @@ def check_exact(one: TrainingKernel, left: float, trace: float) -> None:
 
 @dataclass(frozen=True)
 class Rests:
-    """What approximate kernels leave of exact ones, as ``evaluation.Exactness`` has it on one machine.
+    """What approximate kernels leave of exact ones, as ``evaluation.Exactness`` of one machine.
 
     ``parts`` are futures of arrays (2, m, n_p), √E_jj and what rows are multiplied by; ``numbers``
     are those of the kernels in the bank; ``counts`` say how often rows count, ``totals`` how much

@@ -4,8 +4,8 @@
 
 A pass over the partitions gives the sums that normalizations are learned from, a second one the
 factors. Landmarks are fetched. Linear kernels are their columns; kernels of low rank, as those on
-one column, have landmarks that represent all rows up to rounding (``dask_features.py``); every other
-kernel needs an approximation. Rows that lack a view have features zero.
+one column, have landmarks that represent all rows up to rounding (``dask_features.py``); all others
+need an approximation. Rows that lack a view have features zero.
 """
 
 from __future__ import annotations
@@ -204,7 +204,9 @@ class OnCluster:
 
     def _require(self, kernels: list[TrainingKernel]) -> None:
         """Raise ``MemoryError`` where workers cannot hold the factors."""
-        needed, there = sum(place.nbytes for place in self.plan(kernels)), self.available(kernels)
+        rests = 16 * len(kernels) * kernels[0].n
+        needed = sum(place.nbytes for place in self.plan(kernels)) + rests
+        there = self.available(kernels)
         if there is not None and needed > there:
             raise OutOfMemory(
                 f"the factors of {len(kernels)} kernels on {kernels[0].n} rows take "

@@ -55,7 +55,8 @@ def fit_view(planned: Planned, table: Table, weights: Array | None) -> Group:
             alone = table.shares and kernel.of_two_rows and fitted == kernel
             members.append(Member(whole, label, view, kernel.numeric, fitted, alone=alone))
     if places is not None and table.apart:
-        rows.table.let_go()  # workers need not hold a copy of these rows for each view
+        held: Any = table
+        held.let_go()  # workers need not hold a copy of these rows for each view
     return Group(rows, members, planned.rule, places)
 
 

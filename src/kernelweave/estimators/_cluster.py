@@ -37,8 +37,7 @@ def read(model: MKLEstimator, X: Any, y: Any, sample_weight: Any) -> Training:
         )
     if model.device is not None or bank.device is not None:
         raise ValueError("device= is for rows on this machine: on a cluster leave it out")
-    if model.n_jobs is not None:
-        warn("n_jobs is ignored on a cluster: workers have the threads they were started with.")
+    alone(model.n_jobs)
     table: Any = bank.read(X)
     names = None
     if table.names is not None:
@@ -60,6 +59,12 @@ def read(model: MKLEstimator, X: Any, y: Any, sample_weight: Any) -> Training:
         places = np.flatnonzero(weights)
         table, targets, weights = table.take(places), targets[places], weights[places]
     return Training(bank, table, targets, places, weights, n, names)
+
+
+def alone(n_jobs: int | None) -> None:
+    """No number of threads: one asks the cluster at a time; warns where there shall be others."""
+    if n_jobs is not None:
+        warn("n_jobs is ignored on a cluster: workers have the threads they were started with.")
 
 
 def refuse(model: Any) -> None:

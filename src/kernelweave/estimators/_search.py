@@ -125,6 +125,11 @@ class Search:
 
     def run(self, n_jobs: int | None, step: Callable[[], bool] | None) -> list[Trial]:
         """Every bank on every fold; ``step`` is called after each."""
+        if self.training.table.apart:
+            from kernelweave.estimators._cluster import alone
+
+            alone(n_jobs)
+            n_jobs = None
         pairs = [(choice, fold) for choice in self.choices for fold in self.folds]
         fits = len(self.params) * len(self.folds)
         return in_threads(

@@ -70,7 +70,8 @@ def seen(table: Table) -> Seen:
     if not len(table):
         none = np.zeros(len(d))
         return Seen(*known, (), none, none, none, none, (), none > 0.0)
-    x, objects = table.numbers, table.objects
+    x: Any = table.numbers
+    objects = table.objects
     if table.sparse:
         bad = np.isnan(x.data), np.isinf(x.data)
         missing, infinite = (np.bincount(x.indices[some], minlength=len(d)) for some in bad)

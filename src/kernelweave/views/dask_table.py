@@ -236,7 +236,9 @@ class DaskTable(Table):
             if how == "median":
                 found = dask_sums.medians(cluster, self.parts, counts, self.n_columns)
             else:
-                total = cluster.get(cluster.sum(cluster.map(dask_sums.known_sums, self.parts, counts)))
+                total = cluster.get(
+                    cluster.sum(cluster.map(dask_sums.known_sums, self.parts, counts))
+                )
                 with np.errstate(invalid="ignore"):
                     found = total[0] / total[1]
             self._known[key] = found
@@ -267,8 +269,10 @@ class DaskTable(Table):
     def _summaries(
         self, columns: Sequence[int], weights: Any, filling: Any
     ) -> tuple[Array, Array, Array]:
-        """Mean, standard deviation, and the share that is not 0: of all columns, where none is
-        filled, so that nobody asks for the others again."""
+        """Mean, standard deviation, and the share that is not 0.
+
+        Where no cell is filled, those of all columns: nobody asks for the others again.
+        """
         index, seen = np.array(columns, np.intp), self.seen
         every = filling is None or not seen.missing[index].any()
         key = None if every else tuple(columns), _name(weights)
