@@ -24,7 +24,7 @@ import numpy as np
 
 import kernelweave as kw
 from benchmarks.harness import common
-from benchmarks.harness.internals import Cluster, DaskStack
+from benchmarks.harness.internals import Cluster, DaskStack, steps_timed
 from kernelweave import solving
 
 PARTS = ["prototype", "workers", "parquet", "kills"]
@@ -100,12 +100,13 @@ def sample_timed():
 
 def learned(stack, y, **options):
     """A fit: seconds, the sample's among them, and what it proved."""
-    with sample_timed() as sample, warnings.catch_warnings():
+    with sample_timed() as sample, steps_timed(stack.n) as steps, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         began = time.perf_counter()
         found = kw.learn(stack, y, C=1.0, tol=1e-2, **options)
         seconds = time.perf_counter() - began
     told = {"seconds": seconds, "sample s": sum(sample), "gap": found.gap, "status": found.status}
+    told |= {"steps": len(steps), "step s": float(np.median(steps)) if steps else None}
     return {**told, "solves": found.n_svm_solves, "weights": found.weights.tolist()}
 
 
@@ -152,7 +153,7 @@ def from_parquet(n, parts, m, landmarks):
 
         Cluster.__init__ = noted
         try:
-            with sample_timed() as sample:
+            with sample_timed() as sample, steps_timed(n) as steps:
                 began = time.perf_counter()
                 model = kw.MKLClassifier(bank, tol=1e-2).fit(table.drop(columns="y"), table["y"])
                 seconds = time.perf_counter() - began
@@ -166,6 +167,9 @@ def from_parquet(n, parts, m, landmarks):
         "gap": model.duality_gap_,
         "status": model.solution_.status,
         "solves": model.n_svm_solves_,
+        "exact gap": model.exact_gap_,
+        "steps": len(steps),
+        "step s": float(np.median(steps)),
         "trips": sum(one.trips for one in clusters),
         "vectors of n": sum(one.received for one in clusters) / 8 / n,
         "spilled": int(sum(spilled)),
@@ -216,7 +220,18 @@ def main():
         "kills": [(("kills", "two workers"), kills, *tries)],
     }
     results.fill([cell for part in args.parts for cell in asked[part]])
-    shown = ["seconds", "sample s", "solves", "trips", "vectors of n", "gap", "status", "spilled"]
+    shown = [
+        "seconds",
+        "sample s",
+        "steps",
+        "step s",
+        "solves",
+        "trips",
+        "vectors of n",
+        "gap",
+        "status",
+        "spilled",
+    ]
     keys = [key for part in PARTS[:3] for key, *_ in asked[part]]
     rows = [
         [*key, *(cell.get(name) for name in shown)] for key in keys if (cell := results.get(*key))
