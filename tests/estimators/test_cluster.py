@@ -39,7 +39,7 @@ N, WIDTH = 1300, 3
 X, Y, VALUES = labeled(N, WIDTH)
 NEW = labeled(70, WIDTH, 1)[0]
 CHUNKS = (500, 0, 30, 770)
-WEIGHTS = np.random.default_rng(3).integers(0, 3, N).astype(float)
+COUNTS = np.random.default_rng(3).integers(1, 4, N).astype(float)
 KERNELS = [Gaussian(1.0, relative=True), Polynomial(2)]
 
 
@@ -87,23 +87,12 @@ def test_a_bank_learns_the_same(rows: Any, rule: str | None) -> None:
 def test_default_kernels_scales_and_weights_are_the_same(rows: Any) -> None:
     few = np.abs(np.random.default_rng(0).normal(size=(N, 11))) * (X[:, :1] > 5.0)
     wide = np.hstack([few, X])
-    counts = WEIGHTS + 1.0
     for scale in ("auto", "common", None):
         given = KernelBank(scale=scale, approximation=Nystroem(6))
-        far = given.fit(da.from_array(wide, chunks=(600, 5)), sample_weight=counts)
-        near = given.fit(wide, sample_weight=counts)
+        far = given.fit(da.from_array(wide, chunks=(600, 5)), sample_weight=COUNTS)
+        near = given.fit(wide, sample_weight=COUNTS)
         assert far.names == near.names
         np.testing.assert_allclose(far.scales, near.scales, rtol=1e-9)
-
-
-def test_a_classifier_of_weighted_rows_predicts_the_same(rows: Any) -> None:
-    model = MKLClassifier(bank(), loss="squared_hinge", learner="uniform", tol=1e-11)
-    counts = da.from_array(WEIGHTS, chunks=(CHUNKS,))
-    far = pickle.loads(pickle.dumps(model.fit(rows[0], rows[1], sample_weight=counts)))
-    near = model.fit(X, Y, sample_weight=WEIGHTS)
-    found, told = far.decision_function(NEW), near.decision_function(NEW)
-    np.testing.assert_allclose(found, told, atol=1e-6 * np.abs(told).max())
-    assert np.isin(far.support_, np.flatnonzero(WEIGHTS)).all()
 
 
 def test_three_classes_of_a_frame(rows: Any, tmp_path: Path) -> None:
@@ -112,10 +101,10 @@ def test_three_classes_of_a_frame(rows: Any, tmp_path: Path) -> None:
     labels = pd.Series(np.digitize(VALUES[:200], np.quantile(VALUES[:200], [0.3, 0.7])))
     far = dd.from_pandas(frame, npartitions=3), dd.from_pandas(labels, npartitions=3)
     views = {"who": ["age"], "what": ["dose", "size"]}
-    model = MKLClassifier(bank(views=views), C=0.1, loss="squared_hinge", tol=1e-2)
+    model = MKLClassifier(bank(views=views), C=0.1, loss="squared_hinge", learner="uniform")
     model.fit(*far)
     assert list(model.feature_names_in_) == ["age", "dose", "size"]
-    assert model.duality_gap_ <= 1e-2 and model.weights_.shape == (4,)
+    assert model.duality_gap_ <= 1e-3 and model.weights_.shape == (4,)
     model.save(tmp_path / "model.kweave")
     again = load(tmp_path / "model.kweave")
     new = pd.DataFrame(NEW, columns=frame.columns)

@@ -81,7 +81,7 @@ def mixed() -> pd.DataFrame:
 SPARSE = np.where(X > 3.0, X, 0.0)
 PROBLEMS: dict[str, tuple[Any, Any, Any, int, dict[str, Any]]] = {
     # what: X, y, the bank, the number of partitions, options
-    "hinge": (X, LABELS, bank(), 2, {}),
+    "hinge": (X[:70], LABELS[:70], bank(), 4, {}),
     "squared hinge, weighted": (
         X, LABELS, bank(), 3, {"loss": "squared_hinge", "weights": WEIGHTS},
     ),
@@ -91,7 +91,7 @@ PROBLEMS: dict[str, tuple[Any, Any, Any, int, dict[str, Any]]] = {
     "learned weights": (
         X, VALUES, bank(normalize="center+trace"), 7, {"loss": "squared", "learner": "auto"},
     ),
-    "absolute, weighted": (X, VALUES, bank(), 2, {"weights": WEIGHTS}),
+    "absolute, weighted": (X[:70], VALUES[:70], bank(), 4, {"weights": WEIGHTS[:70]}),
     "huber": (X, VALUES, bank(normalize="center+sphere"), 3, {"loss": "huber"}),
     "rows lack views": (holed(True), VALUES, bank(views=VIEWS), 3, {"loss": "squared"}),
     "who has a view": (
@@ -153,6 +153,8 @@ def test_a_cluster_finds_the_optimum_of_one_machine(what: str) -> None:
         assert one.gap <= 1e-6
         slack = 1e-9 * abs(one.primal)  # kernels are equal up to rounding
         assert max(one.dual, other.dual) <= min(one.primal, other.primal) + slack
+    if weights is not None:
+        assert weights[far.support_].all()  # rows of weight 0 are not learned from
     far_off = float(np.abs(values - told).max() / max(1.0, np.abs(told).max()))
     assert far_off <= 1e-6
 
@@ -167,7 +169,7 @@ def test_new_rows_may_lack_what_no_training_row_did() -> None:
 
 def test_what_approximations_leave_bounds_the_exact_gap(monkeypatch: Any) -> None:
     monkeypatch.setattr(SETTINGS, "exact_pass", 0)  # where a pass over exact kernels is too long
-    rules = "trace", "sphere", "center+trace", "center+sphere"
+    rules = "sphere", "center+trace", "center+sphere"
     for rule in rules:
         model = MKLRegressor(bank(views=VIEWS, normalize=rule), learner="uniform", loss="squared")
         with warnings.catch_warnings():
@@ -199,13 +201,19 @@ def test_folds_choose_the_same(kind: Any, tol: float, apart_by: float) -> None:
     np.testing.assert_allclose(far.cv_results_[name], near.cv_results_[name], atol=apart_by)
     found = far.predict(apart(X, CUTS[3]))
     assert found.numblocks == (3,) and (found.compute() == far.predict(X)).all()
+    for method in ("predict_proba", "decision_function", "seen_weight"):
+        if hasattr(far, method):
+            told = getattr(far, method)(X)
+            assert np.array_equal(getattr(far, method)(apart(X, CUTS[3])).compute(), told)
     with pytest.raises(ValueError, match=r"banks=None .* approximation="):
         kind().fit(apart(X, CUTS[3]), y)
 
 
 def test_categories_that_no_training_row_had_are_told() -> None:
     frame = mixed()
-    model = MKLRegressor(bank(kernels=[*KERNELS, Hamming()], impute="mean"), learner="uniform")
+    model = MKLRegressor(
+        bank(kernels=[*KERNELS, Hamming()], impute="mean"), loss="squared", learner="uniform"
+    )
     model.fit(apart(frame, CUTS[3]), apart(VALUES, CUTS[3]))
     new = frame.assign(kind=np.where(X[:, 2] > 3, "none", frame["kind"]))
     count = int((X[:, 2] > 3).sum())
@@ -220,7 +228,7 @@ def test_clients_side_by_side(client: Any) -> None:
     """A storage names its client, whichever is the current one."""
     with Client(client.cluster.scheduler.address, set_as_default=False) as second:
         storage = DaskStorage(second)
-        model = MKLRegressor(bank(storage=storage), learner="uniform", tol=1e-2)
+        model = MKLRegressor(bank(storage=storage), loss="squared", learner="uniform", tol=1e-2)
         far = apart(X, CUTS[3])
         assert storage.read(far).cluster.client is second
         values = model.fit(far, VALUES).predict(X)

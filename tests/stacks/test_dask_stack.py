@@ -128,9 +128,7 @@ def test_few_rows_give_the_hessian(stack: DaskStack, loss: str) -> None:
     np.testing.assert_allclose(looks[0].q, looks[1].q, rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("loss", "tol"), [("hinge", 1e-2), ("squared_hinge", 1e-6), ("squared", 1e-6)]
-)
+@pytest.mark.parametrize(("loss", "tol"), [("hinge", 1e-2), ("squared", 1e-6)])
 def test_learn_proves_the_same_optimum(stack: DaskStack, loss: str, tol: float) -> None:
     y = VALUES if loss == "squared" else LABELS
     before, trips = stack.cluster.received, stack.cluster.trips
@@ -191,11 +189,13 @@ def test_a_worker_may_leave_while_others_work(monkeypatch: Any) -> None:
 
 
 def test_fits_at_once_do_not_meet(client: Any) -> None:
-    told = {C: learn(apart(client), LABELS, C, learner="uniform").primal for C in (0.3, 3.0)}
+    told = {
+        C: learn(apart(client, (250, 150)), LABELS, C, learner="uniform").primal for C in (0.3, 3.0)
+    }
     found: dict[float, float] = {}
 
     def one(C: float) -> None:
-        found[C] = learn(apart(client), LABELS, C, learner="uniform").primal
+        found[C] = learn(apart(client, (250, 150)), LABELS, C, learner="uniform").primal
 
     threads = [threading.Thread(target=one, args=(C,)) for C in told]
     for thread in threads:

@@ -61,10 +61,11 @@ def read(model: MKLEstimator, X: Any, y: Any, sample_weight: Any) -> Training:
     return Training(bank, table, targets, places, weights, n, names)
 
 
-def alone(n_jobs: int | None) -> None:
-    """No number of threads: one asks the cluster at a time; warns where there shall be others."""
+def alone(n_jobs: int | None) -> int | None:
+    """None: one thread asks the cluster at a time; warns where there shall be others."""
     if n_jobs is not None:
         warn("n_jobs is ignored on a cluster: workers have the threads they were started with.")
+    return None
 
 
 def refuse(model: Any) -> None:

@@ -128,8 +128,7 @@ class Search:
         if self.training.table.apart:
             from kernelweave.estimators._cluster import alone
 
-            alone(n_jobs)
-            n_jobs = None
+            n_jobs = alone(n_jobs)
         pairs = [(choice, fold) for choice in self.choices for fold in self.folds]
         fits = len(self.params) * len(self.folds)
         return in_threads(
@@ -171,8 +170,6 @@ class Search:
 
 def share_rows(table: Table) -> Table:
     """Rows to be cut into parts that share what depends on two of them alone, if they are here."""
-    if table.apart:
-        return table
     available = available_bytes()
     return share(table, _MOST if available is None else min(_MOST, _SHARE * available))
 
@@ -384,7 +381,7 @@ class CrossValidated(Estimator):
 
     def seen_weight(self, X: Any) -> Array:
         """The share of the kernel weights whose views each row has, as in ``best_estimator_``."""
-        return np.asarray(self._fitted().seen_weight(X))
+        return self._fitted().seen_weight(X)
 
     def combined_kernel(self, X: Any) -> Array:
         """The learned kernel against all training rows, as in ``best_estimator_``."""

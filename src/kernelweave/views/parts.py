@@ -83,9 +83,9 @@ class TablePart(Table):
 
 
 def share(X: Any, limit: float) -> Table:
-    """X, to be cut into parts that share at most ``limit`` bytes; nothing if X is sparse."""
+    """X, to be cut into parts that share at most ``limit`` bytes; nothing if sparse or apart."""
     table = Table.read(X)
-    if table.sparse:
+    if table.sparse or table.apart:
         return table
     return _part(table, PairStore(table, limit), np.arange(len(table)))
 
