@@ -93,37 +93,34 @@ class OnCluster:
         asked = cluster.put(mapped)
         sums = cluster.get(cluster.sum(cluster.map(dask_features.sums, table.parts, asked, each)))
         left, maps = list[TrainingKernel](), list[Finished]()
+        ranks, totals = list[int](), list[float]()
         for one, known, trace, rest, total, phi in zip(kernels, mapped, *sums, strict=True):
             if known.exact:
                 dask_features.check_exact(one, float(rest), float(trace))
             found = self._learned(one, trace, phi / total, total)
-            if found is not None:
-                features = Normalized(known.features, known.kernel, *found)
-                maps.append((known.view, features, known.exact))
-                left.append(one)
-        if not left:
-            return Kept([], None)
-        kind = np.dtype(self.recipe.dtype)
-        finished = cluster.put(maps)
-        parts = cluster.map(dask_features.factors, table.parts, finished, kind.str)
-        for one, (_, features, _) in zip(left, maps, strict=True):
+            if found is None:
+                continue
+            features = Normalized(known.features, known.kernel, *found)
             one.member = replace(
                 one.member.fitted(Normalizer(features.scale)),
                 kernel=LowRank(one.kernel, features),
                 normalizer=Normalizer(),
                 alone=False,
             )
-        ranks, totals = (
-            [some[place] for place, one in enumerate(kernels) if not one.dropped]
-            for some in ([phi.size for phi in sums[-1]], sums[-2])
-        )
+            left.append(one)
+            maps.append((known.view, features, known.exact))
+            ranks.append(phi.size)
+            totals.append(total)
+        if not left:
+            return Kept([], None)
+        kind, finished = np.dtype(self.recipe.dtype), cluster.put(maps)
+        parts = cluster.map(dask_features.factors, table.parts, finished, kind.str)
         stack = DaskStack.of(cluster, parts, ranks, kind)
         if self.recipe.approximation is None or self.recipe.approximation.from_below:
-            known = table.spans, [one.number for one in left], counts, np.array(totals)
-            self.rests = Rests(
-                cluster, cluster.map(dask_features.rests, table.parts, finished), *known
-            )
-            cluster.get(cluster.map(len, self.rests.parts))  # before the rows are let go
+            rests = cluster.map(dask_features.rests, table.parts, finished)
+            cluster.get(cluster.map(len, rests))  # before the rows are let go
+            numbers = [one.number for one in left]
+            self.rests = Rests(cluster, rests, table.spans, numbers, counts, np.array(totals))
         table.let_go()
         return self._without_equal(left, stack)
 
