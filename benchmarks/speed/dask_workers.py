@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 import warnings
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -177,37 +177,51 @@ def from_parquet(n, parts, m, landmarks):
     }
 
 
+_HELD = ExitStack()  # a cluster that several fits have, one after the other
+
+
+def held_workers(fresh):
+    """The client of two workers: of the last fit, if both are there."""
+    from distributed import default_client
+
+    if not fresh:
+        client = default_client()
+        with suppress(TimeoutError):
+            client.wait_for_workers(2, timeout=30)
+            return client
+    _HELD.close()
+    return _HELD.enter_context(workers(2))
+
+
 def undisturbed(n, parts, m, r):
     y = labels(n, parts, m, r)
-    with workers(2) as client:
-        stack = apart(client, n, parts, m, r)
-        stack.cluster.trips = 0
-        return {**learned(stack, y), "trips": stack.cluster.trips}
+    stack = apart(held_workers(True), n, parts, m, r)
+    stack.cluster.trips = 0
+    return {**learned(stack, y), "trips": stack.cluster.trips}
 
 
 def killed(n, parts, m, r, trips, number):
     """A worker killed within a random trip; of odd numbers none comes back."""
     y, rng = labels(n, parts, m, r), np.random.default_rng([0, number])
     at, later, plain = int(rng.integers(1, trips)), float(rng.uniform(0.0, 0.1)), Cluster.get
-    with workers(2) as client:
-        stack = apart(client, n, parts, m, r)
-        pid = next(iter(client.run(os.getpid).values()))
-        if number % 2:
-            for nanny in client.cluster.workers.values():
-                nanny.auto_restart = False
-        stack.cluster.trips = 0
+    client = held_workers(number % 2 == 0)
+    stack = apart(client, n, parts, m, r)
+    pid = next(iter(client.run(os.getpid).values()))
+    for nanny in client.cluster.workers.values():
+        nanny.auto_restart = number % 2 == 0
+    stack.cluster.trips = 0
 
-        def get(self, asked):
-            if self.trips == at:
-                threading.Timer(later, os.kill, (pid, signal.SIGKILL)).start()
-            return plain(self, asked)
+    def get(self, asked):
+        if self.trips == at:
+            threading.Timer(later, os.kill, (pid, signal.SIGKILL)).start()
+        return plain(self, asked)
 
-        Cluster.get = get
-        try:
-            found = learned(stack, y)
-        finally:
-            Cluster.get = plain
-        left = len(client.scheduler_info(n_workers=-1)["workers"])
+    Cluster.get = get
+    try:
+        found = learned(stack, y)
+    finally:
+        Cluster.get = plain
+    left = len(client.scheduler_info(n_workers=-1)["workers"])
     return {**found, "killed at": at, "workers left": left}
 
 
@@ -238,6 +252,7 @@ def main():
     if told is not None and "kills" in args.parts:
         more = *small_one, told["trips"]
         results.fill([(("kills", str(k)), killed, *more, k) for k in range(tries)])
+        _HELD.close()
     shown = [
         "seconds",
         "sample s",
