@@ -22,6 +22,7 @@ from kernelweave import (
     Linear,
     MKLClassifier,
     MKLOneClass,
+    MKLRegressor,
     Nystroem,
     Polynomial,
     RandomFeatures,
@@ -148,6 +149,20 @@ def test_no_table_arrives_here(rows: Any, monkeypatch: Any) -> None:
         model = MKLClassifier(kernels, learner="uniform", tol=1e-2).fit(far, y)
     assert model.n_features_in_ == 12
     assert max(sizes) <= 8 * 4 * n
+
+
+def test_files_keep_their_partitions(tmp_path: Path) -> None:
+    """Dask reads many files at once where few columns are asked for, as of y."""
+    rng = np.random.default_rng(0)
+    for number in range(12):
+        frame = pd.DataFrame(rng.normal(size=(10, 16)), columns=[f"x{j}" for j in range(16)])
+        frame.assign(y=frame["x0"] * 2.0).to_parquet(tmp_path / f"{number:02d}.parquet")
+    table = dd.read_parquet(tmp_path)
+    model = MKLRegressor(KernelBank([Linear()]), loss="squared", learner="uniform", tol=1e-2)
+    model.fit(table.drop(columns="y"), table["y"])
+    found = model.predict(table.drop(columns="y"))
+    assert found.numblocks == (12,)
+    assert np.corrcoef(found.compute(), table["y"].compute())[0, 1] > 0.9
 
 
 def test_random_features_are_the_same(rows: Any) -> None:

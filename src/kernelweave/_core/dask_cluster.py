@@ -188,6 +188,18 @@ def versions() -> dict[str, str]:
     return found
 
 
+def partitions(X: Any) -> list[Any]:
+    """The delayed partitions of a dask array or data frame, as many as it has.
+
+    What else reads files for a frame joins the small ones of few columns: y would then be in other
+    partitions than X.
+    """
+    if hasattr(X, "simplify"):
+        found: list[Any] = X.simplify().to_delayed(optimize_graph=False)
+        return found
+    return list(np.ravel(X.to_delayed()))
+
+
 def added(terms: Sequence[Any]) -> Any:
     """Their sum, in order; of tuples, that of each part."""
     if isinstance(terms[0], tuple):

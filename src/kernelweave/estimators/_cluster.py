@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from kernelweave._core.checks import check_nonnegative, is_on_dask
+from kernelweave._core.dask_cluster import partitions
 from kernelweave._core.warnings import warn
 from kernelweave.estimators._targets import Training
 from kernelweave.views.dask_table import DaskTable
@@ -81,8 +82,7 @@ def _fetched(name: str, values: Any, table: DaskTable) -> Any:
     if not is_on_dask(values):
         return values
     cluster = table.cluster
-    blocks = np.ravel(values.to_delayed()).tolist()
-    arrays = cluster.get(cluster.map(_as_array, cluster.compute(blocks)))
+    arrays = cluster.get(cluster.map(_as_array, cluster.compute(partitions(values))))
     sizes = tuple(map(len, arrays))
     if sizes != table.sizes:
         raise ValueError(

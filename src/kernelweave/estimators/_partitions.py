@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from kernelweave._core.dask_cluster import partitions
+
 
 def mapped(model: Any, method: str, X: Any) -> Any:
     """What a method gives for each partition of X, as a lazy dask array in the same partitions."""
@@ -25,7 +27,7 @@ def mapped(model: Any, method: str, X: Any) -> Any:
         da.from_delayed(
             delayed(_called)(part, sent, method, like), (np.nan, *like.shape[1:]), meta=like
         )
-        for part in X.to_delayed()
+        for part in partitions(X)
     ]
     return da.concatenate(parts, allow_unknown_chunksizes=True)
 

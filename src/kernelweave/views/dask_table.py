@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from kernelweave._core.checks import shown
-from kernelweave._core.dask_cluster import Cluster, Spans, check_alike
+from kernelweave._core.dask_cluster import Cluster, Spans, check_alike, partitions
 from kernelweave._core.types import Array, Mask
 from kernelweave.views import dask_sums, weighted
 from kernelweave.views.columns import View, tally
@@ -65,8 +65,7 @@ class DaskTable(Table):
             raise ValueError(f"Expected 2D array, got {X.ndim}D dask array instead: {shown(X)}.")
         if not frame and X.numblocks[1] > 1:
             X = X.rechunk({1: -1})
-        blocks = np.ravel(X.to_delayed()).tolist()
-        parts = cluster.map(dask_sums.read, cluster.compute(blocks))
+        parts = cluster.map(dask_sums.read, cluster.compute(partitions(X)))
         found: list[Seen] = cluster.get(cluster.map(dask_sums.seen, parts))
         kept = [number for number, one in enumerate(found) if one.rows]
         if not kept:
