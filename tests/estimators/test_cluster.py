@@ -178,6 +178,9 @@ def test_equal_kernels_are_left_out(rows: Any) -> None:
     with pytest.warns(UserWarning, match="it equals"):
         near = given.fit(X)
     assert far.dropped.keys() == near.dropped.keys() and far.stack.m == 2
+    many = da.random.default_rng(0).normal(size=(60_000, 4), chunks=(20_000, 4))
+    waves = KernelBank([Gaussian(1.0)], views="each", dtype="float32", approximation=Nystroem(6))
+    assert waves.fit(many).stack.m == 4  # kernels of columns that are alike, and not equal
 
 
 def test_a_plan_knows_the_workers(rows: Any) -> None:

@@ -37,6 +37,7 @@ from kernelweave.stacks.memory import GIB, OutOfMemory
 from kernelweave.views.dask_table import DaskTable
 
 _ALIKE = 100.0  # sums of n entries differ by this much more than an entry
+_SOME = 500  # rows on which kernels are compared
 _USABLE = 0.6  # share of a worker's memory that Dask fills before it writes to disk
 
 
@@ -156,20 +157,29 @@ class OnCluster:
         return found.scale, mean if rule[0] else None
 
     def _without_equal(self, kernels: list[TrainingKernel], stack: DaskStack) -> Kept:
-        """Leave kernels out that equal an earlier one, by aᵀKa, aᵀKb and bᵀKb for random a, b."""
-        rng = np.random.default_rng(0)
-        a, b = (stack.onto(rng.uniform(0.5, 1.5, stack.n) * s) for s in _signs(rng, stack.n))
-        found = np.array([stack.by_kernel(u * v) for u, v in ((a, a), (a, b), (b, b))]).T
+        """Leave kernels out that equal an earlier one, by KΩ at some rows and the diagonal of ΩᵀKΩ.
+
+        Ω has two random columns. Sums over all rows alone would not do: of a million rows drawn
+        alike, those of different kernels differ by less than rounding of single precision.
+        """
+        omega = np.random.default_rng(0).uniform(0.5, 1.5, (stack.n, 2))
+        onto = stack.columns(np.arange(stack.m)).onto(omega)
+        some = stack.fetched(np.linspace(0, stack.n - 1, min(stack.n, _SOME)).astype(np.intp))
         any_scale = all(one.group.rule is not None for one in kernels)
-        if any_scale:
-            found = found / np.abs(found).max(axis=1, keepdims=True)
+        sizes = stack.traces() if any_scale else np.ones(stack.m)
+        own = [stack.owners == k for k in range(stack.m)]
+        sketches = [onto[k].T @ some[k] / size for k, size in zip(own, sizes, strict=True)]
+        sums = np.array([(onto[k] ** 2).sum(axis=0) for k in own]) / sizes[:, None]
         tolerance = _ALIKE * DUPLICATE[np.dtype(self.recipe.dtype)]
-        widths = tolerance * np.abs(found).max(axis=1)
+
+        def alike(a: Array, b: Array) -> bool:
+            return bool(np.abs(a - b).max() <= tolerance * np.abs(b).max())
 
         def equal(j: int, k: int) -> bool:
-            return bool(np.abs(found[j] - found[k]).max() <= widths[k])
+            return alike(sums[j], sums[k]) and alike(sketches[j], sketches[k])
 
-        leave_out_equal(kernels, found[:, 0], widths, equal, any_scale=any_scale)
+        keys = sums[:, 0]
+        leave_out_equal(kernels, keys, tolerance * keys, equal, any_scale=any_scale)
         kept = [place for place, one in enumerate(kernels) if not one.dropped]
         if len(kept) < len(kernels):
             stack = stack.select(np.array(kept, np.intp))
@@ -224,7 +234,3 @@ def _all_rows(kernels: list[TrainingKernel]) -> tuple[Any, Array | None]:
     for one in kernels:
         counts[slice(None) if one.places is None else one.places] = one.group.rows.weights
     return table, counts
-
-
-def _signs(rng: Any, n: int) -> tuple[Array, Array]:
-    return rng.choice([-1.0, 1.0], n), np.ones(n)
