@@ -37,7 +37,7 @@ from kernelweave.stacks.memory import GIB, OutOfMemory
 from kernelweave.views.dask_table import DaskTable
 
 _ALIKE = 100.0  # sums of n entries differ by this much more than an entry
-_SOME = 500  # rows on which kernels are compared
+_SOME = 100  # rows on which kernels are compared
 _USABLE = 0.6  # share of a worker's memory that Dask fills before it writes to disk
 
 
