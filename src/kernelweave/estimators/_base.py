@@ -6,6 +6,7 @@ How they are fitted is told in ``_fit.py``, what y means to each in its ``Target
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
@@ -20,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 import kernelweave
 from kernelweave import __version__
-from kernelweave._core.checks import is_one_of, shown
+from kernelweave._core.checks import is_on_dask, is_one_of, shown
 from kernelweave._core.html import html_table
 from kernelweave._core.tensors import answering
 from kernelweave._core.types import Array
@@ -302,6 +303,8 @@ class MKLEstimator(Estimator):
         prediction says little where this is near 0. If machines have weights of their own, it is
         the mean of their shares.
         """
+        if "dask" in sys.modules and is_on_dask(X):
+            return self._by_partition("seen_weight", X)
         check_is_fitted(self)
         bank, table = read_new(self, X, self.bank_)
         return seen_weight(table, bank.members, self.weights_)

@@ -79,6 +79,16 @@ class Rows:
                 cells[row] = None
         return found
 
+    def distinct(self) -> list[list[Any]]:
+        """The levels of each column, in the order in which they come."""
+        table: Any = self.table
+        if not table.apart:
+            return [[*dict.fromkeys(cells)] for cells in self.levels()]
+        if self.view.filling is None and not self.view.presence:
+            table.check_filled(self.view.columns, False)
+        found: list[list[Any]] = table.distinct(self.view)
+        return found
+
     def only_column(self, who: str, what: str, advice: str = "") -> NDArray[Any]:
         """The only column of the view, unchanged; errors say that ``who`` needs ``what``."""
         if self.raw.shape[1] != 1:
