@@ -298,7 +298,8 @@ def _way(name: str, found: HeldOut) -> Way:
 def better(way: Way) -> str:
     """What the model is beside a simpler way: by how much, and what that says."""
     found = way.better_by
-    return f"{way.verdict}: by {told(found.value, found.low, found.high)}"
+    by = "better by" if found.low > 0.0 else f"{way.verdict}: difference"
+    return f"{by} {told(found.value, found.low, found.high)}"
 
 
 def _views(names: Sequence[str], model: Any) -> str:
