@@ -255,12 +255,14 @@ class Auto(Factors):
 
     def build(self, kernels: list[TrainingKernel]) -> Kept:
         """By matrices and factors, by shared columns, or generated."""
-        large = self._large(kernels)
+        n, item, large = kernels[0].n, self.dtype.itemsize, None
+        if len(kernels) * n * n * item >= SETTINGS.one_matrix:
+            large = self._large(kernels)
         return super().build(kernels) if large is None else large.build(kernels)
 
     def plan(self, kernels: list[TrainingKernel]) -> list[Place]:
         """As many factors as there will be."""
-        large = self._large(kernels)
+        large = self._large(kernels) if kernels else None
         if large is not None:
             return large.plan(kernels)
         places = super().plan(kernels)
@@ -278,9 +280,6 @@ class Auto(Factors):
 
     def _large(self, kernels: list[TrainingKernel]) -> SharedColumns | OneMatrix | None:
         """What keeps a large bank in less than matrices and factors would take, if anything."""
-        n, item = kernels[0].n if kernels else 0, self.dtype.itemsize
-        if len(kernels) * n * n * item < SETTINGS.one_matrix:
-            return None
         if self.sharing.takes(kernels):
             return self.sharing
         return self.generating if self._generates(kernels) else None

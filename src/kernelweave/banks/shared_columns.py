@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array, Places
 from kernelweave.banks.member import TrainingKernel
 from kernelweave.banks.normalize import RULES
@@ -33,9 +34,10 @@ class SharedColumns:
         self.dtype, self.rest = recipe.dtype, rest
 
     def takes(self, kernels: list[TrainingKernel]) -> bool:
-        """Whether some views overlap, and have no more columns than there are rows."""
+        """Whether matrices would be large, and views overlap and have few columns beside rows."""
         ours, _ = _apart(kernels)
-        if len(ours) < 2 or self.dtype != np.float64:
+        size = sum(8 * one.n**2 for one in ours)
+        if not ours or self.dtype != np.float64 or size < SETTINGS.one_matrix:
             return False
         total, different = _counts(ours)
         return _OVERLAP * different <= total <= len(ours) * ours[0].n
