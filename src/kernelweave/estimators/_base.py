@@ -236,6 +236,7 @@ class MKLEstimator(Estimator):
     intercept_: Array
 
     _targets: ClassVar[type[Targets]]  # what y means, by which the estimators differ
+    _kept: ClassVar[tuple[str, ...]] = ("bank_", "weights_", "dual_coef_", "intercept_")  # in files
     _on_cluster: ClassVar[bool] = False  # whether X may be a dask array or data frame
     _as_bank = staticmethod(as_bank)  # the bank for the parameter ``kernels``
 
@@ -328,6 +329,11 @@ class MKLEstimator(Estimator):
         return np.array([bank.cross(table, weights) for weights in self.weights_])
 
     # ---- scikit-learn --------------------------------------------------------------------------
+
+    @property
+    def _expansion(self) -> tuple[FittedBank, Array, Array]:
+        """Of what values of new rows are made: kernels, coefficients and constants by machine."""
+        return self.bank_, self.dual_coef_, self.intercept_
 
     def __getstate__(self) -> dict[str, Any]:
         state = {**super().__getstate__(), "_kernelweave_version": __version__}

@@ -61,7 +61,7 @@ def _declared(cls: Any) -> dict[str, Any]:
     hints = get_type_hints(cls) if cls.__module__.startswith("kernelweave.") else {}
     if names is None:
         return hints
-    fitted = ("bank_", "weights_", "dual_coef_", "intercept_")
+    fitted = getattr(cls, "_kept", ())
     return dict.fromkeys(names, Any) | {key: hints[key] for key in fitted if key in hints}
 
 

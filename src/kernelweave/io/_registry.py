@@ -17,8 +17,10 @@ from kernelweave.learners.base import CLASSES as LEARNERS
 from kernelweave.problems.losses import CLASSES as LOSSES
 
 ESTIMATORS = {
+    "ConsensusKernel": "kernelweave.estimators.consensus.ConsensusKernel",
     "MKLClassifier": "kernelweave.estimators.classifier.MKLClassifier",
     "MKLClassifierCV": "kernelweave.estimators.cross_validated.MKLClassifierCV",
+    "MKLKernelKMeans": "kernelweave.estimators.kernel_k_means.MKLKernelKMeans",
     "MKLOneClass": "kernelweave.estimators.one_class.MKLOneClass",
     "MKLRegressor": "kernelweave.estimators.regressor.MKLRegressor",
     "MKLRegressorCV": "kernelweave.estimators.cross_validated.MKLRegressorCV",
