@@ -34,7 +34,9 @@ import numpy as np
 import torch
 
 import kernelweave as kw
-from kernelweave.stacks import torch_combined, torch_stack, torch_tiles
+from benchmarks.harness.internals import device_modules
+
+torch_combined, torch_stack, torch_tiles = device_modules()
 
 MODES = ("float32", "tf32", "fused")
 LOSSES = ("hinge", "squared_hinge", "squared", "epsilon_insensitive", "huber", "quantile")

@@ -195,3 +195,10 @@ def as_if_large(dtype: str) -> Iterator[None]:
     finally:
         for name, value in zip(names, kept, strict=True):
             setattr(SETTINGS, name, value)
+
+
+def device_modules() -> tuple[Any, ...]:
+    """K(d), the stack and the tiles of a device, which need PyTorch."""
+    from kernelweave.stacks import torch_combined, torch_stack, torch_tiles
+
+    return torch_combined, torch_stack, torch_tiles
