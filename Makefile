@@ -3,6 +3,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
+# Bytecode is kept even where the shell says not to: without it every process that runs tests compiles
+# all of them anew, and each process that a test starts all of the package.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: test quick lowest lint torch demo docs dist bench bench-full fuzz clean
 
 # One process per core, each with one thread for linear algebra: more would only wait for each other.

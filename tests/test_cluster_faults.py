@@ -35,7 +35,7 @@ def client() -> Iterator[Any]:
 
 def apart(client: Any) -> DaskStack:
     arrays = [da.from_array(one, chunks=(300, -1)) for one in F]
-    return DaskStack(arrays, client=client, timeout=2.0)
+    return DaskStack(arrays, client=client, timeout=1.0)
 
 
 def at_trip(monkeypatch: Any, number: int, then: Callable[[], Any]) -> None:
@@ -64,7 +64,7 @@ def test_a_killed_worker_changes_no_bit_and_no_worker_is_told(
     assert np.array_equal(found.coef, told.coef) and found.bias == told.bias
     with monkeypatch.context() as patch:
         at_trip(patch, 25, lambda: client.cluster.scale(0))
-        with pytest.raises(ClusterLost, match=r"has had no worker for 2 s.*timeout="):
+        with pytest.raises(ClusterLost, match=r"has had no worker for 1 s.*timeout="):
             learn(stack, LABELS, tol=1e-9)
     client.cluster.scale(1)
     client.wait_for_workers(1)

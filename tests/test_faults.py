@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FIT = """
 import json, resource, sys, warnings
 import numpy as np
-from kernelweave import learn
+from kernelweave import KernelStack
 
 if sys.argv[1] == "full":
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
@@ -26,8 +26,9 @@ y = np.repeat([-1.0, 1.0], 10)
 X = np.random.default_rng(0).normal(size=(20, 2)) + y[:, None]
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
-    found = learn(X.T[:, :, None] * X.T[:, None, :], y, learner="uniform")
-print(json.dumps([found.coef.tolist(), [str(one.message) for one in told]]))
+    stack = KernelStack(X.T[:, :, None] * X.T[:, None, :])
+    found = stack.quad_forms(y), stack.matvecs(y), stack.combined([1.0, 2.0]).dense()
+print(json.dumps([[each.tolist() for each in found], [str(one.message) for one in told]]))
 """
 
 

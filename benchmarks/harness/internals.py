@@ -17,7 +17,7 @@ import numpy as np
 from kernelweave import solving
 from kernelweave._core.dask_cluster import Cluster
 from kernelweave._core.settings import SETTINGS
-from kernelweave._solvers.svm import choice
+from kernelweave._solvers.svm import choice, interior_point
 from kernelweave.estimators._times import concordance
 from kernelweave.families.widths import WidthRange
 from kernelweave.inspection.held_out import HeldOut, told
@@ -65,6 +65,7 @@ __all__ = [
     "read_problem",
     "solve_cone_program",
     "sq_distances",
+    "steps_timed",
     "told",
     "write_problem",
 ]
@@ -145,6 +146,24 @@ class _Watching:
     def bound(self, v: np.ndarray, q: Any = None, by: str = "machine", **options: Any) -> Any:
         q = self.quads(v) if q is None else q
         return self._evaluator.bound(v, q, by, **options)
+
+
+@contextmanager
+def steps_timed(n: int) -> Iterator[list[float]]:
+    """Seconds of each interior-point step on n rows."""
+    plain, seconds = interior_point._Path.step, list[float]()
+
+    def step(path: Any) -> None:
+        began = time.perf_counter()
+        plain(path)
+        if path.f.size == n:
+            seconds.append(time.perf_counter() - began)
+
+    interior_point._Path.step = step  # type: ignore[method-assign]
+    try:
+        yield seconds
+    finally:
+        interior_point._Path.step = plain  # type: ignore[method-assign]
 
 
 @contextmanager

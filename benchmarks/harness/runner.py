@@ -19,9 +19,7 @@ import numpy as np
 import kernelweave as kw
 from benchmarks.harness.environment import environment, telling_options
 from benchmarks.harness.folders import results_file
-from benchmarks.harness.judging import fit
 from benchmarks.harness.markdown_tables import short
-from benchmarks.harness.paper_data import matrices, rakoto_bank
 from benchmarks.harness.skipped import Skipped
 
 BAR = 20  # characters of a full progress bar
@@ -47,6 +45,9 @@ def arguments(doc: str | None, **extra: dict[str, Any]) -> argparse.Namespace:
 
 def warm_up() -> None:
     """Compile, or load from the cache, all that is going to be timed."""
+    from benchmarks.harness.judging import fit
+    from benchmarks.harness.paper_data import matrices, rakoto_bank
+
     rng = np.random.default_rng(0)
     y = np.repeat([-1.0, 1.0], 15)
     X = rng.standard_normal((30, 3)) + 0.5 * y[:, None]
@@ -65,11 +66,15 @@ class Results:
 
     A quick run writes to ``NAME.quick.json``. Each cell says how long it took and which run made
     it, each run its command, versions, processor and thread counts. A cell that was skipped for
-    want of data or of a package has a reason, and is tried again by the next run.
+    want of data or of a package has a reason, and is tried again by the next run. ``timed``:
+    whether a run compiles all that it needs before its first cell.
     """
 
-    def __init__(self, name: str, args: argparse.Namespace, total: int = 0) -> None:
+    def __init__(
+        self, name: str, args: argparse.Namespace, total: int = 0, timed: bool = True
+    ) -> None:
         self.quick, self.report_only, self.total = args.quick, args.report, total
+        self.timed = timed
         self.path = results_file(name, args.quick)
         self.runs: list[dict[str, Any]] = []
         self.cells: dict[str, dict[str, Any]] = {}
@@ -101,7 +106,7 @@ class Results:
                 return
             self._begin()
             context = multiprocessing.get_context("spawn")
-            with context.Pool(min(processes, len(missing)), _worker) as pool:
+            with context.Pool(min(processes, len(missing)), _worker, (self.timed,)) as pool:
                 self._say(f"{len(missing)} cells in {processes} processes")
                 for name, record, reason in pool.imap_unordered(_work, missing):
                     self.done += 1
@@ -162,7 +167,8 @@ class Results:
         if any(run["commit"] != self.current["commit"] for run in self.runs):
             print("some cells are of other versions; --fresh starts over", file=sys.stderr)
         self.runs.append(self.current)
-        warm_up()
+        if self.timed:
+            warm_up()
         self.began = time.perf_counter()
 
     def _keep(self, name: str, record: dict[str, Any] | None, reason: str | None) -> None:
@@ -198,10 +204,11 @@ def _work(job: tuple[str, Callable[..., dict[str, Any]], Iterable[Any]]) -> tupl
     return name, {**record, "took": time.perf_counter() - began}, None
 
 
-def _worker() -> None:
-    """Start a process that leaves Ctrl-C to its parent and has compiled what it runs."""
+def _worker(timed: bool) -> None:
+    """Start a process that leaves Ctrl-C to its parent, and has compiled what is ``timed``."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    warm_up()
+    if timed:
+        warm_up()
 
 
 def _plain(x: Any) -> Any:

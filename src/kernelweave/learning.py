@@ -20,7 +20,7 @@ from kernelweave.solution import Solution
 from kernelweave.solving import Progress, solve
 from kernelweave.stacks.completed import as_stack
 from kernelweave.stacks.protocol import Stack
-from kernelweave.stacks.resources import advised
+from kernelweave.stacks.resources import advised, blas_limit, blas_threads
 
 _ASKED = ("weight_norm", "trace", "recenter", "ridge", "sample_weight", "epsilon", "quantile")
 
@@ -157,4 +157,6 @@ def solved(told: Mapping[str, Any], trail: Trail | None = None) -> Solution:
     stack = stack if told["n_jobs"] is None else stack.threaded(told["n_jobs"])
     problem = formulation.on(stack, solver, learner=told["learner"], tol=tol)
     progress = Progress(problem, verbose, began, max_time)
-    return solve(problem, made, tol, told["start"], told["max_iter"], progress, trail=trail)
+    limits = tol, told["start"], told["max_iter"]
+    with blas_threads(blas_limit(problem.stack.n, told["n_jobs"])):
+        return solve(problem, made, *limits, progress, trail=trail)

@@ -18,7 +18,7 @@ from kernelweave.problems.problem import Problem
 from kernelweave.solution import Solution
 from kernelweave.solving import Progress, solve
 from kernelweave.stacks.protocol import Stack
-from kernelweave.stacks.resources import advised
+from kernelweave.stacks.resources import advised, blas_limit, blas_threads
 
 _OPTIONS = signature(learn)
 
@@ -81,4 +81,5 @@ def _at(problem: Problem, start: Solution, asked: dict[str, Any], trail: Trail) 
     """The solution of a problem that was checked already, with all options of ``learn``."""
     progress = Progress(problem, asked["verbose"], max_time=asked["max_time"])
     limits = asked["tol"], start, asked["max_iter"]
-    return solve(problem, make_learner(asked["learner"]), *limits, progress, trail=trail)
+    with blas_threads(blas_limit(problem.stack.n, asked["n_jobs"])):
+        return solve(problem, make_learner(asked["learner"]), *limits, progress, trail=trail)

@@ -234,7 +234,11 @@ class _Run:
                 self.trail.offer(evaluator, self.incumbent)
             else:
                 self.incumbent.offer_bound(evaluator.bound(proof, by="start"))
-            evaluator.judge(e, machine.from_alpha(start.alpha[..., rows] / unit))
+            v = machine.from_alpha(start.alpha[..., rows] / unit)
+            if self.trail is None or self.trail.is_near(machine):
+                evaluator.judge(e, v)
+            else:
+                evaluator.remember(v)
 
     def _sharpened(self) -> Array | None:
         """Go over to more exact passes, if the stack has any; the weights to go on from, or None.

@@ -28,19 +28,21 @@ def client() -> Iterator[Any]:
 def test_files_are_learned_together(client: Any, tmp_path: Path, capsys: Any) -> None:
     X, _, values = labeled(240, 3)
     whole = pd.DataFrame(X, columns=["age", "dose", "note"]).assign(value=values)
+    whole["kind"] = np.where(X[:, 0] > 3.0, "new", "old")
+    whole.loc[::11, "age"] = np.nan  # a view of its own, which rows may lack
     for number, rows in enumerate(np.array_split(np.arange(240), 3)):
         whole.iloc[rows].to_parquet(tmp_path / f"{number}.parquet")
     files = [str(path) for path in sorted(tmp_path.glob("*.parquet"))]
     address = client.cluster.scheduler.address
     out = str(tmp_path / "model.kweave")
     said = ["--target", "value", "--drop", "note", "--learner", "uniform", "--landmarks", "15"]
-    views = ["--view", "who=age", "--view", "what=dose"]
+    views = ["--view", "who=age", "--view", "what=dose,kind"]
     assert main(["fit", *files, *said, *views, "--cluster", address, "--json", "-o", out]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["task"], told["rows"]) == ("regression", 240)
     model = load(out)
-    assert list(model.feature_names_in_) == ["age", "dose"]
-    assert model.score(whole[["age", "dose"]], values) > 0.3
+    assert list(model.feature_names_in_) == ["age", "dose", "kind"]
+    assert model.score(whole[["age", "dose", "kind"]], values) > 0.3
 
 
 def test_what_the_cluster_refuses(tmp_path: Path, capsys: Any) -> None:

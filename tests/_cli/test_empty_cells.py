@@ -85,7 +85,6 @@ def test_other_commands_fill_cells_too(run, command):
     ],
 )
 def test_cells_that_a_model_fills_are_told_beside_the_data(run, command, monkeypatch):
-    monkeypatch.setattr(SETTINGS, "permutations", 19)
     monkeypatch.setattr(SETTINGS, "table_rows", 7)
     assert run(f"fit {TABLES} -o m.kweave")[0] == 0
     code, out, told = run(command)

@@ -33,6 +33,7 @@ def total(x):
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """``fresh()`` imports the function anew, as another process would; its cache is in tmp_path."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # whose date is in whole seconds
     file = tmp_path / "looped.py"
 
     def load(start: float = 0.0, text: str = "") -> Any:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import cvxpy as cp
 import numpy as np
 
+from _helpers.remembered import remembered
 from kernelweave.problems.dual_qp import DualQP
 from kernelweave.problems.losses import hinge, squared_hinge
 
@@ -277,6 +278,7 @@ def factor(K: np.ndarray) -> np.ndarray:
     return vectors[:, keep] * np.sqrt(values[keep])
 
 
+@remembered
 def qcqp_optimum(
     K: np.ndarray,
     y: np.ndarray,
@@ -314,6 +316,7 @@ def qcqp_optimum(
     raise AssertionError("the conic solver fails on this problem")
 
 
+@remembered
 def primal_optimum(
     K: np.ndarray, y: np.ndarray, C: float, loss: str = "hinge", weight_norm: float = 1
 ) -> float:
@@ -328,6 +331,7 @@ def primal_optimum(
     return solve(cp.Problem(cp.Minimize(0.5 * energy + cost), limits))
 
 
+@remembered
 def sdp_optimum(
     K: np.ndarray,
     y: np.ndarray,
@@ -368,6 +372,7 @@ def sdp_optimum(
     return 0.5 * solve(cp.Problem(cp.Minimize(cost), limits)) / unit
 
 
+@remembered
 def qp_optimum(K: np.ndarray, qp: DualQP) -> float:
     """The dual QP as the package states it: max cᵀv − ½ρ‖v‖² − ½‖Fᵀ fold(v)‖²."""
     v = cp.Variable(qp.linear.size)
@@ -396,6 +401,7 @@ def solve(problem: cp.Problem) -> float:
     return float(problem.value)
 
 
+@remembered
 def group_optimum(
     K: np.ndarray, y: np.ndarray, C: float, groups: list[int], inner: float, loss: str = "hinge"
 ) -> float:

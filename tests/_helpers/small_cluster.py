@@ -28,7 +28,7 @@ def cluster(processes: bool = False, workers: int = 2) -> Iterator[Any]:
         with suppress(TimeoutError, OSError):
             client.close(timeout=1)
         with suppress(TimeoutError, OSError):
-            local.close(timeout=3)
+            local.close(timeout=1)
 
 
 def labeled(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from _helpers.remembered import remembered
+
 TIGHT = {
     **dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-8),
     **dict.fromkeys(("reduced_tol_gap_abs", "reduced_tol_gap_rel", "reduced_tol_feas"), 1e-6),
@@ -20,6 +22,7 @@ TIGHT = {
 }
 
 
+@remembered
 def loss_optimum(
     K: Any,
     y: Any,

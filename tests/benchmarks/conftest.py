@@ -17,7 +17,9 @@ EXPERIMENT = """\"\"\"What is a square.
 Whole numbers only.
 \"\"\"
 
-from benchmarks.harness import common
+from benchmarks.harness.markdown_tables import table
+from benchmarks.harness.runner import Results, arguments
+from benchmarks.harness.skipped import Skipped
 
 SHOWS = "euclid, table 1"
 
@@ -26,17 +28,17 @@ def square(k, stop):
     if k == stop:
         raise KeyboardInterrupt
     if k == 2:
-        raise common.Skipped("two is missing")
+        raise Skipped("two is missing")
     return {"square": k * k}
 
 
 def main():
     number = {"type": int, "default": -1}
-    args = common.arguments(__doc__, stop=number, processes={**number, "default": 1})
-    results = common.Results("toy", args)
+    args = arguments(__doc__, stop=number, processes={**number, "default": 1})
+    results = Results("toy", args, timed=False)
     results.fill([((k, "squared"), square, k, args.stop) for k in range(4)], args.processes)
     known = [k for k in range(4) if results.get(k, "squared")]
-    common.table(["k", "k²"], [[k, results.get(k, "squared")["square"]] for k in known])
+    table(["k", "k²"], [[k, results.get(k, "squared")["square"]] for k in known])
     results.bar("three squares", len(known), len(known) == 3)
 
 

@@ -21,7 +21,6 @@ from kernelweave import (
     Laplacian,
     Linear,
     MKLClassifier,
-    MKLClassifierCV,
     MKLOneClass,
     MKLRegressor,
     Nystroem,
@@ -41,7 +40,7 @@ N, WIDTH = 1300, 3
 X, Y, VALUES = labeled(N, WIDTH)
 NEW = labeled(70, WIDTH, 1)[0]
 CHUNKS = (500, 0, 30, 770)
-WEIGHTS = np.random.default_rng(3).integers(0, 3, N).astype(float)
+COUNTS = np.random.default_rng(3).integers(1, 4, N).astype(float)
 KERNELS = [Gaussian(1.0, relative=True), Polynomial(2)]
 
 
@@ -89,47 +88,24 @@ def test_a_bank_learns_the_same(rows: Any, rule: str | None) -> None:
 def test_default_kernels_scales_and_weights_are_the_same(rows: Any) -> None:
     few = np.abs(np.random.default_rng(0).normal(size=(N, 11))) * (X[:, :1] > 5.0)
     wide = np.hstack([few, X])
-    counts = WEIGHTS + 1.0
     for scale in ("auto", "common", None):
         given = KernelBank(scale=scale, approximation=Nystroem(6))
-        far = given.fit(da.from_array(wide, chunks=(600, 5)), sample_weight=counts)
-        near = given.fit(wide, sample_weight=counts)
+        far = given.fit(da.from_array(wide, chunks=(600, 5)), sample_weight=COUNTS)
+        near = given.fit(wide, sample_weight=COUNTS)
         assert far.names == near.names
         np.testing.assert_allclose(far.scales, near.scales, rtol=1e-9)
 
 
-def test_a_regressor_predicts_the_same(rows: Any) -> None:
-    for normalize, views in (("auto", "all"), ("center+sphere", {"a": [0], "b": [1, 2]})):
-        given = bank(normalize=normalize, views=views)
-        model = MKLRegressor(given, C=0.1, learner="uniform", tol=1e-10)
-        far = model.fit(rows[0], rows[2])
-        assert far.duality_gap_ <= 1e-8
-        values = far.predict(NEW)
-        near = model.fit(X, VALUES)
-        assert abs(near.objective_ - far.solution_.primal) <= 1e-6 * near.objective_
-        np.testing.assert_allclose(values, near.predict(NEW), atol=1e-6 * np.ptp(VALUES))
-
-
-def test_a_classifier_of_weighted_rows_predicts_the_same(rows: Any) -> None:
-    model = MKLClassifier(bank(), loss="squared_hinge", learner="uniform", tol=1e-11)
-    counts = da.from_array(WEIGHTS, chunks=(CHUNKS,))
-    far = pickle.loads(pickle.dumps(model.fit(rows[0], rows[1], sample_weight=counts)))
-    near = model.fit(X, Y, sample_weight=WEIGHTS)
-    found, told = far.decision_function(NEW), near.decision_function(NEW)
-    np.testing.assert_allclose(found, told, atol=1e-6 * np.abs(told).max())
-    assert np.isin(far.support_, np.flatnonzero(WEIGHTS)).all()
-
-
 def test_three_classes_of_a_frame(rows: Any, tmp_path: Path) -> None:
     """Names in and out, a saved model, lazy predictions in the partitions of the new rows."""
-    frame = pd.DataFrame(X, columns=["age", "dose", "size"])
-    labels = pd.Series(np.digitize(VALUES, np.quantile(VALUES, [0.3, 0.7])))
+    frame = pd.DataFrame(X[:200], columns=["age", "dose", "size"])
+    labels = pd.Series(np.digitize(VALUES[:200], np.quantile(VALUES[:200], [0.3, 0.7])))
     far = dd.from_pandas(frame, npartitions=3), dd.from_pandas(labels, npartitions=3)
     views = {"who": ["age"], "what": ["dose", "size"]}
-    model = MKLClassifier(bank(views=views), C=0.1, loss="squared_hinge", tol=1e-2)
+    model = MKLClassifier(bank(views=views), C=0.1, loss="squared_hinge", learner="uniform")
     model.fit(*far)
     assert list(model.feature_names_in_) == ["age", "dose", "size"]
-    assert model.duality_gap_ <= 1e-2 and model.weights_.shape == (4,)
+    assert model.duality_gap_ <= 1e-3 and model.weights_.shape == (4,)
     model.save(tmp_path / "model.kweave")
     again = load(tmp_path / "model.kweave")
     new = pd.DataFrame(NEW, columns=frame.columns)
@@ -163,17 +139,33 @@ def test_no_table_arrives_here(rows: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(Cluster, "get", get)
     n = 6000
     wide = np.random.default_rng(0).normal(size=(n, 12))
+    wide[:2000:7, :6] = np.nan  # a view, and cells of another
+    wide[::9, 7] = np.nan
     far = da.from_array(wide, chunks=(1500, -1))
-    y = np.where(wide[:, 0] > 0, 1, 0)
-    model = MKLClassifier(bank(), learner="uniform", tol=1e-2).fit(far, y)
+    y = np.where(wide[:, 8] > 0, 1, 0)
+    views = {"a": [*range(6)], "b": [*range(6, 12)]}
+    kernels = bank(views=views, impute="median")
+    with pytest.warns(UserWarning, match="Rows lack a view"):
+        model = MKLClassifier(kernels, learner="uniform", tol=1e-2).fit(far, y)
     assert model.n_features_in_ == 12
     assert max(sizes) <= 8 * 4 * n
 
 
-def test_features_that_are_exact_need_no_approximation(rows: Any) -> None:
-    model = MKLRegressor(KernelBank([Linear()], views="each"), learner="uniform", tol=1e-11)
-    far = model.fit(rows[0], rows[2]).predict(NEW)
-    np.testing.assert_allclose(far, model.fit(X, VALUES).predict(NEW), atol=1e-5)
+def test_files_keep_their_partitions(tmp_path: Path) -> None:
+    """Dask reads many files at once where few columns are asked for, as of y."""
+    rng = np.random.default_rng(0)
+    for number in range(12):
+        frame = pd.DataFrame(rng.normal(size=(10, 16)), columns=[f"x{j}" for j in range(16)])
+        frame.assign(y=frame["x0"] * 2.0).to_parquet(tmp_path / f"{number:02d}.parquet")
+    table = dd.read_parquet(tmp_path)
+    model = MKLRegressor(KernelBank([Linear()]), loss="squared", learner="uniform", tol=1e-2)
+    model.fit(table.drop(columns="y"), table["y"])
+    found = model.predict(table.drop(columns="y"))
+    assert found.numblocks == (12,)
+    assert np.corrcoef(found.compute(), table["y"].compute())[0, 1] > 0.9
+
+
+def test_random_features_are_the_same(rows: Any) -> None:
     waves = KernelBank([Gaussian(2.0)], approximation=RandomFeatures(30))
     far, near = (waves.fit(x).stack for x in (rows[0], X))
     np.testing.assert_allclose(far.quad_forms(VALUES), near.quad_forms(VALUES), rtol=1e-9)
@@ -186,6 +178,9 @@ def test_equal_kernels_are_left_out(rows: Any) -> None:
     with pytest.warns(UserWarning, match="it equals"):
         near = given.fit(X)
     assert far.dropped.keys() == near.dropped.keys() and far.stack.m == 2
+    many = da.random.default_rng(0).normal(size=(60_000, 4), chunks=(20_000, 4))
+    waves = KernelBank([Gaussian(1.0)], views="each", dtype="float32", approximation=Nystroem(6))
+    assert waves.fit(many).stack.m == 4  # kernels of columns that are alike, and not equal
 
 
 def test_a_plan_knows_the_workers(rows: Any) -> None:
@@ -215,15 +210,13 @@ def test_what_is_refused(rows: Any, monkeypatch: Any) -> None:
         MKLClassifier(bank(), device="cpu").fit(far, labels)
     with refused("parameters to learn"):
         MKLClassifier(KernelBank([GaussianWidths()])).fit(far, labels)
-    with refused("MKLClassifierCV does not take dask arrays", TypeError):
-        MKLClassifierCV().fit(far, labels)
     with refused("MKLOneClass does not take dask arrays", TypeError):
         MKLOneClass().fit(far)
     with refused("X is on this machine", TypeError):
         MKLClassifier(KernelBank(KERNELS, storage=DaskStorage())).fit(X, Y)
     holed = X.copy()
     holed[7, 1] = np.nan
-    with refused(r"'x1' \(1 NaN and 0 infinity\).*fillna"):
+    with refused(r"'x1' \(1 NaN\) among 1300 rows.*impute="):
         plain.fit(da.from_array(holed, chunks=(CHUNKS, -1)), labels)
     with refused("no rows in any of its 1 partitions"):
         plain.fit(da.zeros((0, 3)), np.zeros(0))

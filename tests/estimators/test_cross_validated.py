@@ -42,7 +42,7 @@ def data():
     return X[rows][:, :6], y[rows]
 
 
-CHECKED = {"Cs": [1.0], "weight_norms": ["equal"]}
+CHECKED = {"Cs": [1.0], "weight_norms": ["equal"], "cv": 2}
 EXPECTED = {  # of machines with bounds; test_whole_weights_are_repeated_rows compares at 1e-9
     f"check_sample_weight_equivalence_on_{kind}_data": "machines are solved to tol, not exactly"
     for kind in ("dense", "sparse")

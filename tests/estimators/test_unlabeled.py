@@ -26,6 +26,7 @@ from kernelweave import (
     Polynomial,
 )
 from kernelweave.estimators.kernel_k_means import closed_form
+from kernelweave.io.model_file import ModelFileError, load
 
 rng = np.random.default_rng(9)
 GROUP = np.repeat([0, 1, 2], 25)
@@ -108,13 +109,44 @@ def test_matrices_and_constant_kernels():
     assert model.weights_[2] == 0.0 and model.weights_[:2].min() > 0.4
     flat = ConsensusKernel("precomputed").fit([np.ones((5, 5))])
     np.testing.assert_array_equal(flat.weights_, [1.0])
-    with pytest.raises(TypeError, match="model files hold no ConsensusKernel"):
-        model.save("x.kweave")
     with pytest.raises(TypeError, match="nothing to report on"):
         model.report("x.html")
 
 
+def test_model_files_hold_both(tmp_path):
+    bank, path = KernelBank(views=VIEWS), tmp_path / "model.kweave"
+    clusters = MKLKernelKMeans(3, bank, random_state=0).fit(X)
+    clusters.save(path)
+    found = load(path)
+    np.testing.assert_array_equal(found.predict(X), clusters.predict(X))
+    np.testing.assert_array_equal(found.labels_, clusters.labels_)
+    consensus = ConsensusKernel(bank).fit(X)
+    consensus.save(path)
+    np.testing.assert_array_equal(load(path).weights_, consensus.weights_)
+    clusters._members = clusters._members[:-1]
+    clusters.save(path)
+    with pytest.raises(ModelFileError, match="coefficients do not fit"):
+        load(path)
+
+
 # --- clusters -----------------------------------------------------------------------------------
+
+
+def test_rows_move_one_by_one_where_whole_steps_end():
+    """No single row can leave its cluster with gain, where Lloyd's steps alone leave some."""
+    K = X @ X.T
+    model = MKLKernelKMeans(4, "precomputed", n_init=1, random_state=0).fit([K])
+
+    def left(labels):
+        H = labels[:, None] == np.unique(labels)
+        return -np.square(X.T @ H / np.sqrt(H.sum(axis=0))).sum()
+
+    for row in range(len(X)):
+        if (model.labels_ == model.labels_[row]).sum() > 1:
+            for cluster in range(4):
+                other = model.labels_.copy()
+                other[row] = cluster
+                assert left(other) >= left(model.labels_) - 1e-9
 
 
 @pytest.mark.parametrize("normalize", ["center+trace", "trace"])

@@ -6,6 +6,15 @@ import pytest
 from inspection.several_views import HOSTILE, VIEWS, bank, rows
 
 from kernelweave import MKLClassifier
+from kernelweave._core.settings import SETTINGS
+
+
+@pytest.fixture(scope="session", autouse=True)
+def few_shuffles():
+    """Reports shuffle views no more often than their tests need."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SETTINGS, "permutations", 19)
+        yield
 
 
 @pytest.fixture(scope="session")

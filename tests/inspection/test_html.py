@@ -99,8 +99,10 @@ def test_the_verdict_comes_first(written):
     assert "The model predicts the target." in told and "Learned from 40 rows." in told
     assert "equal weights" in told and "the model is" in told
     assert "Gaussian" not in told and "Linear" not in told  # no names of kernels
-    everybody = ["Predictions of rows held out", "Hardest rows"]
+    everybody = ["Predictions of rows held out", "Which columns", "Hardest rows"]
     assert Reading(text[:folded]).headings[1:] == everybody
+    columns = text[text.index("Which columns</h2>") : text.index("Hardest rows</h2>")]
+    assert "With 40 rows, trust the test first" in columns and "p of the test" in columns
     assert Reading(text[folded:]).headings == [
         "Weights",
         "Scores against simpler ways",

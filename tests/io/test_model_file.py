@@ -271,6 +271,7 @@ def test_every_class_of_a_fitted_model_is_registered():
         if ".kernels." in module.name or ".learners." in module.name or "estim" in module.name:
             importlib.import_module(module.name)
     bases = {
+        "UnitDiagonal",
         "_Radial",
         "Widths",
         "Foreign",

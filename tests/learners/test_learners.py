@@ -600,7 +600,7 @@ def always_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("learner", [*EXACT, "alternate"])
 def test_same_bits_for_every_n_jobs(learner: str, always_threads: None) -> None:
-    problem = dense(1, n=130, m=11)
+    problem = dense(1, n=90, m=11)
     one, two = (
         learn(problem.K, problem.y, learner=learner, tol=0.01, n_jobs=n_jobs) for n_jobs in (1, 2)
     )

@@ -15,8 +15,10 @@ from _helpers.stack_contract import (
     vectors,
     within,
 )
+from scipy.sparse import csr_array
 
 from kernelweave.papers.gai2010._centering import CenteredStack
+from kernelweave.stacks.column_sets import ColumnSets
 from kernelweave.stacks.combined import BlockCombined
 from kernelweave.stacks.completed import Completed, as_stack
 from kernelweave.stacks.defaults import BlockStack, Part
@@ -112,6 +114,21 @@ def factor_stack_by_blocks(K: np.ndarray) -> Made:
     """The same, K(d) as one factor."""
     small, K, sizes = factors(K)
     return ManyPoints(small.factors), K, sizes
+
+
+def column_sets(K: np.ndarray) -> Made:
+    """Overlapping sets of some columns, K(d) written out."""
+    m, n = K.shape[:2]
+    rng = np.random.default_rng(m)
+    G = rng.standard_normal((5 + m, n))
+    A = (
+        rng.random((m, len(G)))
+        * (rng.random((m, len(G))) < 0.4)
+        * 10.0 ** (np.arange(m) % 3)[:, None]
+    )
+    norms = np.sqrt(A @ G**2)
+    K = np.einsum("kj,ja,jb->kab", A, G, G)
+    return ColumnSets(G, csr_array(A)), K, norms[:, :, None] * norms[:, None, :]
 
 
 def mixed(K: np.ndarray) -> Made:
@@ -234,6 +251,7 @@ MAKERS = [
     factors,
     factor_stack,
     factor_stack_by_blocks,
+    column_sets,
     mixed,
     mixed_by_blocks,
     with_identity_of_factors,

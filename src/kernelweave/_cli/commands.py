@@ -44,7 +44,9 @@ def run(argv: Sequence[str] | None) -> int:
     return int(code or 0)
 
 
-@click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "show_default": True}
+)
 @click.version_option(__version__, message="kernelweave %(version)s")
 def program() -> None:
     """Learn which kernels and views matter, with a certificate of optimality."""
@@ -57,7 +59,6 @@ def program() -> None:
     "--output",
     type=click.Path(),
     default="kernelweave-demo.html",
-    show_default=True,
     help="HTML file to write: the report.",
 )
 def demo(seed: int, output: str) -> None:
@@ -248,7 +249,6 @@ def report(model: str, output: str, **said: Any) -> None:
     "--Cs",
     "costs",
     default="0.01,0.1,1,10,100",
-    show_default=True,
     help="Values of C, separated by commas.",
 )
 def path(costs: str, as_json: bool, **said: Any) -> None:
@@ -269,12 +269,11 @@ def path(costs: str, as_json: bool, **said: Any) -> None:
 
 @program.command()
 @takes(*DATA, *LEARNING, COST, JSON)
-@click.option("--cv", type=click.IntRange(2), default=5, show_default=True, help="Folds.")
+@click.option("--cv", type=click.IntRange(2), default=5, help="Folds.")
 @click.option(
     "--repeats",
     type=click.IntRange(1),
     default=4,
-    show_default=True,
     help="How often the rows are cut into folds.",
 )
 def compare(cv: int, repeats: int, as_json: bool, C: float | None, **said: Any) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import textwrap
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelweave._cli.models import Labeled
+from kernelweave._cli.output import indented
 from kernelweave._cli.reporting import Report
 from kernelweave.banks.bank import KernelBank
 from kernelweave.estimators.classifier import MKLClassifier
@@ -23,7 +22,8 @@ def run(asked: Report) -> None:
     began = time.perf_counter()
     data = breast_cancer()
     bank = KernelBank(views=data.views)
-    classes = ", ".join(f"{count} {name}" for name, count in zip(*_counts(data.y), strict=True))
+    counts = zip(*np.unique(data.y, return_counts=True), strict=True)
+    classes = ", ".join(f"{count} {name}" for name, count in counts)
     _say(f"Breast cancer data: {len(data.y)} tumors ({classes}) in two views")
     for name, columns in data.views.items():
         told = f"{name}, {len(columns)} columns: {', '.join(_properties(data, columns))}"
@@ -37,9 +37,9 @@ def run(asked: Report) -> None:
     since = time.perf_counter()
     model = MKLClassifier(bank).fit(data.X, data.y)
     _say(f"Learning the weights of {len(model.weights_)} kernels: {_since(since)}")
-    _say("\nWeight by kernel\n" + _indented(report.weights_by_kernel(model)))
-    _say("\nWeight by view\n" + _indented(report.weights_by_view(model)))
-    _say("\nCertificate, computed from the data\n" + _indented(report.certificate(model)))
+    _say("\nWeight by kernel\n" + indented(report.weights_by_kernel(model)))
+    _say("\nWeight by view\n" + indented(report.weights_by_view(model)))
+    _say("\nCertificate, computed from the data\n" + indented(report.certificate(model)))
 
     since = time.perf_counter()
     _say("\nWhat the weights and the views are worth, found on rows held out and shuffled")
@@ -50,18 +50,10 @@ def run(asked: Report) -> None:
     _say(f"\nDone in {_since(began)}. The report is in {Path(asked.path).absolute()}")
 
 
-def _counts(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    return np.unique(y, return_counts=True)
-
-
 def _properties(data: DataSet, columns: list[int]) -> list[str]:
     """Measured properties: "mean radius", "radius error" and "worst radius" count once."""
     words = [data.columns[j].replace("mean ", "").replace("worst ", "") for j in columns]
     return list(dict.fromkeys(word.replace(" error", "") for word in words))
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.splitlines())
 
 
 def _say(text: str, end: str = "\n") -> None:

@@ -98,26 +98,27 @@ def class_weight_of(asked: str, target: Any, task: str) -> str | None:
     """What ``--class-weight`` says to an estimator."""
     if asked == "none":
         return None
-    if task == "survival":
-        raise ValueError("--class-weight needs classes: leave it out with --time and --event")
-    if task == "regression":
-        raise ValueError(
-            f"--class-weight needs classes, and {target.name!r} is a number: leave it out, or say "
-            "--task classification"
-        )
+    _need_classes("--class-weight", target, task)
     return asked
 
 
 def calibration_of(asked: bool, target: Any, task: str) -> str | None:
     """What ``--proba`` says to an estimator."""
-    if asked and task == "survival":
-        raise ValueError("--proba needs classes: leave it out with --time and --event")
-    if asked and task == "regression":
+    if not asked:
+        return None
+    _need_classes("--proba", target, task)
+    return "sigmoid"
+
+
+def _need_classes(option: str, target: Any, task: str) -> None:
+    """Raise ValueError for an option that only classes have."""
+    if task == "survival":
+        raise ValueError(f"{option} needs classes: leave it out with --time and --event")
+    if task == "regression":
         raise ValueError(
-            f"--proba needs classes, and {target.name!r} is a number: leave it out, or say "
+            f"{option} needs classes, and {target.name!r} is a number: leave it out, or say "
             "--task classification"
         )
-    return "sigmoid" if asked else None
 
 
 def labels(target: Any, task: str) -> NDArray[Any]:

@@ -79,7 +79,6 @@ SEED = click.option(
     "--seed",
     type=click.IntRange(0),
     default=0,
-    show_default=True,
     help="Random seed of the folds.",
 )
 JOBS = click.option("--jobs", type=int, help="Number of threads; -1 for one per core.")
@@ -98,35 +97,30 @@ LEARNING = (
         "--task",
         type=click.Choice(["auto", "classification", "regression"]),
         default="auto",
-        show_default=True,
         help="What the target is.",
     ),
     click.option(
         "--learner",
         type=LearnerName(),
         default="auto",
-        show_default=True,
         help=f"How weights are learned: {', '.join(_LEARNERS)}.",
     ),
     click.option(
         "--norm",
         type=click.FloatRange(1.0),
         default=1.0,
-        show_default=True,
         help="Norm of the weights: 1 makes most zero, more makes them even.",
     ),
     click.option(
         "--impute",
         type=click.Choice(["median", "mean", "none"]),
         default="median",
-        show_default=True,
         help="What empty cells of numbers hold, learned on the training rows; none refuses them.",
     ),
     click.option(
         "--class-weight",
         type=click.Choice(["none", "balanced"]),
         default="none",
-        show_default=True,
         help="balanced: errors on rare classes cost more, so that all classes cost the same in "
         "total; scores are then balanced accuracy.",
     ),
@@ -138,7 +132,6 @@ COST = click.option(
     "C",
     type=Cost(),
     default="1",
-    show_default=True,
     help="Cost of errors in training; 0.1 for times to an event, unless it is given. auto: chosen "
     "by cross-validation, together with the norm.",
 )
@@ -154,7 +147,6 @@ ON_CLUSTER = (
         "--landmarks",
         type=click.IntRange(1),
         default=300,
-        show_default=True,
         help="With --cluster: rows that each kernel is approximated by.",
     ),
 )

@@ -110,15 +110,16 @@ def summary(model: Any) -> dict[str, Any]:
 
 def show_model(model: Any) -> None:
     """Weights by view and by kernel, and the certificate."""
-    print("Weight by view\n" + _indented(report.weights_by_view(model)))
-    print("\nWeight by kernel\n" + _indented(report.weights_by_kernel(model)))
+    print("Weight by view\n" + indented(report.weights_by_view(model)))
+    print("\nWeight by kernel\n" + indented(report.weights_by_kernel(model)))
     if hasattr(model, "best_params_"):
         C, norm = (model.best_params_[key] for key in ("C", "weight_norm"))
         print(f"\nChosen by cross-validation: C = {C:.4g}, norm {norm}")
-    print("\nCertificate, computed from the data\n" + _indented(report.certificate(model)))
+    print("\nCertificate, computed from the data\n" + indented(report.certificate(model)))
 
 
-def _indented(text: str) -> str:
+def indented(text: str) -> str:
+    """The same lines, moved to the right."""
     return "\n".join(f"  {line}" for line in text.splitlines())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +44,6 @@ class Report:
             row_ids=list(rows.ids) if self.name_rows else None,
             n_jobs=self.jobs,
             random_state=self.seed,
-            verbose=int(sys.stderr.isatty()),
+            verbose=1,
         )
         return str(found)

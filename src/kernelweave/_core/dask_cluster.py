@@ -49,11 +49,15 @@ class Cluster:
 
     def sum(self, terms: list[Any], then: Callable[..., Any] | None = None, *known: Any) -> Any:
         """The sum of some results, on a worker, and what ``then`` makes of it; nobody waits."""
+        return self._one(_summed, self.few(terms), then, *known)
+
+    def few(self, terms: list[Any]) -> tuple[Any, ...]:
+        """A few results with the same sum, which small tasks add up themselves; nobody waits."""
         while len(terms) > _TOGETHER:
             cuts = range(0, len(terms), _TOGETHER)
             groups = [terms[cut : cut + _TOGETHER] for cut in cuts]
             terms = [self._one(_summed, group, None) for group in groups]
-        return self._one(_summed, terms, then, *known)
+        return tuple(terms)
 
     def put(self, value: Any) -> Any:
         """A value as a result, which tasks share: one copy for each worker."""
@@ -182,6 +186,18 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "none"
     return found
+
+
+def partitions(X: Any) -> list[Any]:
+    """The delayed partitions of a dask array or data frame, as many as it has.
+
+    What else reads files for a frame joins the small ones of few columns: y would then be in other
+    partitions than X.
+    """
+    if hasattr(X, "simplify"):
+        found: list[Any] = X.simplify().to_delayed(optimize_graph=False)
+        return found
+    return list(np.ravel(X.to_delayed()))
 
 
 def added(terms: Sequence[Any]) -> Any:

@@ -30,6 +30,7 @@ class Settings:
     # from where on another way is faster
     worth_threads: int = 2**22  # numbers read, below which threads cost more than they save
     lapack_rows: int = 1000  # up to here LAPACK, whose threads wait for each other, gains little
+    blas_rows: int = 10_000  # up to here BLAS has one thread unless n_jobs asks for more
     dense_share: float = 1 / 6  # of numbers that are not zero: above it dense products are faster
     wide: int = 100  # kernels from which on a system of the order of the cuts pays
     exact_pass: int = 2**28  # entries of exact kernels that are computed to judge approximations

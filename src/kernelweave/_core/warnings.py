@@ -27,7 +27,9 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level)
+    # on a worker of Dask, whoever asked for its work shall hear of it
+    tell = getattr(sys.modules.get("distributed"), "warn", warnings.warn)
+    tell(message, category, stacklevel=level)
 
 
 def warn_unconverged(message: str) -> None:

@@ -342,12 +342,19 @@ class Normalized:
 
     def applied(self, phi: Array, own: Array | None) -> Array:
         """The features φ of some rows, changed in place; ``own``: k(x, x), for the sphere."""
+        size = self.size(phi, own)
         if self.mean is not None:
-            if own is not None:
-                own = own - 2.0 * (phi @ self.mean) + self.mean @ self.mean
             phi -= self.mean
-        phi *= math.sqrt(self.scale) if own is None else inverse_root(own)[:, None]
+        phi *= size[:, None]
         return phi
+
+    def size(self, phi: Array, own: Array | None) -> Array:
+        """What the features φ of some rows are multiplied by, once they are less their mean."""
+        if own is None:
+            return np.full(len(phi), math.sqrt(self.scale))
+        if self.mean is not None:
+            own = own - 2.0 * (phi @ self.mean) + self.mean @ self.mean
+        return inverse_root(own)
 
 
 def normalized(features: Features, kernel: Kernel, normalizer: Normalizer, mean: Array) -> LowRank:

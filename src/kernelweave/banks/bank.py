@@ -241,7 +241,7 @@ class KernelBank(Params):
                 f"No kernel is left on these {n} rows. {reasons(members)} Give columns whose "
                 "values differ between rows, or other kernels on them."
             )
-        exactness = None
+        exactness = getattr(storage, "rests", None)
         if recipe.approximation is not None and not table.apart:
             below = recipe.approximation.from_below
             exactness = Exactness.of(kernels, table, below, getattr(stack, "exact", None))

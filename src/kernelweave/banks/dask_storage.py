@@ -3,8 +3,9 @@
     K_k ≈ F_kF_kᵀ,   F_k = φ_k(rows), normalized:   tr K_k, Σ_i φ_k(x_i) are sums over partitions
 
 A pass over the partitions gives the sums that normalizations are learned from, a second one the
-factors. Landmarks are fetched. Linear kernels are their columns; every other kernel needs an
-approximation.
+factors. Landmarks are fetched. Linear kernels are their columns; kernels of low rank, as those on
+one column, have landmarks that represent all rows up to rounding (``dask_features.py``); all others
+need an approximation. Rows that lack a view have features zero.
 """
 
 from __future__ import annotations
@@ -19,29 +20,25 @@ from kernelweave._core.checks import check_number
 from kernelweave._core.dask_cluster import Cluster
 from kernelweave._core.tolerances import DUPLICATE
 from kernelweave._core.types import Array
+from kernelweave.banks import dask_features
 from kernelweave.banks.approximation import (
     Columns,
-    Features,
     LowRank,
     Normalized,
     RandomFeatures,
     check_approximable,
 )
+from kernelweave.banks.dask_features import Finished, Mapped, Rests
 from kernelweave.banks.member import TrainingKernel
 from kernelweave.banks.normalize import RULES, Normalizer, learn_normalizer
 from kernelweave.banks.storage import Kept, Place, Recipe, leave_out_equal
-from kernelweave.kernels.base import Kernel
 from kernelweave.stacks.dask_stack import DaskStack
 from kernelweave.stacks.resources import GIB, OutOfMemory
-from kernelweave.views.columns import View
 from kernelweave.views.dask_table import DaskTable
-from kernelweave.views.rows import Rows
-from kernelweave.views.table import Table
 
 _ALIKE = 100.0  # sums of n entries differ by this much more than an entry
+_SOME = 100  # rows on which kernels are compared
 _USABLE = 0.6  # share of a worker's memory that Dask fills before it writes to disk
-
-Mapped = tuple[Kernel, View, Features]
 
 
 class DaskStorage:
@@ -79,67 +76,76 @@ class DaskStorage:
 
 
 class OnCluster:
-    """The storage of one fit on a cluster."""
+    """The storage of one fit on a cluster; ``rests`` are what approximations leave of kernels."""
 
     learns = True
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
+        self.rests: Rests | None = None
 
     def build(self, kernels: list[TrainingKernel]) -> Kept:
         """Maps from some rows, sums from all, factors where the rows are."""
-        table: Any = kernels[0].group.rows.table
-        cluster, rows = table.cluster, kernels[0].group.rows
+        table, counts = _all_rows(kernels)
+        cluster = table.cluster
         self._require(kernels)
-        mapped = [self._mapped(one) for one in kernels]
-        counts = rows.weights
+        mapped = [self._mapped(one, table) for one in kernels]
         each = [None] * len(table.parts) if counts is None else table.spans.split(counts)
         asked = cluster.put(mapped)
-        sums = cluster.get(cluster.sum(cluster.map(_sums, table.parts, asked, each)))
-        total = float(len(table) if counts is None else counts.sum())
-        left, maps = list[TrainingKernel](), list[tuple[View, Normalized]]()
-        for one, (kernel, view, features), trace, phi in zip(kernels, mapped, *sums, strict=True):
+        sums = cluster.get(cluster.sum(cluster.map(dask_features.sums, table.parts, asked, each)))
+        left, maps = list[TrainingKernel](), list[Finished]()
+        ranks, totals = list[int](), list[float]()
+        for one, known, trace, rest, total, phi in zip(kernels, mapped, *sums, strict=True):
+            if known.exact:
+                dask_features.check_exact(one, float(rest), float(trace))
             found = self._learned(one, trace, phi / total, total)
-            if found is not None:
-                maps.append((view, Normalized(features, kernel, *found)))
-                left.append(one)
-        if not left:
-            return Kept([], None)
-        finished = cluster.put(maps)
-        kind = np.dtype(self.recipe.dtype)
-        parts = cluster.map(_factors, table.parts, finished, kind.str)
-        for one, (_, features_of) in zip(left, maps, strict=True):
+            if found is None:
+                continue
+            features = Normalized(known.features, known.kernel, *found)
             one.member = replace(
-                one.member.fitted(Normalizer(features_of.scale)),
-                kernel=LowRank(one.kernel, features_of),
+                one.member.fitted(Normalizer(features.scale)),
+                kernel=LowRank(one.kernel, features),
                 normalizer=Normalizer(),
                 alone=False,
             )
-        ranks = [sums[1][kernels.index(one)].size for one in left]
+            left.append(one)
+            maps.append((known.view, features, known.exact))
+            ranks.append(phi.size)
+            totals.append(total)
+        if not left:
+            return Kept([], None)
+        kind, finished = np.dtype(self.recipe.dtype), cluster.put(maps)
+        parts = cluster.map(dask_features.factors, table.parts, finished, kind.str)
         stack = DaskStack.of(cluster, parts, ranks, kind)
+        if self.recipe.approximation is None or self.recipe.approximation.from_below:
+            rests = cluster.map(dask_features.rests, table.parts, finished)
+            cluster.get(cluster.map(len, rests))  # before the rows are let go
+            numbers = [one.number for one in left]
+            self.rests = Rests(cluster, rests, table.spans, numbers, counts, np.array(totals))
         table.let_go()
         return self._without_equal(left, stack)
 
-    def _mapped(self, one: TrainingKernel) -> Mapped:
+    def _mapped(self, one: TrainingKernel, table: Any) -> Mapped:
         """The features of a kernel, before normalization."""
         rows, approximation = one.group.rows, self.recipe.approximation
         check_approximable(one.kernel)
         if one.kernel.is_linear and (
             approximation is None or approximation.is_exact(one.kernel, rows)
         ):
-            return one.kernel, rows.view, Columns()
-        if approximation is None:
-            raise ValueError(
-                f"{one.kernel.label()} has full rank, and rows on a cluster hold factors alone: "
-                "give KernelBank(approximation=Nystroem(500)), or RandomFeatures(1000)"
-            )
-        return one.kernel, rows.view, approximation.map(one.kernel, rows)
+            return Mapped(one.kernel, rows.view, Columns(), True)
+        if approximation is not None:
+            return Mapped(one.kernel, rows.view, approximation.map(one.kernel, rows), False)
+        if dask_features.is_low(one.kernel, rows):
+            found = dask_features.landmarks(one.kernel, rows, table)
+            return Mapped(one.kernel, rows.view, found, True)
+        raise ValueError(f"{one.kernel.label()} {dask_features.FULL_RANK}")
 
     def _learned(
         self, one: TrainingKernel, trace: float, mean: Array, total: float
     ) -> tuple[float, Array | None] | None:
         """Scale and center of a kernel; None where it is left out."""
-        rule = RULES[one.group.rule]
+        center, scaling = RULES[one.group.rule]
+        rule = center or one.places is not None, scaling
         # one row in the place of all: its trace and mean are theirs, and it counts as often
         each, whole = np.array([trace / total]), np.array([total])
         found = learn_normalizer(rule, each, lambda _: np.array([mean @ mean]), one.name, whole)
@@ -151,20 +157,29 @@ class OnCluster:
         return found.scale, mean if rule[0] else None
 
     def _without_equal(self, kernels: list[TrainingKernel], stack: DaskStack) -> Kept:
-        """Leave kernels out that equal an earlier one, by aᵀKa, aᵀKb and bᵀKb for random a, b."""
-        rng = np.random.default_rng(0)
-        a, b = (stack.onto(rng.uniform(0.5, 1.5, stack.n) * s) for s in _signs(rng, stack.n))
-        found = np.array([stack.by_kernel(u * v) for u, v in ((a, a), (a, b), (b, b))]).T
+        """Leave kernels out that equal an earlier one, by KΩ at some rows and the diagonal of ΩᵀKΩ.
+
+        Ω has two random columns. Sums over all rows alone would not do: of a million rows drawn
+        alike, those of different kernels differ by less than rounding of single precision.
+        """
+        omega = np.random.default_rng(0).uniform(0.5, 1.5, (stack.n, 2))
+        onto = stack.columns(np.arange(stack.m)).onto(omega)
+        some = stack.fetched(np.linspace(0, stack.n - 1, min(stack.n, _SOME)).astype(np.intp))
         any_scale = all(one.group.rule is not None for one in kernels)
-        if any_scale:
-            found = found / np.abs(found).max(axis=1, keepdims=True)
+        sizes = stack.traces() if any_scale else np.ones(stack.m)
+        own = [stack.owners == k for k in range(stack.m)]
+        sketches = [onto[k].T @ some[k] / size for k, size in zip(own, sizes, strict=True)]
+        sums = np.array([(onto[k] ** 2).sum(axis=0) for k in own]) / sizes[:, None]
         tolerance = _ALIKE * DUPLICATE[np.dtype(self.recipe.dtype)]
-        widths = tolerance * np.abs(found).max(axis=1)
+
+        def alike(a: Array, b: Array) -> bool:
+            return bool(np.abs(a - b).max() <= tolerance * np.abs(b).max())
 
         def equal(j: int, k: int) -> bool:
-            return bool(np.abs(found[j] - found[k]).max() <= widths[k])
+            return alike(sums[j], sums[k]) and alike(sketches[j], sketches[k])
 
-        leave_out_equal(kernels, found[:, 0], widths, equal, any_scale=any_scale)
+        keys = sums[:, 0]
+        leave_out_equal(kernels, keys, tolerance * keys, equal, any_scale=any_scale)
         kept = [place for place, one in enumerate(kernels) if not one.dropped]
         if len(kept) < len(kernels):
             stack = stack.select(np.array(kept, np.intp))
@@ -188,17 +203,17 @@ class OnCluster:
     def _rank(self, one: TrainingKernel) -> int:
         rows, approximation = one.group.rows, self.recipe.approximation
         most = one.kernel.most_rank(rows.width) if one.kernel.numeric else math.inf
-        if one.kernel.is_linear and approximation is None:
-            return rows.width
         if approximation is None:
-            return one.n
+            return int(min(one.n, most, dask_features.most_rank(one.kernel, rows)))
         if isinstance(approximation, RandomFeatures):
             return approximation.n_features
         return int(min(approximation.most_rank(one.n), most))
 
     def _require(self, kernels: list[TrainingKernel]) -> None:
         """Raise ``MemoryError`` where workers cannot hold the factors."""
-        needed, there = sum(place.nbytes for place in self.plan(kernels)), self.available(kernels)
+        rests = 16 * len(kernels) * kernels[0].n
+        needed = sum(place.nbytes for place in self.plan(kernels)) + rests
+        there = self.available(kernels)
         if there is not None and needed > there:
             raise OutOfMemory(
                 f"the factors of {len(kernels)} kernels on {kernels[0].n} rows take "
@@ -208,29 +223,14 @@ class OnCluster:
             )
 
 
-# ---- what workers do -----------------------------------------------------------------------------
-
-
-def _signs(rng: Any, n: int) -> tuple[Array, Array]:
-    return rng.choice([-1.0, 1.0], n), np.ones(n)
-
-
-def _sums(table: Table, mapped: list[Mapped], counts: Any) -> tuple[Any, ...]:
-    """Σ w k(x, x) and Σ w φ(x) of each kernel over a partition."""
-    w, seen = np.ones(len(table)) if counts is None else counts, dict[int, Rows]()
-    traces, sums = list[Any](), list[Any]()
-    for kernel, view, features in mapped:
-        rows = seen.setdefault(id(view), Rows(table, view))
-        traces.append(np.float64(w @ kernel.diagonal(rows)))
-        sums.append(w @ features(rows))
-    return tuple(traces), tuple(sums)
-
-
-def _factors(table: Table, maps: list[tuple[View, Normalized]], kind: str) -> Array:
-    """Fᵀ of a partition, of all kernels one after the other."""
-    seen = dict[int, Rows]()
-    found = list[Array]()
-    for view, features in maps:
-        rows = seen.setdefault(id(view), Rows(table, view))
-        found.append(features(rows).T.astype(kind, copy=False))
-    return np.ascontiguousarray(np.concatenate(found))
+def _all_rows(kernels: list[TrainingKernel]) -> tuple[Any, Array | None]:
+    """The table of all rows, of which views may lack some, and how often each counts."""
+    table: Any = kernels[0].group.rows.table
+    while len(table) < kernels[0].n:
+        table = table.whole
+    if kernels[0].group.rows.weights is None:
+        return table, None
+    counts = np.zeros(len(table))
+    for one in kernels:
+        counts[slice(None) if one.places is None else one.places] = one.group.rows.weights
+    return table, counts

@@ -8,7 +8,7 @@ The images are sums on the workers. Whatever needs the rows themselves says that
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import indices
 from kernelweave._core.types import Array, Places
-from kernelweave.banks.evaluation import Numbered
+from kernelweave.banks.evaluation import Numbered, through_images
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.banks.member import Member
 from kernelweave.views.table import Table
@@ -30,6 +30,7 @@ class BankElsewhere(FittedBank):
     """
 
     size: int | None = None
+    _means: dict[int, Array] = field(default_factory=dict)  # of features, by kernel
 
     @property
     def n_rows(self) -> int:
@@ -50,6 +51,8 @@ class BankElsewhere(FittedBank):
         if coef is not None:
             given = np.array(coef, dtype=np.float64)
             known["_coef"], known["_images"] = given, self._summed([*chosen.items()], given, index)
+        if any(member.view.may_lack for member in chosen.values()):
+            known["_means"] = {number: self._mean(number) for number in chosen}
         table: Any = self.table
         return BankElsewhere(
             tuple(members), table.local() if table.apart else table, self.kept, None, **known
@@ -68,6 +71,36 @@ class BankElsewhere(FittedBank):
         place = {int(number): k for k, number in enumerate(self.kept)}
         return {number: onto[stack.owners == place[number]] for number, _ in members}
 
+    def _mean(self, number: int) -> Array:
+        """The mean of a kernel's features over the training rows: one trip for all kernels."""
+        if not self._means and self._stack is not None:
+            stack: Any = self._stack
+            counts = np.ones(stack.n) if self.weights is None else self.weights
+            onto = stack.columns(np.arange(stack.m)).onto(counts / counts.sum())
+            for place, kept in enumerate(self.kept.tolist()):
+                self._means[kept] = onto[stack.owners == place]
+        return self._means[number]
+
+    def _through_features(
+        self,
+        new: Table,
+        members: list[Numbered],
+        weights: Array,
+        coef: Array,
+        index: Places | None,
+    ) -> Array:
+        """Their part of the decision values: of rows on the cluster, where these are."""
+        image = self._images
+        if index is not None or self._coef is None or not np.array_equal(coef, self._coef):
+            image = self._summed(members, coef, index)
+        means = {n: self._mean(n) for n, one in members if one.view.may_lack}
+        if not new.apart:
+            return _values(new, members, image, weights, means)
+        table: Any = new
+        asked = table.cluster.put((members, image, weights, means))
+        parts = table.cluster.get(table.cluster.map(_values_of, table.parts, asked))
+        return np.concatenate(parts)
+
     def _blocks(
         self, new: Table, numbers: list[int], index: Places | None
     ) -> Iterator[tuple[slice, Iterator[tuple[int, Array]]]]:
@@ -76,12 +109,24 @@ class BankElsewhere(FittedBank):
             raise ValueError(_GONE)
         return iter(())
 
-    def average(self, rows: Places | None, number: int, member: Member) -> Array:
-        """Refused: no row lacked a view."""
-        raise ValueError(
-            f"Some rows of X lack the view {member.view_name!r}, which no training row did: a "
-            "model fitted on a cluster does not know the mean of its rows. Leave these rows out."
-        )
+
+def _values(
+    new: Table,
+    members: list[Numbered],
+    image: dict[int, Array],
+    weights: Array,
+    means: dict[int, Array],
+) -> Array:
+    """Σ_m weights_m φ_m(x)ᵀ image_m, with the mean of features for rows that lack a view."""
+
+    def lacking(number: int, member: Member) -> Array:
+        return np.asarray(means[number] @ image[number])
+
+    return through_images(new, members, image, weights, lacking)
+
+
+def _values_of(table: Table, asked: tuple[Any, ...]) -> Array:
+    return _values(table, *asked)
 
 
 _GONE = (

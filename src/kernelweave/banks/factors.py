@@ -43,9 +43,11 @@ from kernelweave.stacks.factors import FactorStack
 from kernelweave.stacks.lazy import LazyStack
 from kernelweave.views import weighted
 from kernelweave.views.rows import Rows
+from kernelweave.views.table import Table
 
 if TYPE_CHECKING:
     from kernelweave.banks.one_matrix import OneMatrix
+    from kernelweave.banks.shared_columns import SharedColumns
 
 _FEW = 100  # rows below which matrices are small anyway
 _ALIKE = 100.0  # a sketch sums n entries: it may differ by this much more than an entry
@@ -205,10 +207,9 @@ class Factors:
 
     def plan(self, kernels: list[TrainingKernel]) -> list[Place]:
         """Ranks, looked at on some hundreds of the rows."""
-        groups = {id(one.group): one.group.rows for one in kernels}
-        probes = {key: _probes(rows) for key, rows in groups.items()}
-        ranks = [self.rank(one, *probes[id(one.group)]) for one in kernels]
-        item = self.dtype.itemsize
+        probes, ranks, item = _Probes(), list[int | None](), self.dtype.itemsize
+        for one in kernels:
+            ranks.append(self.rank(one, *probes(one.group.rows)))
         return [
             self.rest.plan([one])[0] if r is None else Place("factor", r, one.n * r * item)
             for one, r in zip(kernels, ranks, strict=True)
@@ -253,16 +254,17 @@ class Auto(Factors):
         return found if _pays(ranks, len(kernels), kernels[0].n) else []
 
     def build(self, kernels: list[TrainingKernel]) -> Kept:
-        """By matrices and factors, or generated."""
-        n, item = kernels[0].n, self.dtype.itemsize
-        if len(kernels) * n * n * item >= SETTINGS.one_matrix and self._generates(kernels):
-            return self.generating.build(kernels)
-        return super().build(kernels)
+        """By matrices and factors, by shared columns, or generated."""
+        n, item, large = kernels[0].n, self.dtype.itemsize, None
+        if len(kernels) * n * n * item >= SETTINGS.one_matrix:
+            large = self._large(kernels)
+        return super().build(kernels) if large is None else large.build(kernels)
 
     def plan(self, kernels: list[TrainingKernel]) -> list[Place]:
         """As many factors as there will be."""
-        if kernels and self._generates(kernels):
-            return self.generating.plan(kernels)
+        large = self._large(kernels) if kernels else None
+        if large is not None:
+            return large.plan(kernels)
         places = super().plan(kernels)
         low = [place.rank for place in places if place.kind == "factor"]
         pays = not kernels or _pays(low, len(kernels), kernels[0].n)
@@ -270,8 +272,24 @@ class Auto(Factors):
 
     def besides(self, places: list[Place], n: int) -> int:
         """As it is built."""
-        generated = any(place.kind == "generated" for place in places)
+        kinds = {place.kind for place in places}
+        if "shared columns" in kinds:
+            return self.sharing.besides(places, n)
+        generated = "generated" in kinds
         return self.generating.besides(places, n) if generated else super().besides(places, n)
+
+    def _large(self, kernels: list[TrainingKernel]) -> SharedColumns | OneMatrix | None:
+        """What keeps a large bank in less than matrices and factors would take, if anything."""
+        if self.sharing.takes(kernels):
+            return self.sharing
+        return self.generating if self._generates(kernels) else None
+
+    @property
+    def sharing(self) -> SharedColumns:
+        """The storage of linear kernels on views that overlap."""
+        from kernelweave.banks.shared_columns import SharedColumns
+
+        return SharedColumns(self.recipe, self)
 
     @property
     def generating(self) -> OneMatrix:
@@ -344,8 +362,21 @@ def _pays(ranks: list[int], kernels: int, n: int) -> bool:
     return 2 * (sum(ranks) + (kernels - len(ranks)) * n) <= kernels * n
 
 
-def _probes(rows: Rows) -> tuple[Rows, Rows]:
-    """Some of the rows, and half of these."""
-    chosen = np.linspace(0, len(rows) - 1, min(len(rows), _PROBE)).astype(np.intp)
-    some = Rows(rows.table.take(chosen), rows.view)
-    return some, Rows(some.table.take(slice(None, None, 2)), rows.view)
+class _Probes:
+    """Some of the rows of a view, and half of these; views share the tables, which are large."""
+
+    def __init__(self) -> None:
+        self._tables: dict[int, tuple[Table, Table]] = {}
+        self._rows: Rows | None = None  # of the last view, whose kernels follow one another
+        self._last: tuple[Rows, Rows]
+
+    def __call__(self, rows: Rows) -> tuple[Rows, Rows]:
+        if rows is not self._rows:
+            table, view = rows.table, rows.view
+            if id(table) not in self._tables:
+                chosen = np.linspace(0, len(table) - 1, min(len(table), _PROBE)).astype(np.intp)
+                some = table.take(chosen) if len(table) > _PROBE else table
+                self._tables[id(table)] = some, some.take(slice(None, None, 2))
+            some, half = self._tables[id(table)]
+            self._rows, self._last = rows, (Rows(some, view), Rows(half, view))
+        return self._last

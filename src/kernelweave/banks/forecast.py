@@ -34,7 +34,8 @@ class Forecast:
     names : tuple of str
         The kernels, those that views without content lose left out.
     storage : tuple of str
-        "matrix", "factor", "generated", "on demand" or the class of a storage, for each of them.
+        "matrix", "factor", "shared columns", "generated", "on demand" or the class of a storage,
+        for each of them.
     ranks : tuple of int
         The columns of its factor, about; n for a matrix.
     nbytes : tuple of int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,8 @@ class OneMatrix:
         """Normalizations of the kernels that are generated, and the matrices of all others."""
         ours, others = _apart(kernels)
         live = [one for one in ours if one.learn(means=partial(self.means, one))]
-        self._leave_out_equal(live)
+        if len(live) > 1:
+            leave_out_equal_in(OneMatrixStack(row_kernels(live)[0], np.float64, self.n_jobs), live)
         left = [one for one in live if not one.dropped]
         stack = OneMatrixStack(row_kernels(left)[0], self.dtype, self.n_jobs) if left else None
         own = Kept(left, stack)
@@ -48,25 +50,6 @@ class OneMatrix:
         entries = Generator([view], np.dtype(np.float64))
         sums = entries.matvecs(np.ones(1, dtype=bool), counts, every, every, threads)
         return np.asarray(sums[0] / counts.sum())
-
-    def _leave_out_equal(self, kernels: list[TrainingKernel]) -> None:
-        """Leave out kernels that equal an earlier one: on some rows, and then on all."""
-        if len(kernels) < 2:
-            return
-        stack = OneMatrixStack(row_kernels(kernels)[0], np.float64, self.n_jobs)
-        any_scale = all(one.group.rule is not None for one in kernels)
-        some = np.linspace(0, stack.n - 1, min(stack.n, _SKETCH)).astype(np.intp)
-        sketches = _sketched(stack.restrict(some), any_scale=any_scale)
-        width = _ALIKE * DUPLICATE[np.dtype(np.float64)]
-
-        def equal(j: int, k: int) -> bool:
-            if np.abs(sketches[j] - sketches[k]).max() > width * np.abs(sketches[k]).max():
-                return False
-            first, second = _sketched(stack.select([j, k]), any_scale=any_scale)
-            return bool(np.abs(first - second).max() <= width * np.abs(second).max())
-
-        widths = width * np.abs(sketches).max(axis=1)
-        leave_out_equal(kernels, sketches[:, 0], widths, equal, any_scale=any_scale)
 
     def plan(self, kernels: list[TrainingKernel]) -> list[Place]:
         """Nothing of the kernels that are generated is kept."""
@@ -81,6 +64,23 @@ class OneMatrix:
         return bytes_beside(n, self.dtype) + (self.rest.besides(others, n) if others else 0)
 
 
+def leave_out_equal_in(stack: Any, kernels: list[TrainingKernel]) -> None:
+    """Leave kernels out that equal an earlier one: on some rows, and then on all."""
+    any_scale = all(one.group.rule is not None for one in kernels)
+    some = np.linspace(0, stack.n - 1, min(stack.n, _SKETCH)).astype(np.intp)
+    sketches = _sketched(stack.restrict(some), any_scale=any_scale)
+    width = _ALIKE * DUPLICATE[np.dtype(np.float64)]
+
+    def equal(j: int, k: int) -> bool:
+        if np.abs(sketches[j] - sketches[k]).max() > width * np.abs(sketches[k]).max():
+            return False
+        first, second = _sketched(stack.select([j, k]), any_scale=any_scale)
+        return bool(np.abs(first - second).max() <= width * np.abs(second).max())
+
+    widths = width * np.abs(sketches).max(axis=1)
+    leave_out_equal(kernels, sketches[:, 0], widths, equal, any_scale=any_scale)
+
+
 def _apart(kernels: list[TrainingKernel]) -> tuple[list[TrainingKernel], list[TrainingKernel]]:
     """Those that can be generated, and the others."""
     ours = list(map(is_row_kernel, kernels))
@@ -88,7 +88,7 @@ def _apart(kernels: list[TrainingKernel]) -> tuple[list[TrainingKernel], list[Tr
     return [one for one, own in pairs if own], [one for one, own in pairs if not own]
 
 
-def _sketched(stack: OneMatrixStack, *, any_scale: bool) -> Array:
+def _sketched(stack: Any, *, any_scale: bool) -> Array:
     """K_k ω for a fixed random ω; if scales do not matter, the largest entry is one."""
     found = stack.matvecs(np.random.default_rng(0).uniform(0.5, 1.5, stack.n))
     return found / np.abs(found).max(axis=1)[:, None] if any_scale else found

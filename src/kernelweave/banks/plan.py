@@ -23,7 +23,7 @@ from kernelweave.kernels.numeric import Gaussian, Linear, Polynomial
 from kernelweave.kernels.precomputed import Precomputed, check_same_rows
 from kernelweave.views import weighted
 from kernelweave.views.cells import reads_as_number
-from kernelweave.views.columns import SCALES, View, make_views
+from kernelweave.views.columns import SCALES, View, make_views, tally
 from kernelweave.views.rows import Rows
 from kernelweave.views.selectors import find_columns
 from kernelweave.views.table import WHOLE_VIEWS, Table
@@ -92,6 +92,9 @@ class Planned:
                 whole = f"{name} [{suffix}]" if suffix else name
                 alone = table.shares and kernel.of_two_rows and fitted == kernel
                 members.append(Member(whole, label, view, kernel.numeric, fitted, alone=alone))
+        if places is not None and table.apart:
+            held: Any = table
+            held.let_go()  # workers need not hold a copy of these rows for each view
         return Group(rows, members, self.rule, places)
 
     def check(self, table: Any) -> None:
@@ -256,20 +259,20 @@ def _refuse_ids(columns: list[int], table: Table) -> None:
     for column in columns:
         if table.kind(column) != "string":
             continue
-        values = table.raw([column])[~table.lacking([column]), 0].tolist()
-        count = len(set(values))
-        if 2 * count > len(values) > 1:
-            strange = [value for value in values if not reads_as_number(value)]
+        values = tally(table, column)
+        count, total = len(values), values.total()
+        if 2 * count > total > 1:
+            strange = [value for value in values.elements() if not reads_as_number(value)]
             if not strange:
                 table.floats([column])  # raises: it should be converted
             name = table.label(column)
-            if 2 * len(strange) < len(values):
+            if 2 * len(strange) < total:
                 raise ValueError(
                     f"Column {name!r} of X holds numbers, but also {shown(strange[0])}: correct "
                     "it, or leave the column out of X."
                 )
             raise ValueError(
-                f"Column {name!r} of X has {count} different strings in {len(values)} rows, as "
+                f"Column {name!r} of X has {count} different strings in {total} rows, as "
                 "identifiers or texts have: leave it out of X, or give texts a kernel of their "
                 f"own, (name, BagOfWords(), {name!r}). If it holds categories, say so: "
                 f"X[{name!r}].astype('category')."
@@ -345,12 +348,13 @@ def default_rule(view: View, table: Any, weights: Array | None) -> str:
     if len(view.columns) < _MANY or not table.holds_numbers(view.columns):
         return "trace"
     rows = view.in_rows(table)
+    counts = None if weights is None else weights[rows]
     if table.apart:
-        return "sphere" if table.share_filled(view.columns, weights) <= _FILLED else "trace"
-    filled = np.ravel((table.raw(view.columns, view.filling)[rows] != 0).sum(axis=1)) / len(
-        view.columns
-    )
-    share = weighted.mean(filled, None if weights is None else weights[rows]) if filled.size else 1
+        share = table.take(rows).share_filled(view.columns, counts, view.filling)
+    else:
+        values = table.raw(view.columns, view.filling)[rows]
+        filled = np.ravel((values != 0).sum(axis=1)) / len(view.columns)
+        share = weighted.mean(filled, counts) if filled.size else 1
     return "sphere" if share <= _FILLED else "trace"
 
 
@@ -364,15 +368,17 @@ def share_a_unit(view: View, table: Any, weights: Array | None, gaps: str) -> bo
     if not table.holds_numbers(view.columns):
         return False
     rows = view.in_rows(table)
+    counts = None if weights is None else weights[rows]
     if table.apart:
-        n, _, spread, least, most = table.moments(view.columns, weights)
+        n, _, spread, least, most = table.take(rows).moments(
+            view.columns, counts, view.filling, gaps
+        )
         ranges = most - least
     else:
         values = table.floats(view.columns, rows, gaps, view.filling)
         n = len(values)
         with np.errstate(over="ignore", invalid="ignore"):
             ranges = values.max(axis=0) - values.min(axis=0) if n else np.zeros(0)
-            counts = None if weights is None else weights[rows]
             spread = weighted.deviation(values, counts) if n else np.zeros(0)
     if n < 2:
         return False

@@ -61,8 +61,10 @@ def _normalized(kernels: Sequence[TrainingKernel], numbers: Sequence[int]) -> Ro
     """Kernels of one view over all rows, normalized; those that lack the view have zeros."""
     first, normalizers = kernels[0], [one.normalizer for one in kernels]
     places = slice(None) if first.places is None else first.places
-    x = np.zeros((first.n, first.values.shape[1]))
-    x[places] = first.values
+    x = first.values
+    if first.places is not None:
+        x = np.zeros((first.n, x.shape[1]))
+        x[places] = first.values
 
     def spread(parts: list[Array | None], usual: float) -> Array | None:
         if all(part is None for part in parts) and (usual == 0.0 or first.places is None):

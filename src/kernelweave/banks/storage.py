@@ -98,7 +98,7 @@ class Recipe(NamedTuple):
 class Place(NamedTuple):
     """How one kernel will be kept, rank and bytes.
 
-    "matrix", "factor", "generated", "on demand" or the name of a storage.
+    "matrix", "factor", "shared columns", "generated", "on demand" or the name of a storage.
     """
 
     kind: str

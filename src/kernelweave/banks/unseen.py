@@ -176,7 +176,7 @@ def unseen_categories(new: Table, members: Sequence[Member]) -> dict[str, int]:
     known = {
         member.view: codes
         for member in members
-        if (codes := getattr(member.kernel, "codes", None)) and not member.view.presence
+        if (codes := _codes(member.kernel)) and not member.view.presence
     }
     found = dict[str, int]()
     for view, codes in known.items():
@@ -185,6 +185,11 @@ def unseen_categories(new: Table, members: Sequence[Member]) -> dict[str, int]:
             if count := sum(cell not in levels for cell in cells):
                 found[new.label(column)] = count
     return found
+
+
+def _codes(kernel: Any) -> Any:
+    """The levels that a kernel knows, or the one that features stand for; None without any."""
+    return getattr(getattr(kernel, "kernel", kernel), "codes", None)
 
 
 def tell_unseen(new: Table, members: Sequence[Member]) -> None:

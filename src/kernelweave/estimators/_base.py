@@ -6,6 +6,7 @@ How they are fitted is told in ``_fit.py``, what y means to each in its ``Target
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
@@ -20,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 import kernelweave
 from kernelweave import __version__
-from kernelweave._core.checks import is_one_of, shown
+from kernelweave._core.checks import is_on_dask, is_one_of, shown
 from kernelweave._core.html import html_table
 from kernelweave._core.tensors import answering
 from kernelweave._core.types import Array
@@ -235,6 +236,7 @@ class MKLEstimator(Estimator):
     intercept_: Array
 
     _targets: ClassVar[type[Targets]]  # what y means, by which the estimators differ
+    _kept: ClassVar[tuple[str, ...]] = ("bank_", "weights_", "dual_coef_", "intercept_")  # in files
     _on_cluster: ClassVar[bool] = False  # whether X may be a dask array or data frame
     _as_bank = staticmethod(as_bank)  # the bank for the parameter ``kernels``
 
@@ -302,6 +304,8 @@ class MKLEstimator(Estimator):
         prediction says little where this is near 0. If machines have weights of their own, it is
         the mean of their shares.
         """
+        if "dask" in sys.modules and is_on_dask(X):
+            return self._by_partition("seen_weight", X)
         check_is_fitted(self)
         bank, table = read_new(self, X, self.bank_)
         return seen_weight(table, bank.members, self.weights_)
@@ -325,6 +329,11 @@ class MKLEstimator(Estimator):
         return np.array([bank.cross(table, weights) for weights in self.weights_])
 
     # ---- scikit-learn --------------------------------------------------------------------------
+
+    @property
+    def _expansion(self) -> tuple[FittedBank, Array, Array]:
+        """Of what values of new rows are made: kernels, coefficients and constants by machine."""
+        return self.bank_, self.dual_coef_, self.intercept_
 
     def __getstate__(self) -> dict[str, Any]:
         state = {**super().__getstate__(), "_kernelweave_version": __version__}

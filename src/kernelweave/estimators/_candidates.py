@@ -111,6 +111,11 @@ def read_choices(
     them each of the ``lone`` kernels by itself, which needs one norm only; all of them fill in
     empty cells by ``impute``.
     """
+    if banks is None and table.apart:
+        raise ValueError(
+            "banks=None compares kernels of full rank, which rows on a cluster cannot have: give "
+            "banks=KernelBank(…, approximation=Nystroem(500))"
+        )
     if banks is None:
         several, skipped = _automatic(views, impute, table)
         single = _alone(lone, impute, table) if "all" in several and table.numeric.all() else {}

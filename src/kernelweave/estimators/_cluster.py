@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from kernelweave._core.checks import check_nonnegative, is_on_dask
+from kernelweave._core.dask_cluster import partitions
 from kernelweave._core.warnings import warn
 from kernelweave.estimators._targets import Training
 from kernelweave.views.dask_table import DaskTable
@@ -31,16 +32,13 @@ def read(model: MKLEstimator, X: Any, y: Any, sample_weight: Any) -> Training:
     if not model._on_cluster or model._given_matrices:
         refuse(model)
     bank = model._bank
-    if bank.learnable() or bank.impute is not None:
-        what = "kernels with parameters to learn" if bank.learnable() else "impute="
+    if bank.learnable():
         raise ValueError(
-            f"{what} is for rows on one machine: on a cluster give widths, and fill empty cells "
-            "first, X.fillna(…)"
+            "kernels with parameters to learn are for rows on one machine: on a cluster give widths"
         )
     if model.device is not None or bank.device is not None:
         raise ValueError("device= is for rows on this machine: on a cluster leave it out")
-    if model.n_jobs is not None:
-        warn("n_jobs is ignored on a cluster: workers have the threads they were started with.")
+    alone(model.n_jobs)
     table: Any = bank.read(X)
     names = None
     if table.names is not None:
@@ -59,9 +57,16 @@ def read(model: MKLEstimator, X: Any, y: Any, sample_weight: Any) -> Training:
         weights = check_nonnegative("sample_weight", given, n)
         if not weights.any():
             raise ValueError("sample_weight: all weights are zero, and no row is left.")
-        table, places = table.having_weight(weights)
-        targets, weights = targets[places], weights[places]
+        places = np.flatnonzero(weights)
+        table, targets, weights = table.take(places), targets[places], weights[places]
     return Training(bank, table, targets, places, weights, n, names)
+
+
+def alone(n_jobs: int | None) -> int | None:
+    """None: one thread asks the cluster at a time; warns where there shall be others."""
+    if n_jobs is not None:
+        warn("n_jobs is ignored on a cluster: workers have the threads they were started with.")
+    return None
 
 
 def refuse(model: Any) -> None:
@@ -77,8 +82,7 @@ def _fetched(name: str, values: Any, table: DaskTable) -> Any:
     if not is_on_dask(values):
         return values
     cluster = table.cluster
-    blocks = np.ravel(values.to_delayed()).tolist()
-    arrays = cluster.get(cluster.map(_as_array, cluster.compute(blocks)))
+    arrays = cluster.get(cluster.map(_as_array, cluster.compute(partitions(values))))
     sizes = tuple(map(len, arrays))
     if sizes != table.sizes:
         raise ValueError(

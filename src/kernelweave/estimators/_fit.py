@@ -49,7 +49,7 @@ from kernelweave.problems.losses import Loss, check_loss
 from kernelweave.problems.problem import Formulation, make_formulation
 from kernelweave.solution import Solution
 from kernelweave.solving import Progress, solve
-from kernelweave.stacks.resources import advised
+from kernelweave.stacks.resources import advised, blas_limit, blas_threads
 from kernelweave.views.table import Table
 
 if TYPE_CHECKING:
@@ -256,7 +256,8 @@ def fit_kernels(posed: Posed, n_jobs: int | None = None, exact: bool = True) -> 
     learns = training.bank.kernels is not None and bool(training.bank.learnable())
     if learns:
         check_learnable(training.bank, options.learner, posed.problems)
-    bank = training.bank.fit(training.table, n_jobs, training.weights, options.verbose)
+    with blas_threads(blas_limit(len(training.table), n_jobs)):
+        bank = training.bank.fit(training.table, n_jobs, training.weights, options.verbose)
     if options.verbose:
         n, seconds = len(training.table), time.perf_counter() - began
         tell(f"{bank.m_all} kernels on {n} rows, {seconds:.1f} s")
@@ -300,7 +301,8 @@ def solve_all(
         first = start[number] if isinstance(start, tuple) else start
         limits = options.tol, first, options.max_iter
         trail = None if trails is None else trails[number]
-        solution = solve(problem, options.learner, *limits, progress, options.seed, trail)
+        with blas_threads(blas_limit(stack.n, options.n_jobs)):
+            solution = solve(problem, options.learner, *limits, progress, options.seed, trail)
         if bank.approximate:
             dual = dual_under(solution, problem, bank.exact_quads)
             primal: float | None = solution.primal
@@ -329,7 +331,8 @@ def values_of(bank: FittedBank, learned: Sequence[Learned], new: Table) -> Array
     ]
     biases = np.array([one.bias for one in learned])
     coefs = np.vstack([one.coef for one in learned])
-    values = bank.decision(new, np.vstack(weights), coefs.T)
+    with blas_threads(blas_limit(coefs.shape[1], None)):
+        values = bank.decision(new, np.vstack(weights), coefs.T)
     return values.T.reshape(*biases.shape, len(new)).swapaxes(1, 2) + biases[:, None, :]
 
 

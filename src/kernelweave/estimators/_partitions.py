@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
+
+from kernelweave._core.dask_cluster import partitions
 
 
 def mapped(model: Any, method: str, X: Any) -> Any:
@@ -24,7 +27,7 @@ def mapped(model: Any, method: str, X: Any) -> Any:
         da.from_delayed(
             delayed(_called)(part, sent, method, like), (np.nan, *like.shape[1:]), meta=like
         )
-        for part in X.to_delayed()
+        for part in partitions(X)
     ]
     return da.concatenate(parts, allow_unknown_chunksizes=True)
 
@@ -37,8 +40,10 @@ def _alone(model: Any, method: str) -> Any:
         import pandas as pd
 
         zeros = pd.DataFrame(zeros, columns=names)
-    return getattr(model, method)(zeros)[:0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # these rows are nobody's
+        return getattr(model, method)(zeros)[:0]
 
 
 def _called(part: Any, model: Any, method: str, like: Any) -> Any:
-    return getattr(model, method)(part) if len(part) else like
+    return getattr(model, method)(part) if part.shape[0] else like

@@ -25,7 +25,6 @@ from kernelweave._core.checks import (
     check_number,
     check_truth,
     check_verbose,
-    is_on_dask,
     is_one_of,
     is_whole,
     shown,
@@ -126,6 +125,10 @@ class Search:
 
     def run(self, n_jobs: int | None, step: Callable[[], bool] | None) -> list[Trial]:
         """Every bank on every fold; ``step`` is called after each."""
+        if self.training.table.apart:
+            from kernelweave.estimators._cluster import alone
+
+            n_jobs = alone(n_jobs)
         pairs = [(choice, fold) for choice in self.choices for fold in self.folds]
         fits = len(self.params) * len(self.folds)
         return in_threads(
@@ -166,7 +169,7 @@ class Search:
 
 
 def share_rows(table: Table) -> Table:
-    """Rows to be cut into parts that share what depends on two of them alone."""
+    """Rows to be cut into parts that share what depends on two of them alone, if they are here."""
     available = available_bytes()
     return share(table, _MOST if available is None else min(_MOST, _SHARE * available))
 
@@ -176,10 +179,6 @@ def search(
     model: CrossValidated, X: Any, y: Any, groups: Any = None, sample_weight: Any = None
 ) -> Any:
     """Choose, and fit the candidate chosen; fitted attributes change in the end, and not before."""
-    if is_on_dask(X):
-        from kernelweave.estimators._cluster import refuse
-
-        refuse(model)
     task, scorer, targets = plan(model, X, y, groups, sample_weight)
     with model._callbacks(X, y, len(task.choices) * len(task.folds)) as step:
         trials = task.run(model.n_jobs, step)
@@ -382,7 +381,7 @@ class CrossValidated(Estimator):
 
     def seen_weight(self, X: Any) -> Array:
         """The share of the kernel weights whose views each row has, as in ``best_estimator_``."""
-        return np.asarray(self._fitted().seen_weight(X))
+        return self._fitted().seen_weight(X)
 
     def combined_kernel(self, X: Any) -> Array:
         """The learned kernel against all training rows, as in ``best_estimator_``."""

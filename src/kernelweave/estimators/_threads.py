@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from kernelweave._core.warnings import warn_unconverged
+from kernelweave.stacks.resources import blas_threads
 
 
 def in_threads(
@@ -25,7 +26,10 @@ def in_threads(
     tolerance are told, in one warning that begins with ``late(how many)``.
     """
     done = list[Any]()
-    with warnings.catch_warnings(record=True) as caught:
+    with (
+        blas_threads(None if n_jobs in (None, 1) else 1),  # side by side, each has one
+        warnings.catch_warnings(record=True) as caught,
+    ):
         warnings.simplefilter("always")
         jobs = (delayed(job)(item) for item in items)
         for result in Parallel(n_jobs=n_jobs, backend="threading", return_as="generator")(jobs):

@@ -382,6 +382,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
 
         There with ``calibration`` only.
         """
+        if "dask" in sys.modules and is_on_dask(X):
+            return self._by_partition("predict_proba", X)
         values = self._values(X)
         assert self.calibration_ is not None
         return self.calibration_(values)

@@ -207,7 +207,8 @@ class MKLClassifierCV(ClassifierMixin, CrossValidated):
     @WhereCalibrated
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class for every row of X, (n_new, n_classes)."""
-        return np.asarray(self._fitted().predict_proba(X))
+        found: Array = self._fitted().predict_proba(X)
+        return found
 
     def _knowing(
         self, scorer: Any, task: Search, trials: list[Trial], trial: Trial

@@ -12,6 +12,7 @@ objective [gonen2014].
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -24,6 +25,7 @@ from kernelweave._core.checks import check_number
 from kernelweave._core.types import Array, Places
 from kernelweave._core.warnings import warn_unconverged
 from kernelweave.banks.bank import KernelBank
+from kernelweave.banks.fitted import FittedBank
 from kernelweave.estimators._base import as_bank, read_new, store
 from kernelweave.estimators.unlabeled import Unlabeled
 from kernelweave.kernels.numeric import Linear
@@ -85,6 +87,11 @@ class MKLKernelKMeans(ClusterMixin, Unlabeled):
     >>> bool(model.shares_[0] > model.shares_[1])
     True
     """
+
+    _kept = ("bank_", "weights_", "_training_bank", "_members", "_centers")
+    _training_bank: FittedBank
+    _members: Array
+    _centers: Array
 
     def __init__(
         self,
@@ -162,6 +169,11 @@ class MKLKernelKMeans(ClusterMixin, Unlabeled):
         known = {k: v for k, v in vars(self).items() if k == "_training_bank"}
         return {**super().__getstate__(), **known}
 
+    @property
+    def _expansion(self) -> tuple[FittedBank, Array, Array]:
+        """The means of the clusters."""
+        return self._training_bank, self._members.T, self._centers
+
     def predict(self, X: Any) -> NDArray[np.intp]:
         """The cluster whose mean is nearest, (n_new,)."""
         check_is_fitted(self)
@@ -181,14 +193,56 @@ def _descend(
     history = [float(shares**2 @ rest)]
     while True:
         shares = closed_form(rest)
-        kernel = stack.combined(shares**2)
-        new = _nearest(kernel, _members(labels, count, sizes), count, sizes)
-        new_rest = _residuals(stack, new, count, sizes)
-        value = float(shares**2 @ rest)
+        kernel, value = stack.combined(shares**2), float(shares**2 @ rest)
         history.append(value)
-        if len(history) > steps or not float(shares**2 @ new_rest) < value * (1.0 - 1e-12):
+        for new in _steps(kernel, labels, count, sizes):
+            new_rest = _residuals(stack, new, count, sizes)
+            falls = float(shares**2 @ new_rest) < value * (1.0 - 1e-12)
+            if falls:
+                break
+        if len(history) > steps or not falls:
             return labels, shares, history
         labels, rest = new, new_rest
+
+
+def _steps(kernel: CombinedKernel, labels: Places, count: int, sizes: Array) -> Iterator[Places]:
+    """Other clusters: every row to the nearest mean; where that ends, rows one by one."""
+    yield _nearest(kernel, _members(labels, count, sizes), count, sizes)
+    yield _moved(kernel, labels, count, sizes)
+
+
+def _moved(kernel: CombinedKernel, labels: Places, count: int, sizes: Array) -> Places:
+    """Rows that change their cluster one by one, while the sum of squared distances falls.
+
+    A row of weight s takes s·T/(T − s)·|x − mean|² out of a cluster of weight T, and brings
+    s·T/(T + s)·|x − mean|² into another: a row may gain by leaving the nearest mean, which it has
+    drawn to itself [hartigan1979].
+    """
+    labels, rows = labels.copy(), np.arange(labels.size)
+    totals = np.bincount(labels, sizes, minlength=count)
+    whole = np.where(labels[:, None] == np.arange(count), sizes[:, None], 0.0)
+    products, own = kernel @ whole, kernel.diagonal()
+    inner = np.einsum("ic,ic->c", whole, products)
+    for _ in range(labels.size):
+        filled = np.maximum(totals, np.finfo(float).tiny)
+        apart = own[:, None] - 2.0 * products / filled + inner / filled**2
+        change = sizes[:, None] * totals / (totals + sizes[:, None]) * apart
+        mine, left = apart[rows, labels], totals[labels] - sizes
+        alone = left <= 0.0
+        change -= np.where(alone, 0.0, sizes * totals[labels] * mine / np.where(alone, 1.0, left))[
+            :, None
+        ]
+        change[rows, labels] = change[alone] = np.inf
+        row, new = np.unravel_index(np.argmin(change), change.shape)
+        if not change[row, new] < -1e-12 * float(sizes @ own):
+            break
+        old, size, k = labels[row], sizes[row], kernel.rows(rows[row : row + 1])[0]
+        for cluster, sign in ((old, -1.0), (new, 1.0)):
+            inner[cluster] += sign * 2.0 * size * products[row, cluster] + size**2 * own[row]
+            products[:, cluster] += sign * size * k
+            totals[cluster] += sign * size
+        labels[row] = new
+    return labels
 
 
 def closed_form(rest: Array) -> Array:

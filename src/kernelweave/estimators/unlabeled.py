@@ -5,7 +5,7 @@ They have no machine: no coefficients, no decision values, no certificate.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,6 +31,7 @@ class Unlabeled(MKLEstimator):
     """The base class of estimators that learn kernel weights without labels."""
 
     _targets = NoTargets
+    _kept: ClassVar[tuple[str, ...]] = ("bank_", "weights_")
     learner = "uniform"  # as estimators with machines have it; there are none
     device: Any = None  # banks have storages
 
@@ -73,6 +74,7 @@ class Unlabeled(MKLEstimator):
         """Not available: there is nothing to predict, and so nothing to report on."""
         raise TypeError(f"{type(self).__name__} predicts no targets: there is nothing to report on")
 
-    def save(self, path: Any) -> None:
-        """Not available: model files hold estimators that predict. Pickle works."""
-        raise TypeError(f"model files hold no {type(self).__name__}: use pickle or joblib")
+    @property
+    def _expansion(self) -> tuple[FittedBank, Array, Array]:
+        """No values of new rows."""
+        return self.bank_, np.zeros((0, self.bank_.n_rows)), np.zeros(0)

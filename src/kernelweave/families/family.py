@@ -116,10 +116,8 @@ def learn_over_hull(
     for rounds in range(1, _ROUNDS + 1):
         stack, kernels = family.stack(kernels)
         problem = formulation.on(stack, solver)
-        progress, first = (
-            Progress(problem, *clock),
-            None if start is None else moved(start, kernels),
-        )
+        progress = Progress(problem, *clock)
+        first = None if start is None else moved(start, kernels)
         solution = solve(problem, learner, _SHARE * tol, first, max_iter, progress)
         solves += solution.n_svm_solves
         extras = {**solution.extras, "kernels": kernels, "rounds": rounds}

@@ -27,7 +27,7 @@ from kernelweave.banks.bank import KernelBank
 from kernelweave.banks.fitted import FittedBank
 from kernelweave.estimators._base import MKLEstimator
 from kernelweave.estimators._fit import Learned, fit_kernels, keep, pose, read, solve_all
-from kernelweave.estimators._search import CrossValidated
+from kernelweave.estimators._search import CrossValidated, share_rows
 from kernelweave.estimators._targets import Training
 from kernelweave.estimators._threads import in_threads
 from kernelweave.estimators.transductive import TransductiveMKLClassifier
@@ -37,6 +37,7 @@ from kernelweave.stacks.mixed import MixedStack
 from kernelweave.stacks.protocol import Stack
 
 LOOSE = 3e-3  # relative gap of fits whose weights are summed up over many draws
+CHOOSING = 1e-2  # of fits that are only ranked, by scores that hardly depend on it
 
 
 @contextmanager
@@ -88,6 +89,7 @@ class Refits:
         """All rows of X; ``model`` is an estimator of kernelweave, fitted or not."""
         single = as_single(model, X, y)
         training = replace(read(single, X, y), matrices=False)
+        training = replace(training, table=share_rows(training.table))
         single = bound(single, training.bank)  # kernel matrices given as X are a bank, too
         with quiet() if hasattr(model, "bank_") else nullcontext():
             bank = fit_kernels(pose(single, training), n_jobs, exact=False)
@@ -170,7 +172,10 @@ class Refits:
         """
         if order is not None:
             self._refuse_parameters()
-        model = copy(self.model).set_params(**params)
+        model: Any = object.__new__(
+            type(self.model)
+        )  # a copy as scikit-learn makes it takes longer
+        model.__dict__.update(vars(self.model), **params)
         training = replace(self.training, weights=counts)
         if order is not None and training.targets is not None:
             training = replace(training, targets=training.targets[order])

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._core.types import Array, Places
+from kernelweave._core.types import Places
 from kernelweave.banks.bank import KernelBank
 from kernelweave.estimators._candidates import Fold
-from kernelweave.inspection._refits import Refits
+from kernelweave.inspection._refits import CHOOSING, Refits
 from kernelweave.inspection.held_out import HeldOut, How, Splits, signed, told
 
 LEARNED, EQUAL, SINGLE, JOINT = (
@@ -130,13 +130,13 @@ def _best_view(part: Refits, how: How, rows: Places) -> str:
         return views[0]
     groups = None if how.groups is None else np.asarray(how.groups)[rows]
     inner = Splits.of(part, How(_INNER, 1, how.scoring, groups))
-    total: Array = np.zeros(len(views))
+    tol, total = max(part.model.tol, CHOOSING), np.zeros(len(views))
     for fold in inner.folds:
         learning = part.part(fold.train)
         for k, view in enumerate(views):
             kernels = learning.kernels_of(view)
             total[k] += (
-                inner.score_refit(learning.only(kernels), fold.test).value
+                inner.score_refit(learning.only(kernels), fold.test, tol=tol).value
                 if kernels.size
                 else -np.inf
             )

@@ -50,18 +50,18 @@ def check_state(name: str, cls: Any, state: dict[str, Any]) -> None:
 
 def _declared(cls: Any) -> dict[str, Any]:
     """Attributes that every object of the class has, with the types that they may have."""
+    if issubclass(cls, Params):
+        return dict.fromkeys(cls._param_names(), Any)
     if dataclasses.is_dataclass(cls):
         hints = get_type_hints(cls)
         return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
     if issubclass(cls, tuple):
         return get_type_hints(cls)
-    if issubclass(cls, Params):
-        return dict.fromkeys(cls._param_names(), Any)
     names: list[str] | None = getattr(cls, "_get_param_names", lambda: None)()
     hints = get_type_hints(cls) if cls.__module__.startswith("kernelweave.") else {}
     if names is None:
         return hints
-    fitted = ("bank_", "weights_", "dual_coef_", "intercept_")
+    fitted = getattr(cls, "_kept", ())
     return dict.fromkeys(names, Any) | {key: hints[key] for key in fitted if key in hints}
 
 

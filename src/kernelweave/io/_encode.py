@@ -91,9 +91,8 @@ class Encoder:
         raise CannotSave(f"{told} {_CODE if code else _UNKNOWN}")
 
     def _state(self, value: Any, where: str) -> dict[str, Any]:
-        named = hasattr(value, "_asdict")  # a tuple
         state = getattr(value, "_saved_state", value.__getstate__)
-        names = value._asdict() if named else state() or {}
+        names = value._asdict() if hasattr(value, "_asdict") else state() or {}  # of tuples
         return {
             name: self.encode(part, f"{where}.{name}")
             for name, part in names.items()
@@ -107,7 +106,8 @@ class Encoder:
             return {"array": len(self.arrays) - 1}
         shape = list(array.shape)
         if kind == "U":
-            return {"strings": array.ravel().tolist(), "shape": shape, "width": _width(array)}
+            width = array.dtype.itemsize // 4
+            return {"strings": array.ravel().tolist(), "shape": shape, "width": width}
         if kind == "O":
             items = [self.encode(item, f"{where}[…]") for item in array.ravel()]
             return {"objects": items, "shape": shape}
@@ -153,7 +153,3 @@ _PLAIN: dict[type, Any] = {
     slice: Encoder._slice,
     range: Encoder._range,
 }
-
-
-def _width(array: NDArray[Any]) -> int:
-    return array.dtype.itemsize // 4

@@ -11,13 +11,16 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from kernelweave import _HOME
 from kernelweave.io._own import PREFIX, own_class, own_name
 from kernelweave.learners.base import CLASSES as LEARNERS
 from kernelweave.problems.losses import CLASSES as LOSSES
 
 ESTIMATORS = {
+    "ConsensusKernel": "kernelweave.estimators.consensus.ConsensusKernel",
     "MKLClassifier": "kernelweave.estimators.classifier.MKLClassifier",
     "MKLClassifierCV": "kernelweave.estimators.cross_validated.MKLClassifierCV",
+    "MKLKernelKMeans": "kernelweave.estimators.kernel_k_means.MKLKernelKMeans",
     "MKLOneClass": "kernelweave.estimators.one_class.MKLOneClass",
     "MKLRegressor": "kernelweave.estimators.regressor.MKLRegressor",
     "MKLRegressorCV": "kernelweave.estimators.cross_validated.MKLRegressorCV",
@@ -26,46 +29,30 @@ ESTIMATORS = {
     "TransductiveMKLClassifier": "kernelweave.estimators.transductive.TransductiveMKLClassifier",
 }
 
+# those that kernelweave names are all there, by that name; these are other ones, and parts of some
 _KERNELS = {
-    "BagOfWords": "text.BagOfWords",
     "BagOfWords.words": "text._Words",
-    "Diffusion": "graphs.Diffusion",
     "Diffusion.graph": "graphs.Graph",
     "EigenvectorKernels": "eigen.EigenvectorKernels",
     "EigenvectorKernels.basis": "eigen._Basis",
     "EigenvectorKernels.fitted": "eigen._Eigenvector",
-    "EmpiricalKernelMap": "similarity_maps.EmpiricalKernelMap",
     "EmpiricalKernelMap.features": "similarity_maps._Similarities",
     "FeatureKernel": "features.FeatureKernel",
-    "Gaussian": "numeric.Gaussian",
-    "GaussianRange": "ranges.GaussianRange",
-    "GaussianWidths": "differentiable.GaussianWidths",
-    "Hamming": "categorical.Hamming",
     "Hamming.codes": "categorical._Codes",
     "Hamming.fitted": "categorical._FittedHamming",
-    "Laplacian": "numeric.Laplacian",
-    "LatentConcepts": "text.LatentConcepts",
     "LatentConcepts.features": "text._Concepts",
     "LatentConcepts.model": "_plsa.ConceptModel",
-    "Linear": "numeric.Linear",
-    "Polynomial": "numeric.Polynomial",
-    "PolynomialWidths": "polynomial_widths.PolynomialWidths",
-    "Precomputed": "precomputed.Precomputed",
-    "SmithWaterman": "sequences.SmithWaterman",
-    "Spectrum": "spectrum.Spectrum",
     "Spectrum.features": "spectrum._Features",
     "Spectrum.fitted": "spectrum._WordKernel",
     "Spectrum.words": "spectrum._Substrings",
-    "Tanimoto": "fingerprints.Tanimoto",
-    "SubsetTree": "trees.SubsetTree",
     "SubsetTree.fitted": "trees._TreeKernel",
     "SubsetTree.productions": "trees._Productions",
-    "WeisfeilerLehman": "labeled_graphs.WeisfeilerLehman",
     "WeisfeilerLehman.fitted": "labeled_graphs._LabelKernel",
     "WeisfeilerLehman.labels": "labeled_graphs._Labels",
     "sklearn.kernel": "adapters.GaussianProcessKernel",
     "sklearn.pairwise": "adapters.PairwiseKernel",
 }
+
 
 _SKLEARN = {
     "feature_extraction.text": ("CountVectorizer", "TfidfTransformer", "TfidfVectorizer"),
@@ -87,6 +74,11 @@ _SKLEARN = {
 
 CLASSES = {
     **ESTIMATORS,
+    **{
+        f"kernels.{name}": f"kernelweave.{module}.{name}"
+        for name, module in _HOME.items()
+        if module.startswith("kernels.") and name not in ("Graph", "structures")
+    },
     **{f"kernels.{name}": f"kernelweave.kernels.{path}" for name, path in _KERNELS.items()},
     **{f"learners.{name}": f"kernelweave.{path}" for name, path in LEARNERS.items()},
     **{f"losses.{name}": f"kernelweave.{path}" for name, path in LOSSES.items()},

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelweave._core.checks import is_number, is_whole
+from kernelweave._core.types import Array
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -88,6 +88,13 @@ def make_multiomics(
     odds = effect * (2.0 * u + 2.0 * (v**2 - 1.0) + (stage - 2.0))
     patients = np.array([f"p{number:04d}" for number in range(n)])
     y = np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-odds)), "relapse", "remission")
+
+    def table(prefix: str, columns: int, hidden: Array, followers: int) -> DataFrame:
+        """Standard normal columns, of which the first ``followers`` follow a hidden number."""
+        values = rng.standard_normal((n, columns))
+        values[:, :followers] = 0.7 * values[:, :followers] + 0.7 * hidden[:, None]
+        return pd.DataFrame(values, patients, [f"{prefix}{column}" for column in range(columns)])
+
     clinical = {
         "age": np.round(60.0 + 10.0 * rng.standard_normal(n)),
         "bmi": np.round(26.0 + 4.0 * rng.standard_normal(n), 1),
@@ -96,30 +103,14 @@ def make_multiomics(
     }
     tables = {
         "clinical": pd.DataFrame(clinical, index=patients),
-        "genes": _table(pd, rng, patients, u, followers=_GENES, columns=80, prefix="g"),
-        "proteins": _table(pd, rng, patients, v, followers=_PROTEINS, columns=30, prefix="prot"),
-        "lipids": _table(pd, rng, patients, shared, followers=20, columns=20, prefix="lip"),
+        "genes": table("g", 80, u, _GENES),
+        "proteins": table("prot", 30, v, _PROTEINS),
+        "lipids": table("lip", 20, shared, 20),
     }
-    tables = {name: table.loc[rng.permutation(patients)] for name, table in tables.items()}
+    tables = {name: one.loc[rng.permutation(patients)] for name, one in tables.items()}
     tables["proteins"] = tables["proteins"].iloc[round(missing * n) :]
     useful = ("clinical", "genes", "proteins") if effect else ()
     return MultiOmics(tables, pd.Series(y, index=patients, name="outcome"), useful)
-
-
-def _table(
-    pd: Any,
-    rng: np.random.Generator,
-    patients: NDArray[Any],
-    hidden: NDArray[np.float64],
-    *,
-    followers: int,
-    columns: int,
-    prefix: str,
-) -> DataFrame:
-    """Standard normal columns, of which the first ``followers`` follow a hidden number."""
-    values = rng.standard_normal((len(patients), columns))
-    values[:, :followers] = 0.7 * values[:, :followers] + 0.7 * hidden[:, None]
-    return pd.DataFrame(values, patients, [f"{prefix}{column}" for column in range(columns)])
 
 
 def _check(n: int, missing: float) -> None:

@@ -13,23 +13,24 @@ _ROWS, _PAIRS = 100, 20_000  # rows that are predicted, and pairs of rows compar
 
 
 def check_whole(model: Any) -> None:
-    """Raise an error unless this is an estimator that can predict."""
+    """Raise an error unless this is an estimator, and what it predicts can be predicted."""
     if name_of(type(model)) not in ESTIMATORS:
         raise TypeError("what it holds is no estimator")
     fitted = getattr(model, "best_estimator_", model)
-    _check_shapes(fitted, fitted.bank_)
+    _check_shapes(fitted)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # these rows need not have all views, or names
-        _check_predictions(model, _own_rows(fitted, fitted.bank_))
+        _check_predictions(model, _own_rows(fitted, fitted._expansion[0]))
 
 
-def _check_shapes(fitted: Any, bank: Any) -> None:
-    coef, n = fitted.dual_coef_, bank.n_rows
+def _check_shapes(fitted: Any) -> None:
+    bank, coef, constants = fitted._expansion
+    n = bank.n_rows
     averages = [member.average for member in bank.members if member.average is not None]
     fits = {
         "weights": fitted.weights_.shape in ((bank.m_all,), (len(coef), bank.m_all)),
         "coefficients": coef.shape == (len(coef), n),
-        "intercepts": fitted.intercept_.shape == coef.shape[:1],
+        "intercepts": constants.shape == coef.shape[:1],
         "rows": int(bank.places.max(initial=-1)) < len(bank.table),
         "averages": all(a.shape == (n,) and np.isfinite(a).all() for a in averages),
         "names": _names(bank.table.names) == _names(getattr(fitted, "feature_names_in_", None)),
@@ -65,7 +66,7 @@ def _own_rows(fitted: Any, bank: Any) -> Any:
 
 def _check_predictions(model: Any, X: Any) -> None:
     """Raise an error unless rows of its own can be predicted, if it has some."""
-    if not (isinstance(X, dict) or X.shape[0]):
+    if not (isinstance(X, dict) or X.shape[0]) or not hasattr(model, "predict"):
         return
     values = model.decision_function(X) if hasattr(model, "decision_function") else None
     found = np.asarray(model.predict(X))

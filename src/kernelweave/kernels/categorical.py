@@ -81,8 +81,7 @@ class _Codes:
 
     def __init__(self, rows: Rows) -> None:
         self.levels = [
-            {level: code for code, level in enumerate(dict.fromkeys(column))}
-            for column in rows.levels()
+            {level: code for code, level in enumerate(levels)} for levels in rows.distinct()
         ]
 
     def __call__(self, rows: Rows) -> NDArray[Any]:

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from kernelweave._core.checks import check_floats
 from kernelweave._core.types import Array
-from kernelweave.kernels.base import Kernel
+from kernelweave.kernels.base import Kernel, UnitDiagonal
 from kernelweave.stacks._passes import decay
 from kernelweave.views.columns import View
 from kernelweave.views.products import sq_distances
@@ -132,7 +132,7 @@ class Widths(Kernel):
         return widths
 
 
-class GaussianWidths(Widths):
+class GaussianWidths(UnitDiagonal, Widths):
     """k(x, z) = exp(−½ Σ_j (x_j − z_j)²/width_j²), with parameters t = log width.
 
     An estimator learns the widths: ``MKLClassifier([GaussianWidths(per_feature=True)])``. A
@@ -160,19 +160,11 @@ class GaussianWidths(Widths):
         a = self._scaled(pair.a)
         decay(sq_distances(a, a if pair.same else self._scaled(pair.b), out), 0.5, out)
 
-    def diagonal(self, rows: Rows) -> Array:
-        """1 everywhere."""
-        return np.ones(len(rows))
-
     def gradient(self, a: Rows, b: Rows, weights: Array) -> Array:
         """Σ_j weights_ij k(x_i, z_j) (z_j − x_i) / width²."""
         pull = weights * self.between(a, b)
         moved = pull @ b.values - pull.sum(axis=1)[:, None] * a.values
         return np.asarray(moved / self._widths() ** 2)
-
-    def diagonal_gradient(self, rows: Rows) -> Array:
-        """0: k(x, x) is 1 everywhere."""
-        return np.zeros(rows.values.shape)
 
     def derivatives(self, X: Array) -> Expansion:
         """K, K∘D_i and K∘(D_iD_j − 2δ_ij D_i), where D_i = (x_i − z_i)²/width_i²."""

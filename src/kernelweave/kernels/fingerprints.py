@@ -15,7 +15,7 @@ import numpy as np
 
 from kernelweave._core.checks import is_sparse
 from kernelweave._core.types import Array
-from kernelweave.kernels.base import Kernel
+from kernelweave.kernels.base import UnitDiagonal
 from kernelweave.kernels.features import inner_products
 from kernelweave.kernels.numeric import dense
 from kernelweave.views import sparse
@@ -23,7 +23,7 @@ from kernelweave.views.products import sq_norms
 from kernelweave.views.rows import Pair, Rows
 
 
-class Tanimoto(Kernel):
+class Tanimoto(UnitDiagonal):
     """k(x, z) = xᵀz / (|x|² + |z|² − xᵀz), for fingerprints; 1 for two rows of zeros.
 
     It sees columns unchanged, whatever the bank's ``scale``: a bit that is not set stays 0. Counts
@@ -51,10 +51,6 @@ class Tanimoto(Kernel):
         """Columns of numbers."""
         return "numbers"
 
-    def label(self) -> str:
-        """Its name; it has no parameters."""
-        return "Tanimoto()"
-
     def fill(self, pair: Pair, out: Array) -> None:
         """Products, divided by what either row has."""
         a = _values(pair.a)
@@ -67,10 +63,6 @@ class Tanimoto(Kernel):
         if pair.same:
             np.fill_diagonal(out, 1.0)  # whatever rounding does
 
-    def diagonal(self, rows: Rows) -> Array:
-        """1 everywhere."""
-        return np.ones(len(rows))
-
     def gradient(self, a: Rows, b: Rows, weights: Array) -> Array:
         """Σ_j weights_ij (s z_j − 2p x_i)/(s − p)², s = |x_i|² + |z_j|² and p = x_iᵀz_j."""
         x, z = _values(a), _values(b)
@@ -80,10 +72,6 @@ class Tanimoto(Kernel):
         by = np.divide(weights, rest**2, out=np.zeros(rest.shape), where=rest > 0.0)
         own = (by * (2.0 * products)).sum(axis=1)
         return np.asarray((by * sizes) @ z) - own[:, None] * dense(x)
-
-    def diagonal_gradient(self, rows: Rows) -> Array:
-        """0: k(x, x) is 1 everywhere."""
-        return np.zeros(_values(rows).shape)
 
 
 def _norms(values: Any) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 
 from kernelweave._core.checks import check_number, is_number, is_sparse
 from kernelweave._core.types import Array
-from kernelweave.kernels.base import Kernel
+from kernelweave.kernels.base import Kernel, UnitDiagonal
 from kernelweave.stacks._passes import decay
 from kernelweave.stacks.row_kernels import GAUSSIAN, LAPLACIAN, POLYNOMIAL, Entry
 from kernelweave.views.rows import Pair, Rows
@@ -21,7 +21,7 @@ from kernelweave.views.rows import Pair, Rows
 _PIECE = 2**15  # numbers raised to a power at a time
 
 
-class _Radial(Kernel):
+class _Radial(UnitDiagonal):
     """exp(−rate · distance), the rate a function of the width; 1 on the diagonal."""
 
     _of_gamma: ClassVar[str]
@@ -52,13 +52,6 @@ class _Radial(Kernel):
             fitted.width *= getattr(rows, self._median)
             fitted.validate()
         return [("", fitted)]
-
-    def diagonal(self, rows: Rows) -> Array:
-        return np.ones(len(rows))
-
-    def diagonal_gradient(self, rows: Rows) -> Array:
-        """0: k(x, x) is 1 everywhere."""
-        return np.zeros(rows.values.shape)
 
 
 class Gaussian(_Radial):

@@ -14,6 +14,7 @@ padding short.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,7 @@ LANES = 32
 _EXACT = 2.0**24  # integers up to this are exact in float32
 
 
+@dataclass(eq=False, repr=False)
 class SmithWaterman(Kernel):
     """Best local alignment score of two sequences, as a similarity for ``EmpiricalKernelMap``.
 
@@ -52,17 +54,10 @@ class SmithWaterman(Kernel):
     advice = "EmpiricalKernelMap(SmithWaterman()) is positive semidefinite for any scores."
     numeric = False  # it reads strings
 
-    def __init__(
-        self,
-        substitution: Any = None,
-        gap_open: float = 11.0,
-        gap_extend: float = 1.0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.substitution = substitution
-        self.gap_open = gap_open
-        self.gap_extend = gap_extend
-        self.n_jobs = n_jobs
+    substitution: Any = None
+    gap_open: float = 11.0
+    gap_extend: float = 1.0
+    n_jobs: int | None = None
 
     def label(self) -> str:
         """Shows the cost of gaps, and whether the scores are custom."""
@@ -82,14 +77,7 @@ class SmithWaterman(Kernel):
         return np.array([self._scores([one], None)[0, 0] for one in _strings(rows)])
 
     def _scores(self, a: list[Any], b: list[Any] | None) -> Array:
-        return smith_waterman(
-            a,
-            b,
-            substitution=self.substitution,
-            gap_open=self.gap_open,
-            gap_extend=self.gap_extend,
-            n_jobs=self.n_jobs,
-        )
+        return smith_waterman(a, b, **self.get_params(deep=False))
 
 
 def smith_waterman(

@@ -11,6 +11,7 @@ texts and applied to new ones.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from kernelweave._core.checks import check_number, shown
@@ -45,7 +46,8 @@ class BagOfWords(Kernel):
 
     def label(self) -> str:
         """Shows the vectorizer."""
-        return f"BagOfWords({_told(self.vectorizer)})"
+        given = self.vectorizer
+        return f"BagOfWords({given if isinstance(given, str) else shown(given)})"
 
     def validate(self) -> None:
         """Raise ValueError or TypeError for an invalid vectorizer."""
@@ -58,6 +60,7 @@ class BagOfWords(Kernel):
         return [("", FeatureKernel(words))]
 
 
+@dataclass(eq=False, repr=False)
 class LatentConcepts(Kernel):
     """k(x, z) = Σ_c P(c|x) P(c|z), with concepts c from probabilistic latent semantic analysis.
 
@@ -77,19 +80,11 @@ class LatentConcepts(Kernel):
     takes_weights = False
     numeric = False  # it reads texts
 
-    def __init__(
-        self,
-        n_concepts: int = 100,
-        vectorizer: Any = "counts",
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        random_state: int | None = 0,
-    ) -> None:
-        self.n_concepts = n_concepts
-        self.vectorizer = vectorizer
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    n_concepts: int = 100
+    vectorizer: Any = "counts"
+    max_iter: int = 100
+    tol: float = 1e-4
+    random_state: int | None = 0
 
     def label(self) -> str:
         """Shows the number of concepts."""
@@ -215,7 +210,3 @@ def _make(vectorizer: Any) -> Any:
     if isinstance(vectorizer, str):
         return getattr(text, _KNOWN[vectorizer])()
     return clone(vectorizer)
-
-
-def _told(vectorizer: Any) -> str:
-    return vectorizer if isinstance(vectorizer, str) else shown(vectorizer)

@@ -69,7 +69,7 @@ class _TreeKernel(Kernel):
     def fill(self, pair: Pair, out: Array) -> None:
         """All pairs of trees; of a matrix with itself one triangle."""
         a, b = self._of(pair.a), self._of(pair.b)
-        _fill(*a, *b, float(self.decay), pair.same, out)
+        _fill(a, b, float(self.decay), pair.same, out)
 
     def diagonal(self, rows: Rows) -> Array:
         """k(x, x), nodes that no training tree has included."""
@@ -77,7 +77,7 @@ class _TreeKernel(Kernel):
         forest = self._of(rows)
         for t in range(len(rows)):
             one = forest._replace(trees=forest.trees[t : t + 2])
-            _fill(*one, *one, float(self.decay), True, out[t : t + 1, None])
+            _fill(one, one, float(self.decay), True, out[t : t + 1, None])
         return out
 
     def _of(self, rows: Rows) -> _Forest:
@@ -165,19 +165,9 @@ def _refused(found: Any, row: int) -> TypeError:
 
 
 @jit
-def _fill(
-    trees_a: Numbers,
-    kinds_a: Numbers,
-    first_a: Numbers,
-    children_a: Numbers,
-    trees_b: Numbers,
-    kinds_b: Numbers,
-    first_b: Numbers,
-    children_b: Numbers,
-    decay: float,
-    same: bool,
-    out: Array,
-) -> None:
+def _fill(x: _Forest, z: _Forest, decay: float, same: bool, out: Array) -> None:
+    trees_a, kinds_a, first_a, children_a = x
+    trees_b, kinds_b, first_b, children_b = z
     size = 0
     for t in range(len(trees_b) - 1):
         size = max(size, trees_b[t + 1] - trees_b[t])

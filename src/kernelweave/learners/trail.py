@@ -25,6 +25,8 @@ from kernelweave.learners.newton import Newton
 from kernelweave.machines.evaluator import Bound, Evaluator, Incumbent
 from kernelweave.machines.machine import Machine
 
+_NEAR = 2.0  # times the cost, up to which a solution is judged before another is looked for
+
 
 @dataclass(eq=False)
 class Trail:
@@ -32,6 +34,11 @@ class Trail:
 
     cost: float = 1.0
     pairs: list[tuple[Array, Array]] = field(default_factory=list)
+
+    def is_near(self, machine: Machine) -> bool:
+        """Whether costs differ so little that the last solution may be one here."""
+        t = _cost(machine) / self.cost
+        return not self.pairs or 1.0 / _NEAR <= t <= _NEAR
 
     def offer(self, evaluator: Evaluator, incumbent: Incumbent) -> None:
         """Offer each as a dual point; q is known up to rounding only, since v was made feasible."""
@@ -46,8 +53,9 @@ class Trail:
         cuts = Cuts(tol, evaluator=evaluator, incumbent=incumbent)
         self._onto(cuts)
         if cuts.v:
-            cuts.bound()
-            yield Step("newton")
+            if incumbent.best is not None:
+                cuts.bound()
+                yield Step("newton")
             if incumbent.gap > tol:
                 evaluator.inherited = self._onto
                 for step in Newton(warm_up=0).iterate(evaluator, incumbent, e, tol):

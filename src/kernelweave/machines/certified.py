@@ -134,10 +134,11 @@ def certified_bound(evaluator: Evaluator, bound: Bound, fine: bool) -> Bound:
     """The bound that its v proves in exact arithmetic; that of v = 0 where it proves less."""
     machine, weight_set = evaluator.machine, evaluator.weight_set
     v = np.clip(bound.v, *machine.limits)
-    q = bound.q if np.array_equal(v, bound.v) else None
-    q = most_quads(machine, v, fine, weight_set.is_simplex, q)
-    value = proven_dual(machine, v, weight_set.unit_support(q))
-    proven = Bound(value, v, bound.by)
+    known = bound.q if np.array_equal(v, bound.v) else None
+    known = machine.quads(v) if known is None else known
+    most = most_quads(machine, v, fine, weight_set.is_simplex, known)
+    value = proven_dual(machine, v, weight_set.unit_support(most))
+    proven = Bound(value, v, bound.by, q=known)
     return _or_first(evaluator, proven) if value < 0.0 else proven
 
 

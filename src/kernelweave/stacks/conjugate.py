@@ -17,9 +17,12 @@ def conjugate_gradients(product: Step, precondition: Step, B: Any, X: Any, accur
     """
     aim = precondition(B)
     small = accuracy**2 * (B * aim).sum(0)
-    X = aim if X is None else X
-    R = B - product(X)
-    P = Z = precondition(R)
+    if X is None:  # the first step goes along ``aim``, as far as is best
+        X, R, Z = 0.0 * B, B, aim
+    else:
+        R = B - product(X)
+        Z = precondition(R)
+    P = Z
     rz = (R * Z).sum(0)
     for _ in range(_ITERATIONS):
         if bool((rz <= small).all()):

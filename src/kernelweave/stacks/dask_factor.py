@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from kernelweave._core.dask_cluster import Cluster, Spans
+from kernelweave._core.dask_cluster import Cluster, Spans, added
 from kernelweave._core.types import Array, Places
 from kernelweave.stacks.factor import DerivedFactor, JoinedFactor
 
@@ -47,7 +47,7 @@ class DaskFactor(DerivedFactor):
         """Fᵀv, for one vector or the columns of (n, k)."""
         if not v.any():
             return np.zeros((self.scale.size, *v.shape[1:]))
-        found: Array = self.cluster.get(self._onto(v))
+        found: Array = self.cluster.get(self.cluster.sum(self._onto(v)))
         return found
 
     def times(self, z: Array) -> Array:
@@ -58,8 +58,7 @@ class DaskFactor(DerivedFactor):
         """F diag(middle) Fᵀv, 1 by default, in one trip."""
         if not v.any():
             return np.zeros(v.shape)
-        onto = self._onto(v) if middle is None else self._onto(v, _scaled, middle)
-        return self._joined(self._map(_times, onto))
+        return self._joined(self._map(_times_sum, self.cluster.few(self._onto(v)), middle))
 
     def shrinking(self, weights: Array, kind: type = np.float64) -> Callable[[Array], Array]:
         """What multiplies by F(I + FᵀWF)⁻¹Fᵀ: the matrix is made with the first right side."""
@@ -67,7 +66,8 @@ class DaskFactor(DerivedFactor):
 
     def gram(self, weights: Array, kind: type = np.float64) -> Array:
         """Fᵀ diag(weights) F for weights that are not negative, (R, R)."""
-        found: Array = self.cluster.get(self._gram(weights, kind))
+        terms = self._map(_gram, self.spans.split(weights), np.dtype(kind).str)
+        found: Array = self.cluster.get(self.cluster.sum(terms))
         return found
 
     def gram_and_sum(self, weights: Array) -> tuple[Array, Array]:
@@ -99,12 +99,8 @@ class DaskFactor(DerivedFactor):
         """One task for each partition."""
         return self.cluster.map(work, self.parts, self.runs, self.scale, *more)
 
-    def _onto(self, v: Array, *then: Any) -> Any:
-        return self.cluster.sum(self._map(_onto, self.spans.split(v)), *then)
-
-    def _gram(self, weights: Array, kind: type, *then: Any) -> Any:
-        terms = self._map(_gram, self.spans.split(weights), np.dtype(kind).str)
-        return self.cluster.sum(terms, *then)
+    def _onto(self, v: Array) -> list[Any]:
+        return self._map(_onto, self.spans.split(v))
 
     def _joined(self, tasks: list[Any]) -> Array:
         return np.concatenate(self.cluster.get(tasks))
@@ -131,9 +127,11 @@ class _Shrinking:
 
     def _tried(self, g: Array) -> Array:
         F = self.F
-        if self._root is None:
-            self._root = F._gram(self.weights, self.kind, _rooted)
-        return F._joined(F._map(_times, F._onto(g, _solved, self._root)))
+        if self._root is not None:
+            return F._joined(F._map(_times_solved, F.cluster.few(F._onto(g)), self._root))
+        each, kind = (F.spans.split(self.weights), F.spans.split(g)), np.dtype(self.kind).str
+        self._root = F.cluster.sum(F._map(_gram_and_onto, *each, kind), _rooted)
+        return F._joined(F._map(_times_first, self._root))
 
 
 # ---- what workers do -----------------------------------------------------------------------------
@@ -168,15 +166,35 @@ def _array(G: Array, rows: Places, runs: Runs, scale: Array) -> Array:
     return _local(G, runs, scale).array(rows)
 
 
-def _scaled(z: Array, middle: Array) -> Array:
-    return middle * z if z.ndim == 1 else middle[:, None] * z
+def _gram_and_onto(
+    G: Array, runs: Runs, scale: Array, weights: Array, v: Array, kind: str
+) -> tuple[Array, Array]:
+    F = _local(G, runs, scale)
+    return F.gram(weights, np.dtype(kind).type), F.onto(v)
 
 
-def _rooted(gram: Array) -> Any:
-    matrix = gram
+def _times_sum(
+    G: Array, runs: Runs, scale: Array, terms: tuple[Array, ...], middle: Array | None
+) -> Array:
+    z = added(terms)
+    if middle is not None:
+        z = middle * z if z.ndim == 1 else middle[:, None] * z
+    return _times(G, runs, scale, z)
+
+
+def _rooted(both: tuple[Array, Array]) -> tuple[Any, Array]:
+    """A root of I + FᵀWF, and what it makes of the first right side."""
+    matrix, onto = both
     matrix[np.diag_indices_from(matrix)] += 1.0
-    return cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+    root = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+    return root, cho_solve(root, onto, check_finite=False)
 
 
-def _solved(onto: Array, root: Any) -> Array:
-    return np.asarray(cho_solve(root, onto, check_finite=False))
+def _times_first(G: Array, runs: Runs, scale: Array, known: tuple[Any, Array]) -> Array:
+    return _times(G, runs, scale, known[1])
+
+
+def _times_solved(
+    G: Array, runs: Runs, scale: Array, terms: tuple[Array, ...], known: tuple[Any, Array]
+) -> Array:
+    return _times(G, runs, scale, cho_solve(known[0], added(terms), check_finite=False))

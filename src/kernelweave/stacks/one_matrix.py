@@ -246,7 +246,7 @@ class Generated(BaseCombined):
 
 
 class _Matrix:
-    """Memory of one n × n array, written anew for each kernel that asks.
+    """Memory of one n × n array, written anew for each d that is asked for.
 
     New memory costs more than what is written to it. It is taken only where somebody still holds
     the last array, who may go on reading that.
@@ -257,6 +257,7 @@ class _Matrix:
         self._memory: NDArray[np.uint8] | None = None
         self._lent: weakref.ref[NDArray[Any]] | None = None
         self._owner: weakref.ref[Generated] | None = None
+        self._written: Array | None = None  # the weights of what the array holds
         self._lock = threading.Lock()
 
     def at_hand(self, owner: Generated) -> NDArray[Any] | None:
@@ -267,15 +268,16 @@ class _Matrix:
     def of(self, owner: Generated, write: Any) -> NDArray[Any]:
         """The array of this kernel, written by ``write`` unless it is there."""
         with self._lock:
-            if not self._is_of(owner):
-                self._owner = None
+            if self._written is None or not np.array_equal(self._written, owner.weights):
+                self._owner = self._written = None
                 held = self._lent is not None and self._lent() is not None
                 if self._memory is None or held:
                     self._lent = None
                     require_memory(1, self._n, self._dtype)
                     self._memory = np.empty(self._n**2 * self._dtype.itemsize, np.uint8)
                 write(self._memory.view(self._dtype).reshape(self._n, self._n))
-                self._owner = weakref.ref(owner)
+                self._written = owner.weights
+            self._owner = weakref.ref(owner)
             return self._view()
 
     def _is_of(self, owner: Generated) -> bool:

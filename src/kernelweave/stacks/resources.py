@@ -7,20 +7,28 @@ raising an error.
 Compiled functions release the lock of the interpreter, so that plain threads run them at once. The
 work is a list of tasks whose results do not depend on who runs the others: the bits are the same
 for every number of threads.
+
+Threads of BLAS wait for each other in loops that take whole cores, thousands of times in a small
+fit: beside other work they cost many times what they save. How many there are is one number for
+the whole process, which ``blas_threads`` lowers while a fit lasts.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache, wraps
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
+from threadpoolctl import ThreadpoolController
 
 from kernelweave._core.checks import is_whole
 from kernelweave._core.settings import SETTINGS
@@ -189,3 +197,56 @@ def run(work: Callable[..., None], tasks: int, reads: int, threads: int, *args: 
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
     """Threads to keep, since starting them takes longer than many a pass; a fork has its own."""
     return ThreadPoolExecutor(threads, thread_name_prefix="kernelweave")
+
+
+# ---- BLAS ----------------------------------------------------------------------------------------
+
+
+def blas_limit(n: int, n_jobs: int | None) -> int | None:
+    """Threads of BLAS for a fit to n rows: one if it is small, else ``n_jobs``; None: as it is."""
+    if n <= (SETTINGS.blas_rows if n_jobs is None else SETTINGS.lapack_rows):
+        return 1
+    return None if n_jobs is None else count_threads(n_jobs)
+
+
+@contextmanager
+def blas_threads(most: int | None) -> Iterator[None]:
+    """At most so many threads of BLAS; None leaves it to BLAS. Fits may be nested, and at once."""
+    fit = object()
+    try:
+        if most is not None:
+            _BLAS.hold(fit, most)
+        yield
+    finally:
+        if most is not None:
+            _BLAS.hold(fit, None)
+
+
+class _Blas:
+    """The limits of all fits that last: the least holds; the last fit to leave restores."""
+
+    def __init__(self) -> None:
+        self._lock, self._limits = threading.Lock(), dict[object, int]()
+        self._before: list[tuple[Any, int]] = []  # libraries, and their threads
+
+    def hold(self, fit: object, most: int | None) -> None:
+        """A fit begins; None: it is over, if it had begun."""
+        with self._lock:
+            if not self._limits:
+                libraries = _libraries()
+                counts = map(attrgetter("num_threads"), libraries)
+                self._before = list(zip(libraries, counts, strict=True))
+            self._limits.pop(fit, None)
+            if most is not None:
+                self._limits[fit] = most
+            for library, before in self._before:
+                library.set_num_threads(min([before, *self._limits.values()]))
+
+
+_BLAS = _Blas()
+
+
+@lru_cache
+def _libraries() -> list[Any]:
+    """Every BLAS of this process; looking for them takes some milliseconds."""
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)

@@ -74,7 +74,7 @@ def is_huge(value: Any) -> bool:
     except OverflowError:
         return True
     except (TypeError, ValueError):
-        return False
+        pass
     return False
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -60,21 +61,15 @@ class View:
         for place, column in enumerate(self.columns):
             if nobody or not table.numeric[column]:
                 continue
-            values = table.raw([column])[:, 0]
-            known = ~np.isnan(values)
-            if not known.any():
+            value = _filling(how, table, column, weights)
+            if value is None:
                 raise ValueError(
                     f"Column {table.label(column)!r} of X is empty in all {len(table)} training "
                     f"rows: impute={how!r} finds no value to fill in. Leave the column out: in a "
                     "cross-validation, the training rows of every fold need one."
                 )
-            if np.isinf(values[known]).any():
-                filling[place] = 0.0  # who reads infinity refuses it
-                continue
-            counts = None if weights is None else weights[known]
-            with np.errstate(over="ignore"):
-                filling[place] = FILLINGS[how](values[known], counts)
-            if not np.isfinite(filling[place]):
+            filling[place] = value
+            if not np.isfinite(value):
                 raise ValueError(
                     f"Column {table.label(column)!r} of X: values too large for their {how} "
                     "(overflow); use other units."
@@ -87,7 +82,7 @@ class View:
         Row i counts ``weights[i]`` times.
         """
         if table.apart:
-            _, mean, deviation, least, most = table.moments(self.columns, weights)
+            _, mean, deviation, least, most = table.moments(self.columns, weights, self.filling)
         else:
             values = table.floats(self.columns, filling=self.filling)
             least, most = values.min(axis=0), values.max(axis=0)
@@ -141,6 +136,29 @@ def _common(mean: Array, deviation: Array) -> tuple[Array, Array]:
 def _inverse(deviation: Array) -> Array:
     large = deviation >= np.finfo(float).tiny  # the inverse of less would overflow
     return np.divide(1.0, deviation, out=np.zeros_like(deviation), where=large)
+
+
+def tally(table: Any, column: int) -> Counter[Any]:
+    """How often each value of a column comes, empty cells left out."""
+    if table.apart:
+        found: Counter[Any] = table.tally(column)
+        return found
+    return Counter(table.raw([column])[~table.lacking([column]), 0].tolist())
+
+
+def _filling(how: str, table: Any, column: int, weights: Array | None) -> float | None:
+    """What an empty cell of a column holds; None where no row has a value."""
+    if table.apart:
+        told: float | None = table.filling(how, column, weights)
+        return told
+    values = table.raw([column])[:, 0]
+    known = ~np.isnan(values)
+    if not known.any():
+        return None
+    if np.isinf(values[known]).any():
+        return 0.0  # who reads infinity refuses it
+    with np.errstate(over="ignore"):
+        return FILLINGS[how](values[known], None if weights is None else weights[known])
 
 
 FILLINGS: dict[str, Callable[[Array, Array | None], float]] = {

@@ -71,28 +71,16 @@ def views_from_gmt(
             f"names {some(map(repr, held), 3)}, X {some(map(repr, places), 3)}: give columns the "
             "same kind of names, or change min_size and max_size."
         )
-    _tell(path, sets, unmatched, small, large, min_size, max_size)
-    return views
-
-
-def _tell(
-    path: Any,
-    sets: dict[str, list[str]],
-    unmatched: Iterable[str],
-    small: list[str],
-    large: list[str],
-    min_size: int,
-    max_size: int,
-) -> None:
-    """One warning about all that is left out."""
-    lost, names = list(unmatched), {gene for members in sets.values() for gene in members}
-    told = [f"{len(lost)} of {len(names)} names are no columns: {some(lost)}"] * bool(lost)
+    names = {gene for members in sets.values() for gene in members}
+    told = [f"{len(unmatched)} of {len(names)} names are no columns: {some(unmatched)}"]
+    told *= bool(unmatched)
     for which, bound in ((small, f"fewer than {min_size}"), (large, f"more than {max_size}")):
         if which:
             count = "1 set" if len(which) == 1 else f"{len(which)} sets"
             told.append(f"{count} of {bound} columns left out: {some(which)}")
     if told:
         warn(f"{path}: {'; '.join(told)}.")
+    return views
 
 
 def _places(columns: Iterable[Any]) -> dict[str, int]:

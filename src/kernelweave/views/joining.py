@@ -28,11 +28,7 @@ class JoinedTarget(NamedTuple):
 
 
 @overload
-def join_views(frames: Any) -> JoinedViews: ...
-
-
-@overload
-def join_views(frames: Any, target: None) -> JoinedViews: ...
+def join_views(frames: Any, target: None = None) -> JoinedViews: ...
 
 
 @overload

@@ -83,15 +83,18 @@ class TablePart(Table):
 
 
 def share(X: Any, limit: float) -> Table:
-    """X, to be cut into parts that share at most ``limit`` bytes; nothing if X is sparse."""
+    """X, to be cut into parts that share at most ``limit`` bytes; nothing if sparse or apart."""
     table = Table.read(X)
-    if table.sparse:
+    if table.sparse or table.apart:
         return table
     return _part(table, PairStore(table, limit), np.arange(len(table)))
 
 
-def apart(table: Table) -> Table:
-    """The same rows, which share nothing."""
+def apart(table: Any) -> Table:
+    """The same rows, on this machine and for themselves: they share nothing."""
+    if table.apart:
+        here: Table = table.here()
+        return here
     return Table(**_values(table)) if table.shares else table
 
 

@@ -79,6 +79,16 @@ class Rows:
                 cells[row] = None
         return found
 
+    def distinct(self) -> list[list[Any]]:
+        """The levels of each column, in the order in which they come."""
+        table: Any = self.table
+        if not table.apart:
+            return [[*dict.fromkeys(cells)] for cells in self.levels()]
+        if self.view.filling is None and not self.view.presence:
+            table.check_filled(self.view.columns, False)
+        found: list[list[Any]] = table.distinct(self.view)
+        return found
+
     def only_column(self, who: str, what: str, advice: str = "") -> NDArray[Any]:
         """The only column of the view, unchanged; errors say that ``who`` needs ``what``."""
         if self.raw.shape[1] != 1:
@@ -181,21 +191,6 @@ class Pair:
     def same(self) -> bool:
         """Whether both sides are the same rows."""
         return self.a is self.b
-
-    @property
-    def products(self) -> Array:
-        """xᵀz for every pair."""
-        return self.products_in()
-
-    @property
-    def sq_distances(self) -> Array:
-        """|x − z|² for every pair."""
-        return self.sq_distances_in()
-
-    @property
-    def l1_distances(self) -> Array:
-        """Σ_j |x_j − z_j| for every pair."""
-        return self.l1_distances_in()
 
     def _known(self, write: str, out: Array | None = None) -> Array:
         """What the method ``write`` computes, once for all kernels that share it."""

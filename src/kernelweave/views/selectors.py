@@ -148,7 +148,7 @@ def _takes_one(function: Callable[[Any], Any]) -> bool:
     except TypeError:
         return False
     except ValueError:
-        return True
+        pass
     return True
 
 

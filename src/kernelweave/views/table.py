@@ -202,7 +202,8 @@ class Table:
         if not np.isfinite(values.sum()):  # one cheap pass; a sum of finite numbers may overflow
             bad = ~np.isfinite(filled(values, filling))
             if bad.any():
-                raise ValueError(self._describe_gaps(columns, values, gaps, filling is None))
+                found = np.isnan(values).sum(axis=0), np.isinf(values).sum(axis=0)
+                raise ValueError(self._describe_gaps(columns, *found, gaps, filling is None))
         return values
 
     def lacking(self, columns: Sequence[int]) -> NDArray[np.bool_]:
@@ -322,18 +323,16 @@ class Table:
             )
 
     def _describe_gaps(
-        self, columns: Sequence[int], values: Array, gaps: str, unfilled: bool
+        self, columns: Sequence[int], empty: Any, infinite: Any, gaps: str, unfilled: bool
     ) -> str:
         """Where NaN and infinity are, and what to do; ``unfilled``: single cells are not filled."""
-        told = []
-        for j in map(int, np.flatnonzero(~np.isfinite(values).all(axis=0))):
-            missing, infinite = int(np.isnan(values[:, j]).sum()), int(np.isinf(values[:, j]).sum())
-            counts = [f"{missing} NaN"] * bool(missing) + [f"{infinite} infinity"] * bool(infinite)
-            told.append(f"{self.label(columns[j])!r} ({' and '.join(counts)})")
-        cures = []
-        if missing_any := bool(np.isnan(values).any()):
+        told, cures = list[str](), list[str]()
+        for j, nan, inf in zip(columns, empty, infinite, strict=True):
+            counts = [f"{nan} NaN"] * bool(nan) + [f"{inf} infinity"] * bool(inf)
+            told += [f"{self.label(j)!r} ({' and '.join(counts)})"] * bool(counts)
+        if missing_any := bool(empty.any()):
             cures.append(_FILL if unfilled else _NOTHING)
-        if np.isinf(values).any():
+        if infinite.any():
             clip = "np.clip(X, low, high)" if self.names is None else _NO_INFINITY
             cures.append(f"replace or clip infinity, {clip}")
         return (

@@ -108,7 +108,7 @@ class ManyPoints(FactorStack):
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "epsilon_insensitive"])
 def test_learners_prove_their_result_with_it(learner: str, loss: str, monkeypatch) -> None:
     F, y, t = data(5, "plain")
-    factors = [F[:, [k, k + 1]] for k in range(6)]
+    factors = [F[:, [k, k + 1]] for k in (0, 2, 4)]
     calls = []
     real = interior_point.solve
     monkeypatch.setattr(interior_point, "solve", lambda *a: (calls.append(1), real(*a))[1])

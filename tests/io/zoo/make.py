@@ -20,12 +20,14 @@ import pandas as pd
 from scipy.sparse import issparse
 
 from kernelweave import (
+    ConsensusKernel,
     Gaussian,
     GaussianRange,
     KernelBank,
     Linear,
     MKLClassifier,
     MKLClassifierCV,
+    MKLKernelKMeans,
     MKLRegressor,
     PolynomialWidths,
 )
@@ -59,6 +61,8 @@ MORE = {
     "probabilities by temperature": lambda: MKLClassifierCV(
         BOTH, Cs=[1.0], calibration="temperature"
     ).fit(X, three(X[:, 0])),
+    "clusters": lambda: MKLKernelKMeans(2, random_state=0).fit(X),
+    "consensus": lambda: ConsensusKernel(BOTH).fit(X),
 }
 SEEN = {"filled": HOLES, "missing views": GONE, "table": FRAME}
 
@@ -87,6 +91,9 @@ def main() -> None:
         rows = BANKS[name][1] if name in BANKS else SEEN.get(name, X)
         model = models[name]()
         model.save(folder / f"{name}.kweave")
+        if not hasattr(model, "predict"):
+            answers[name] = {**plain(rows), "weights": model.weights_.tolist()}
+            continue
         values = getattr(model, "decision_function", model.predict)(rows[:5])
         answers[name] = {**plain(rows), "values": values.tolist()}
         answers[name]["predicted"] = model.predict(rows[:5]).tolist()

@@ -78,7 +78,7 @@ def test_machines_are_solved_better_where_their_values_tell_nothing(seed: int) -
 def test_it_says_where_a_kink_stops_it() -> None:
     """Which of these problems do is for rounding to say; that some do is not."""
     stopped = []
-    for seed in (5, 9, 22, 24, 26, 39):
+    for seed in (5, 22, 24, 39):
         problem = coarse(seed)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -39,6 +39,7 @@ _VAIN = 30  # steps without progress that end it: the first ones, far out, make 
 _BACK = 0.995  # share of the way to a bound that a step may go
 _WIDE = 2.0  # gap of the first point, as a share of the primal value of f = 0
 _NEAR = 6.0  # times the tolerance: a gap by the multipliers below this is computed
+_CLOSE = 1.5  # the same, where putting variables on bounds takes as many products as a step
 _FIRM = 0.2  # share of a multiplier that a slack may be, and its variable put on the bound
 _RESIDUAL = 1e-4  # share of a right side that a solution may leave and not be refined
 _HALVINGS = 60  # of the interval that holds a point of the path
@@ -107,7 +108,8 @@ def _driven(
             break
         if inexact or open_gap <= _NEAR * tol or vain >= _VAIN // 4:
             seen = path.judged(path.whole(), path.f if inexact else None)
-            snapped = path.judged(path.on_bounds()) if seen.gap <= _NEAR * tol else seen
+            near = seen.gap <= (_CLOSE if inexact else _NEAR) * tol
+            snapped = path.judged(path.on_bounds()) if near else seen
             if snapped is not seen and snapped.gap <= min(tol, seen.gap + 0.1 * tol):
                 return Inner(snapped.v, snapped.f, step + 1, True), snapped.gap
             if inexact and min(seen.gap, snapped.gap) <= tol:  # more steps cost more than support

@@ -25,10 +25,7 @@ from kernelweave.stacks.conjugate import conjugate_gradients
 from kernelweave.stacks.protocol import CombinedKernel, Factor
 
 _LARGE = 10**9  # n·R² from which on few digits of the matrix do until they do not
-_LOOSE, _TIGHT = (
-    0.1,
-    1e-3,
-)  # residuals of the first steps and of the last, in the norm of D + e + FFᵀ
+_LOOSE, _TIGHT = 0.1, 0.01  # residuals of the first steps and the last, in D + e + FFᵀ's norm
 _SHARE = 1.0  # of the gap: the residual that a step may leave; 0.3 takes twice the products
 
 

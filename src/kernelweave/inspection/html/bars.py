@@ -71,7 +71,8 @@ def lines(findings: Findings) -> list[ViewLine]:
 def _loss(view: ViewFound, findings: Findings) -> str:
     assert view.lost is not None
     if findings.in_percent:
-        return f"{signed(100.0 * view.lost.value, 0)} points"
+        number = signed(100.0 * view.lost.value, 0)
+        return f"{number} point{'s' * (number.lstrip('−-') != '1')}"
     return signed(view.lost.value)
 
 

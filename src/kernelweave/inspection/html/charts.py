@@ -16,12 +16,13 @@ from kernelweave._core.extras import missing
 from kernelweave._core.types import Array
 from kernelweave.estimators._times import kaplan_meier
 from kernelweave.inspection.draws import WeightDraws, WeightPath
+from kernelweave.inspection.features import FeatureImportance
 from kernelweave.inspection.held_out import HeldOut
 from kernelweave.inspection.html.bars import colors
 from kernelweave.inspection.html.facts import Predicted, Reliability
 from kernelweave.inspection.importance import SHUFFLED
 from kernelweave.inspection.interval_plots import plot_intervals
-from kernelweave.inspection.plotting import COLORS, plot_convergence, plot_weight_path
+from kernelweave.inspection.plotting import COLORS, GRAY, plot_convergence, plot_weight_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -97,6 +98,27 @@ def weights(draws: WeightDraws, top: int = 20) -> Chart:
             ax,
             "weight",
             color=[color[draws.views[k]] for k in shown],
+        ),
+        _tall(len(shown)),
+        broad=True,
+    )
+
+
+def columns(found: FeatureImportance, views: Sequence[str], top: int = 15) -> Chart:
+    """The columns that the model uses most, in the colors of their views; gray where several."""
+    low, high = found.intervals
+    shown = np.argsort(-found.importance, kind="stable")[:top]
+    known = colors(tuple(views))
+    return chart(
+        f"What the model uses: the {len(shown)} columns that change its value most.",
+        lambda ax: plot_intervals(
+            labels([found.columns[k] for k in shown]),
+            found.importance[shown],
+            low[shown],
+            high[shown],
+            ax,
+            "importance",
+            color=[known.get(found.views[k], GRAY) for k in shown],
         ),
         _tall(len(shown)),
         broad=True,

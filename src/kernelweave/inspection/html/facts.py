@@ -19,7 +19,9 @@ from kernelweave.estimators._fit import pose
 from kernelweave.inspection._refits import Refits, quiet
 from kernelweave.inspection.comparison import Comparison, compare
 from kernelweave.inspection.draws import WeightDraws, WeightPath
+from kernelweave.inspection.features import FeatureImportance
 from kernelweave.inspection.held_out import HeldOut, How, Splits
+from kernelweave.inspection.html.columns import important_columns
 from kernelweave.inspection.importance import permutation_importance
 from kernelweave.inspection.selection import Selection, select_views
 from kernelweave.inspection.uncertainty import over_C, stability
@@ -130,6 +132,7 @@ class Facts:
     blind: int = 0
     classes: tuple[tuple[str, int, int], ...] = ()
     reliability: Reliability | None = None
+    columns: FeatureImportance | None = None
     left_out: dict[str, str] = field(default_factory=dict)
 
 
@@ -157,6 +160,11 @@ def gather(model: Any, X: Any, y: Any, asked: Asked) -> Facts:
     if len(refits.views) > 1:
         importance = permutation_importance(model, X, y, **repeats, **asked.common())
         facts = replace(facts, importance=importance)
+    columns = important_columns(refits, model, X, y, asked.common())
+    if isinstance(columns, str):
+        left_out["which columns"] = columns
+    else:
+        facts = replace(facts, columns=columns)
     if n > _LARGE:
         left_out["weights over C"] = f"fits to {n} rows for several C would take long."
     elif "C" in refits.model.get_params(deep=False):

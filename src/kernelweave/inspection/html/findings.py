@@ -19,7 +19,7 @@ from kernelweave.inspection._fits import weights_of
 from kernelweave.inspection.comparison import EQUAL, JOINT, SINGLE
 from kernelweave.inspection.draws import summed_by_view
 from kernelweave.inspection.held_out import HeldOut, told
-from kernelweave.inspection.html.facts import Facts, LackedView, Reliability
+from kernelweave.inspection.html.facts import Facts, LackedView, Predicted, Reliability
 from kernelweave.inspection.importance import SHUFFLED
 from kernelweave.inspection.report import SHOWN
 
@@ -87,6 +87,7 @@ class Findings:
     lacking: tuple[LackedView, ...] = ()
     blind: int = 0
     classes: tuple[tuple[str, int, int], ...] = ()
+    hardest: str = ""
     probabilities: Reliability | None = None
     certificate: str = ""
     gap: float | None = None
@@ -111,6 +112,7 @@ class Findings:
             "lacking": facts.lacking,
             "blind": facts.blind,
             "classes": facts.classes,
+            "hardest": "" if facts.predicted is None else _hardest_third(facts.predicted),
             "probabilities": facts.reliability,
             "certificate": proof,
             "gap": float(model.duality_gap_),
@@ -222,8 +224,29 @@ class Findings:
             )
         if self.classes:
             name, count, right = min(self.classes, key=lambda one: one[2] / max(one[1], 1))
-            lines.append(f"Hardest class: of {count} rows of {name}, {right} are found.")
+            lines.append(f"Least well for {name}: of {count} such rows, {right} are found.")
+        if self.hardest:
+            lines.append(self.hardest)
         return [" ".join(lines)]
+
+
+def _hardest_third(found: Predicted) -> str:
+    """Of numbers: which third of the targets is predicted least well."""
+    truth = found.truth
+    if truth.ndim != 1 or truth.dtype.kind not in "fiu" or np.unique(truth).size < _MOST:
+        return ""
+    if not np.array_equal(found.doubt, np.abs(truth - found.said)):
+        return ""
+    low, high = np.quantile(truth, (1 / 3, 2 / 3))
+    third = np.searchsorted([low, high], truth)
+    errors = [float(found.doubt[third == part].mean()) for part in range(3)]
+    worst = int(np.argmax(errors))
+    where = (f"up to {low:.3g}", f"from {low:.3g} to {high:.3g}", f"above {high:.3g}")[worst]
+    others = float(found.doubt[third != worst].mean())
+    return (
+        f"Least well for the third of the rows with targets {where}: on average off by "
+        f"{errors[worst]:.3g}, the others by {others:.3g}."
+    )
 
 
 def _view(name: str, model: Any, facts: Facts) -> ViewFound:
@@ -275,7 +298,8 @@ def _way(name: str, found: HeldOut) -> Way:
 def better(way: Way) -> str:
     """What the model is beside a simpler way: by how much, and what that says."""
     found = way.better_by
-    return f"{way.verdict}: by {told(found.value, found.low, found.high)}"
+    by = "better by" if found.low > 0.0 else f"{way.verdict}: difference"
+    return f"{by} {told(found.value, found.low, found.high)}"
 
 
 def _views(names: Sequence[str], model: Any) -> str:

@@ -19,6 +19,7 @@ from kernelweave.inspection.held_out import HeldOut, told
 from kernelweave.inspection.html import charts
 from kernelweave.inspection.html.charts import Chart
 from kernelweave.inspection.html.code import as_code
+from kernelweave.inspection.html.columns import in_words, of_each_view
 from kernelweave.inspection.html.facts import Facts, Predicted
 from kernelweave.inspection.html.findings import Findings
 from kernelweave.inspection.report import SHOWN
@@ -77,8 +78,9 @@ class Reader:
         return Findings.of(self.model, self.facts, self.title, self.target, proof)
 
     def sections(self) -> Iterator[Section]:
-        """For everybody: predictions, probabilities, rows."""
+        """For everybody: predictions, columns, probabilities, rows."""
         yield from self._predictions()
+        yield from self._which_columns()
         yield from self._probabilities()
         yield from self._hardest()
         yield from self._lacking()
@@ -201,6 +203,16 @@ class Reader:
             if found.scores is not None:
                 pictures.insert(0, charts.roc(found, classes[-1]))
         yield Section("Predictions of rows held out", (), pictures)
+
+    def _which_columns(self) -> Iterator[Section]:
+        found, rows = self.facts.columns, self.facts.n_rows
+        if found is None or rows is None:
+            return
+        header = ("view", "column", "importance", "low", "high", "p of the test")
+        table = ReportTable("The first columns of each view", header, of_each_view(found))
+        views = tuple(dict.fromkeys(self.model.bank_.views))
+        picture = charts.columns(found, views)
+        yield Section("Which columns", in_words(found, rows), [picture], [table])
 
     def _probabilities(self) -> Iterator[Section]:
         found = self.facts.reliability

@@ -22,7 +22,7 @@ from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
 from kernelweave._solvers.svm import choice
 from kernelweave.machines.evaluator import NOT_SEPARABLE, HardMarginInfeasible
-from kernelweave.papers.lanckriet2004._programs import block_norm_form, in_units
+from kernelweave.papers.lanckriet2004._programs import in_units, machine_form
 from kernelweave.problems.dual_qp import DualQP, relative_gap
 from kernelweave.problems.problem import make_problem, refuse_learned_C
 from kernelweave.stacks.cholesky import factor
@@ -118,7 +118,7 @@ def _by_conic_solver(
         root = np.sqrt(unit) / units[j]  # ``in_units`` adds the other √unit: norms are not squared
         factors.append(root * factor(K, NOTHING * float(K.diagonal().max())))
     factors, scaled = in_units(factors, qp, unit)
-    program, read = block_norm_form(factors, scaled)
+    program, read = machine_form(factors, scaled, squared=False)
     found = program.solve(tol)
     if not found.found:
         raise HardMarginInfeasible(NOT_SEPARABLE)

@@ -15,6 +15,7 @@ The weights of the package are the η of the paper, the unit weights e_j = d_j²
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from kernelweave.papers.bach2004._moreau_yosida import regularize
 from kernelweave.papers.bach2004._optimality import check_tolerances, excess, report
 
 
+@dataclass(eq=False, repr=False)
 class Skm(Learner):
     """SMO on a smooth dual, with less and less regularization.
 
@@ -57,19 +59,11 @@ class Skm(Learner):
     weight_norms = (1,)  # the block 1-norm
     reports = True  # the pair (α, η), for every problem
 
-    def __init__(
-        self,
-        mu: float = 0.5,
-        eps1: float = 5e-4,
-        eps2: float = 1e-4,
-        stop: str = "gap",
-        a: ArrayLike | None = None,
-    ) -> None:
-        self.mu = mu
-        self.eps1 = eps1
-        self.eps2 = eps2
-        self.stop = stop
-        self.a = a
+    mu: float = 0.5
+    eps1: float = 5e-4
+    eps2: float = 1e-4
+    stop: str = "gap"
+    a: ArrayLike | None = None
 
     @property
     def follows(self) -> bool:  # type: ignore[override]

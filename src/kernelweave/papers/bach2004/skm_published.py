@@ -19,6 +19,7 @@ alone may keep a weight, and v would leave for the machine of one kernel before 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -39,6 +40,7 @@ from kernelweave.papers.bach2004._smo import SkmInner
 _IN_VAIN = 3  # machines in a row that come no nearer: rounding ends it
 
 
+@dataclass(eq=False, repr=False)
 class SkmPublished(Learner):
     """SMO on a smooth dual with less and less regularization, ended by (ε₁, ε₂)-optimality.
 
@@ -65,19 +67,11 @@ class SkmPublished(Learner):
     weight_norms = (1,)  # the block 1-norm
     reports = True  # the pair (α, η), for every problem
 
-    def __init__(
-        self,
-        mu: float = 0.5,
-        eps1: float = 5e-4,
-        eps2: float = 1e-4,
-        search: str = "newton",
-        keeps_C: bool = True,
-    ) -> None:
-        self.mu = mu
-        self.eps1 = eps1
-        self.eps2 = eps2
-        self.search = search
-        self.keeps_C = keeps_C
+    mu: float = 0.5
+    eps1: float = 5e-4
+    eps2: float = 1e-4
+    search: str = "newton"
+    keeps_C: bool = True
 
     def iterate(
         self, evaluator: Evaluator, incumbent: Incumbent, e: Array, tol: float

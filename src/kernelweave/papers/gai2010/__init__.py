@@ -51,9 +51,8 @@ def rkl(
     kernels = _kernels(K)
     qp = make_qp(y, kernels.stack.n, C, loss)
     theta = kernels.weights("weights", weights)
-    ball = _ball(
-        kernels, theta / float(theta @ kernels.traces), tol
-    )  # far from under- and overflow
+    size = float(theta @ kernels.traces)  # weights of this size are far from under- and overflow
+    ball = _ball(kernels, theta / size, tol)
     return _machine(ball.unit_kernel, qp, tol)
 
 

@@ -11,7 +11,7 @@ the mean, it lies between R² and nR² of the enclosing ball.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,7 @@ from kernelweave._core.checks import check_nonnegative, check_vector, some
 from kernelweave._core.settings import SETTINGS
 from kernelweave._core.types import Array, Index, Mask
 from kernelweave._solvers.enclosing_ball import LOST, PointsCoincide, warn_lost
+from kernelweave.machines.machine import Point
 from kernelweave.stacks._passes import frozen
 from kernelweave.stacks.combined import BlockCombined
 from kernelweave.stacks.defaults import BlockStack
@@ -126,19 +127,17 @@ class Centered:
         if blind.any():
             raise ValueError(f"all points coincide under {_named(blind)}: {why}")
 
-    def values(self, weights: Array, f: Array, v: Array) -> Array:
-        """Σ_m weights_m K_m v, from f = Σ_m weights_m K̃_m v."""
-        if self.offsets is None:
-            return f
-        k = weights @ self.offsets
-        return f + k * v.sum() + k @ v
+    def given(self, point: Point, weights: Array, size: float = 1.0) -> Point:
+        """A point on K̃, v in units of ``size``, with the bias for K as it was given.
 
-    def bias(self, weights: Array, bias: float, coef: Array) -> float:
-        """That of a machine on K̃, for K as it was given: f differs by k·coef, as Σcoef = 0."""
+        f differs by k·coef, as Σcoef = 0.
+        """
         if self.offsets is None:
-            return bias
+            return point
+        primal, scale, bias = point.fits[0]
         k = weights @ self.offsets
-        return bias - float((k - k.mean()) @ coef)
+        bias = bias - float((k - k.mean()) @ (scale * point.v / size))
+        return replace(point, fits=np.array([[primal, scale, bias]]))
 
 
 def centered(stack: Stack) -> Centered:

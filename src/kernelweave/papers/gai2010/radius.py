@@ -20,6 +20,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -181,22 +182,11 @@ class _Objective:
     def step(self, by: str, state: _UnitBall) -> Step:
         """Report ``state`` on the norm that was asked for, with the best bound."""
         point, bundle = state.point, self.bundle
-        size = 1.0
-        if self.weight_set.bounded:
-            size = self.weight_set.size(point.e)
-        d = self.weight_set.scale * point.e
+        size = self.weight_set.size(point.e) if self.weight_set.bounded else 1.0
+        given = partial(self.kernels.given, weights=self.weight_set.scale * point.e, size=size)
         bound = Bound(bundle.value, bundle.v_best, "machines and balls")
-        center = (
-            bundle.beta
-        )  # that goes with it: the bundle may hear of others before this is judged
-
+        center = bundle.beta  # the bound's: others may come before this step is judged
         plain = replace(point, e=point.e / size, v=point.v * size)
-
-        def given(point: Point) -> Point:
-            """With the bias for the kernels as they were given."""
-            primal, scale, bias = point.fits[0]
-            bias = self.kernels.bias(d, bias, scale * point.v / size)
-            return replace(point, fits=np.array([[primal, scale, bias]]))
 
         def certify(fine: bool) -> tuple[Point, Bound]:
             """The numbers as they are reported, for the kernels as they were given."""

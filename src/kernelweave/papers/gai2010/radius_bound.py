@@ -129,9 +129,8 @@ class _BoundObjective:
 
     def _given(self, point: Point, radius2: float = 1.0) -> Point:
         """The point for the kernels as they were given; its primal value times ``radius2``."""
-        primal, scale, bias = point.fits[0]
-        bias = self.kernels.bias(self.weight_set.scale * point.e, bias, scale * point.v)
-        return replace(point, fits=np.array([[radius2 * primal, scale, bias]]))
+        point = self.kernels.given(point, self.weight_set.scale * point.e)
+        return replace(point, fits=point.fits * [radius2, 1.0, 1.0])
 
     def _certified(self, state: _BallAndMachine, fine: bool) -> tuple[Point, Bound]:
         """Both values in exact arithmetic: bounds of the ball times bounds of the machine."""

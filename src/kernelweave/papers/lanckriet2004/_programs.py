@@ -27,23 +27,13 @@ from kernelweave.problems.dual_qp import DualQP
 Reader = Callable[[ConeSolution], tuple[Array, Array]]
 
 
-def machine_form(factors: list[Array], qp: DualQP) -> tuple[ConeProgram, Reader]:
-    """The program, and what reads e and v off its solution. Every factor has a column at least."""
-    program, read = _machine(factors, qp, squared=True)
+def machine_form(
+    factors: list[Array], qp: DualQP, squared: bool = True
+) -> tuple[ConeProgram, Reader]:
+    """The program, and what reads e and v off its solution. Every factor has a column at least.
 
-    def shares(found: ConeSolution) -> tuple[Array, Array]:
-        e, v = read(found)
-        return _shares(e), v
-
-    return program, shares
-
-
-def block_norm_form(factors: list[Array], qp: DualQP) -> tuple[ConeProgram, Reader]:
-    """The machine form with u = 1, and what reads e, of any sum, and v off its solution."""
-    return _machine(factors, qp, squared=False)
-
-
-def _machine(factors: list[Array], qp: DualQP, squared: bool) -> tuple[ConeProgram, Reader]:
+    Not ``squared``: with u = 1, and e of any sum.
+    """
     n = qp.linear.size
     program = ConeProgram()
     v = program.variables(n, cost=-qp.linear, bend=qp.ridge)
@@ -60,7 +50,8 @@ def _machine(factors: list[Array], qp: DualQP, squared: bool) -> tuple[ConeProgr
     heads = [slice(k.start, k.start + (1 if k.stop - k.start > 2 else 2)) for k in cones]
 
     def read(found: ConeSolution) -> tuple[Array, Array]:
-        return np.array([found.z[head].sum() for head in heads]), found.x[v]
+        e = np.array([found.z[head].sum() for head in heads])
+        return _shares(e) if squared else e, found.x[v]
 
     return program, read
 

@@ -26,6 +26,7 @@ from kernelweave._core.checks import check_floats, check_number, some
 from kernelweave._core.tolerances import TINY
 from kernelweave._core.types import Array
 from kernelweave._core.warnings import warn_unconverged
+from kernelweave._solvers.signed.semidefinite_set import factored
 from kernelweave.stacks.resources import require_memory
 
 _MOST = 100  # Newton steps for one problem; a dozen is usual
@@ -203,7 +204,7 @@ def _newton(missing: NDArray[np.bool_], K: Array, S: Array, tol: float) -> tuple
         omega = _inverse(K)
         x, _ = _newton_step(entries.hessian(omega), entries.traces(S - omega))
         K = entries.put(K, x)
-        if not _is_definite(K):  # due to rounding: exact steps stay positive definite
+        if factored(K) is None:  # due to rounding: exact steps stay positive definite
             return best, step
     return best, _MOST
 
@@ -242,7 +243,7 @@ def _feasible(K: Array, missing: NDArray[np.bool_]) -> Array:
     because tr(ΩK) would have to be positive. The diagonal of K is 1.
     """
     n = len(K)
-    if _is_definite(K):
+    if factored(K) is not None:
         return K
     entries = _Entries(missing)
     t = -2.0 * float(eigh(K, eigvals_only=True, subset_by_index=[0, 0])[0]) + 1e-3
@@ -253,7 +254,7 @@ def _feasible(K: Array, missing: NDArray[np.bool_]) -> Array:
             return K
         omega = _inverse(K + t * np.eye(n))
         omega[missing] = 0.0
-        if _is_definite(omega) and float((omega * K).sum()) <= 0.0:
+        if factored(omega) is not None and float((omega * K).sum()) <= 0.0:
             raise ValueError(
                 "K has no positive definite completion: there is a positive definite matrix, zero "
                 "where entries are missing, whose inner product with K is not positive. Scaled to "
@@ -312,14 +313,6 @@ def _log_det(K: Array) -> float:
     return 2.0 * float(np.log(cholesky(K, lower=True).diagonal()).sum())
 
 
-def _is_definite(K: Array) -> bool:
-    try:
-        cholesky(K, lower=True)
-    except np.linalg.LinAlgError:
-        return False
-    return True
-
-
 def _check(K: ArrayLike, S: ArrayLike | None) -> tuple[Array, NDArray[np.bool_], Array]:
     matrix = check_floats("K", K, "mark missing entries with NaN: K.filled(np.nan)")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
@@ -349,7 +342,7 @@ def _check(K: ArrayLike, S: ArrayLike | None) -> tuple[Array, NDArray[np.bool_],
     ):
         raise ValueError("S must be finite and symmetric.")
     target = 0.5 * (target + target.T)
-    if missing.diagonal().any() and not _is_definite(target):
+    if missing.diagonal().any() and factored(target) is None:
         row = int(np.argmax(missing.diagonal()))
         raise ValueError(
             f"K[{row}, {row}] is missing: without it the determinant is unbounded. Give the "

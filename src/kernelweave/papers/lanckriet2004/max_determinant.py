@@ -26,7 +26,9 @@ exceeds its minimum by at most (n/2) log s.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -132,13 +134,14 @@ def max_determinant(
         size = float(n) if trace is None else check_number("trace", trace)
         units = np.einsum("kii->k", R) / size
         R /= units[:, None, None]  # now all have the trace asked for, and the weights sum to 1
-        mu, gap, steps = _printed(R, target, tol)
-        F = _inverse_factor(R, mu)
+        mu, gap, steps = _newton(partial(_printed, R, target), m, tol, fixed=True)
     else:
         units = np.einsum("i,kij,j->k", target, R, target) / n
         R /= units[:, None, None]  # now all a_i are n, and the best weights sum to 1
-        mu, steps = _newton(R, tol)
-        (F, _), gap = _factors(R, mu)
+        mu, _, steps = _newton(partial(_inverse, R), m, tol, fixed=False)
+        mu = mu / mu.sum()
+        gap = _inverse(R, mu)[0]
+    F = _inverse_factor(R, mu)
     kernel = F.T @ F
     if not gap <= tol:
         warn_unconverged(
@@ -148,63 +151,54 @@ def max_determinant(
     return MaxDeterminant(mu / units, kernel, value, gap, steps)
 
 
-def _newton(R: Array, tol: float) -> tuple[Array, int]:
-    """Weights of sum 1 with a gap of at most ``tol``, or the smallest that rounding allows."""
-    m, n = R.shape[:2]
+def _newton(
+    look: Callable[[Array], tuple[float, Array, Array]], m: int, tol: float, fixed: bool
+) -> tuple[Array, float, int]:
+    """Weights with a gap of at most ``tol``, or the smallest that rounding allows; gap and steps.
+
+    ``look`` gives gap, slope and Hessian of D. ``fixed``: all weights keep the sum 1.
+    """
     mu, t = np.full(m, 1.0 / m), 1.0
     best, least = mu, np.inf
     for step in range(_MOST):
-        (_, B), gap = _factors(R, mu)
-        if gap < least:
-            best, least = mu / mu.sum(), gap
-        if least <= tol or t > 1e18:
-            return best, step
-        flat = B.reshape(m, -1)
-        g = t * (n - np.einsum("kii->k", B)) - 1.0 / mu
-        H = t * (flat @ flat.T) + np.diag(mu**-2.0)
-        x = -np.linalg.solve(H, g)
-        decrement = float(np.sqrt(max(0.0, -(g @ x))))
-        mu = mu + (x if decrement < 0.25 else x / (1.0 + decrement))
-        if decrement < 0.5:
-            t *= 10.0
-    return best, _MOST
-
-
-def _factors(R: Array, mu: Array) -> tuple[tuple[Array, Array], float]:
-    """F with FᵀF = R(μ)⁻¹, all F R_i Fᵀ, and the gap of μ scaled to sum 1."""
-    n = R.shape[1]
-    F = _inverse_factor(R, mu)
-    B = F @ R @ F.T
-    s = float(np.einsum("kii->k", B).max() * mu.sum()) / n
-    return (F, B), max(0.0, 0.5 * n * float(np.log(s)))
-
-
-def _printed(R: Array, y: Array, tol: float) -> tuple[Array, float, int]:
-    """Weights on the simplex for the printed criterion, their gap, and the number of steps."""
-    m = len(R)
-    mu, t = np.full(m, 1.0 / m), 1.0
-    best, least = mu, np.inf
-    for step in range(_MOST):
-        F = _inverse_factor(R, mu)
-        B = F @ R @ F.T
-        products = B @ (F @ y)  # F R_i Fᵀ F y
-        slope = -0.5 * (np.einsum("kii->k", B) + products @ (F @ y))
-        gap = max(0.0, float(slope @ mu - slope.min()))
+        gap, slope, hessian = look(mu)
         if gap < least:
             best, least = mu, gap
         if least <= tol or t > 1e18:
             return best, least, step
-        flat = B.reshape(m, -1)
-        H = t * (0.5 * flat @ flat.T + products @ products.T) + np.diag(mu**-2.0)
-        g = t * slope - 1.0 / mu
-        x, ones = np.linalg.solve(H, np.column_stack([g, np.ones(m)])).T
-        x = x.sum() / ones.sum() * ones - x  # Σx = 0
+        g, H = t * slope - 1.0 / mu, t * hessian + np.diag(mu**-2.0)
+        if fixed:
+            x, ones = np.linalg.solve(H, np.column_stack([g, np.ones(m)])).T
+            x = x.sum() / ones.sum() * ones - x  # Σx = 0
+        else:
+            x = -np.linalg.solve(H, g)
         decrement = float(np.sqrt(max(0.0, -(g @ x))))
+        # the damped step, for D is self-concordant: the whole one may leave its domain
         mu = mu + (x if decrement < 0.25 else x / (1.0 + decrement))
-        mu /= mu.sum()
+        mu = mu / mu.sum() if fixed else mu
         if decrement < 0.5:
             t *= 10.0
     return best, least, _MOST
+
+
+def _inverse(R: Array, mu: Array) -> tuple[float, Array, Array]:
+    """Gap of μ scaled to sum 1, slope and Hessian of D, times 2 but for the gap."""
+    m, n = R.shape[:2]
+    F = _inverse_factor(R, mu)
+    B = F @ R @ F.T
+    traces, flat = np.einsum("kii->k", B), B.reshape(m, -1)
+    s = float(traces.max() * mu.sum()) / n
+    return max(0.0, 0.5 * n * float(np.log(s))), n - traces, flat @ flat.T
+
+
+def _printed(R: Array, y: Array, mu: Array) -> tuple[float, Array, Array]:
+    """Gap, slope and Hessian of the printed criterion at weights of the simplex."""
+    F = _inverse_factor(R, mu)
+    B = F @ R @ F.T
+    products, flat = B @ (F @ y), B.reshape(len(R), -1)  # F R_i Fᵀ F y
+    slope = -0.5 * (np.einsum("kii->k", B) + products @ (F @ y))
+    hessian = 0.5 * flat @ flat.T + products @ products.T
+    return max(0.0, float(slope @ mu - slope.min())), slope, hessian
 
 
 def _inverse_factor(R: Array, mu: Array) -> Array:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ _WARM, _ITERATIONS = 0.3, 10  # SimpleMKL runs to this gap before the first LP; 
 _HOLD = 0.8  # h, the share of the best weights so far where the next SVM is solved
 
 
+@dataclass(eq=False, repr=False)
 class Silp(Learner):
     """Cutting planes, from equal weights or from where SimpleMKL got to.
 
@@ -57,17 +59,10 @@ class Silp(Learner):
     weight_norms = (1,)  # linear programming over the simplex
     patience = sys.maxsize  # cutting planes gain nothing for hundreds of iterations, and then do
 
-    def __init__(
-        self,
-        stop: str = "gap",
-        change: float = 0.01,
-        warm_start: bool = False,
-        stay_near: bool | None = None,
-    ) -> None:
-        self.stop = stop
-        self.change = change
-        self.warm_start = warm_start
-        self.stay_near = stay_near
+    stop: str = "gap"
+    change: float = 0.01
+    warm_start: bool = False
+    stay_near: bool | None = None
 
     @property
     def follows(self) -> bool:  # type: ignore[override]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,6 +29,7 @@ _STALLS = 5  # iterations in which the gap may not fall by a tenth before the bu
 _KEPT = 20  # past points that the bundle begins with
 
 
+@dataclass(eq=False, repr=False)
 class Simple(Learner):
     """Reduced gradient with a line search, finished by cuts where J has kinks.
 
@@ -59,19 +61,11 @@ class Simple(Learner):
     sums = True
     groups = True
 
-    def __init__(
-        self,
-        small: float = 1e-8,
-        stop: str = "gap",
-        change: float = 0.01,
-        drop: bool = False,
-        finish: bool = True,
-    ) -> None:
-        self.small = small
-        self.stop = stop
-        self.change = change
-        self.drop = drop
-        self.finish = finish
+    small: float = 1e-8
+    stop: str = "gap"
+    change: float = 0.01
+    drop: bool = False
+    finish: bool = True
 
     @property
     def patience(self) -> int:  # type: ignore[override]
