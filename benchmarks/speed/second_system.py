@@ -15,7 +15,7 @@ from benchmarks.harness import common
 from benchmarks.harness.skipped import Skipped
 from kernelweave._solvers.svm import interior_point, smo
 from kernelweave.problems.losses import hinge
-from kernelweave.stacks.combined import DenseCombined
+from kernelweave.stacks.dense import DenseCombined
 
 TOL, MOST = 1e-3, 120
 

@@ -262,7 +262,7 @@ class FittedBank:
         these rows that decisions will be asked for. Under kernels made of few features, what the
         rows come to is then summed here, once.
         """
-        places = self.places
+        places = np.arange(len(self.table)) if self._columns is None else self._columns
         chosen = dict(self._active(indices(kernels, len(self.members), "kernels").tolist()))
         index = None if rows is None else indices(rows, len(places), "rows")
         members = list(self.members)

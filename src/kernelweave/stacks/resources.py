@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache, wraps
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -214,11 +215,11 @@ def blas_threads(most: int | None) -> Iterator[None]:
     fit = object()
     try:
         if most is not None:
-            _BLAS.lower(fit, most)
+            _BLAS.hold(fit, most)
         yield
     finally:
         if most is not None:
-            _BLAS.leave(fit)
+            _BLAS.hold(fit, None)
 
 
 class _Blas:
@@ -228,23 +229,18 @@ class _Blas:
         self._lock, self._limits = threading.Lock(), dict[object, int]()
         self._before: list[tuple[Any, int]] = []  # libraries, and their threads
 
-    def lower(self, fit: object, most: int) -> None:
-        """A fit begins."""
+    def hold(self, fit: object, most: int | None) -> None:
+        """A fit begins; None: it is over, if it had begun."""
         with self._lock:
             if not self._limits:
-                self._before = [(library, library.num_threads) for library in _libraries()]
-            self._limits[fit] = most
-            self._set()
-
-    def leave(self, fit: object) -> None:
-        """A fit is over, if it had begun."""
-        with self._lock:
+                libraries = _libraries()
+                counts = map(attrgetter("num_threads"), libraries)
+                self._before = list(zip(libraries, counts, strict=True))
             self._limits.pop(fit, None)
-            self._set()
-
-    def _set(self) -> None:
-        for library, before in self._before:
-            library.set_num_threads(min([before, *self._limits.values()]))
+            if most is not None:
+                self._limits[fit] = most
+            for library, before in self._before:
+                library.set_num_threads(min([before, *self._limits.values()]))
 
 
 _BLAS = _Blas()
