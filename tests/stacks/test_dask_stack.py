@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -92,6 +93,15 @@ def test_fine_sums_have_the_digits_of_extended_precision(stack: DaskStack) -> No
     assert found.dtype == np.longdouble
     unit = np.finfo(np.longdouble).eps
     assert np.abs(found - told).max() <= 1e4 * unit * np.abs(told).max()
+
+
+def test_vectors_are_sent_without_a_warning(stack: DaskStack) -> None:
+    import dask
+
+    few = {"distributed.admin.large-graph-warning-threshold": "1 kB"}
+    with dask.config.set(few), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        stack.quad_forms(np.ones(N))
 
 
 def test_a_factor_solves_in_one_trip(stack: DaskStack) -> None:

@@ -41,7 +41,8 @@ class Cluster:
         size = next(len(one) for one in each if isinstance(one, list))
         lists = [one if isinstance(one, list) else [one] * size for one in each]
         name = work.__name__.strip("_")
-        return self._noted(self.client.map(_Aligned(work), *lists, pure=False, key=name))
+        with _vectors_allowed():
+            return self._noted(self.client.map(_Aligned(work), *lists, pure=False, key=name))
 
     def compute(self, blocks: list[Any]) -> list[Any]:
         """The blocks of a dask array or data frame; nobody waits."""
@@ -186,6 +187,13 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "none"
     return found
+
+
+def _vectors_allowed() -> Any:
+    """Vectors of n are sent with tasks, of which Dask would warn from a million rows on."""
+    import dask
+
+    return dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"})
 
 
 def partitions(X: Any) -> list[Any]:
