@@ -83,7 +83,8 @@ def _fetched(
     old, new, order = np.flatnonzero(has), np.flatnonzero(~has), np.argsort(known[0])
     at = order[np.searchsorted(known[0], rows[old], sorter=order)]
     out[np.ix_(old, old)] = known[1][np.ix_(at, at)]
-    for piece in blocks(new.size, 1, SETTINGS.rows):
+    at_once = SETTINGS.rows if K.factor() is None else new.size  # each copies its columns of Fᵀ
+    for piece in blocks(new.size, 1, max(at_once, 1)):
         if tick is not None:
             tick()
         some = new[piece]
