@@ -214,8 +214,8 @@ class Findings:
         for one in self.lacking:
             line = f"{one.rows} lack {one.view}"
             if one.right is not None and one.others_right is not None:
-                line += f": {100 * one.right:.0f} % of them are right, of the others "
-                line += f"{100 * one.others_right:.0f} %"
+                line += f": it is right for {100 * one.right:.0f} % of these, and for "
+                line += f"{100 * one.others_right:.0f} % of the other rows"
             lines.append(f"{line}.")
         if self.blind:
             have = "row has" if self.blind == 1 else "rows have"
@@ -224,7 +224,10 @@ class Findings:
             )
         if self.classes:
             name, count, right = min(self.classes, key=lambda one: one[2] / max(one[1], 1))
-            lines.append(f"Least well for {name}: of {count} such rows, {right} are found.")
+            lines.append(
+                f"It does least well for {name}: it finds {right} of the {count} rows that are "
+                f"{name}, each predicted by a model that had not seen it."
+            )
         if self.hardest:
             lines.append(self.hardest)
         return [" ".join(lines)]
@@ -244,8 +247,8 @@ def _hardest_third(found: Predicted) -> str:
     where = (f"up to {low:.3g}", f"from {low:.3g} to {high:.3g}", f"above {high:.3g}")[worst]
     others = float(found.doubt[third != worst].mean())
     return (
-        f"Least well for the third of the rows with targets {where}: on average off by "
-        f"{errors[worst]:.3g}, the others by {others:.3g}."
+        f"It does least well where targets are {where}, which is a third of the rows: it is off by "
+        f"{errors[worst]:.3g} on average there, and by {others:.3g} elsewhere."
     )
 
 
@@ -298,7 +301,7 @@ def _way(name: str, found: HeldOut) -> Way:
 def better(way: Way) -> str:
     """What the model is beside a simpler way: by how much, and what that says."""
     found = way.better_by
-    by = "better by" if found.low > 0.0 else f"{way.verdict}: difference"
+    by = "better than this by" if found.low > 0.0 else f"{way.verdict} than this: it differs by"
     return f"{by} {told(found.value, found.low, found.high)}"
 
 
