@@ -1,7 +1,5 @@
 """The loop that drives a learner: evaluator and incumbent opened, steps judged, the end told.
 
-``Progress`` is the history of a fit, and what a patient user sees of it.
-
 The problem is solved in standard units, and handed back in those of the user. A learner works with
 plain numbers; before "optimal" is said both bounds are computed as they hold in exact arithmetic.
 """
@@ -131,8 +129,7 @@ def solve(
 ) -> Solution:
     """Solve a problem whose arguments were checked; what ``learn`` does once it has one.
 
-    ``seed``: of the rows drawn to start from, where there are many. ``trail`` has cuts of the same
-    problem at another C, and gets those of this one.
+    ``seed``: of rows drawn to start from. ``trail`` has cuts at another C, and gets those of this.
     """
     check_able(learner, problem)
     progress = Progress(problem) if progress is None else progress
@@ -376,11 +373,10 @@ def _solution(problem: Problem, run: _Run, status: str) -> Solution:
     costs = np.array(C, dtype=float)
     _, scales, biases = best.fits.T
     biases = inner.size * (biases + list(map(attrgetter("origin"), machine.qps)))
-    unit_of_v = inner.unit_of_v
-    unit_of_value = inner.size * unit_of_v
+    unit_of_value = inner.size * inner.unit_of_v
     models = machine.coefficients(best.v), machine.alpha(best.v), machine.alpha(bound.v)
     factors = np.array([scales, scales, np.ones(scales.size)])
-    every = problem.to_all_rows(factors[:, :, None] * np.array(models) * unit_of_v)
+    every = problem.to_all_rows(factors[:, :, None] * np.array(models) * inner.unit_of_v)
     coef, alpha, proof = every if problem.is_sum else every[:, 0]
     return Solution(
         weights=weights,
