@@ -113,7 +113,8 @@ class Planned:
                 "Polynomial or Gaussian, or X.toarray()."
             )
         if self.numeric and table.apart:
-            table.check_finite(view.columns, self.gaps, view.filling)
+            having = table.take(view.in_rows(table))
+            having.check_finite(view.columns, self.gaps, view.filling)
         elif self.numeric:
             table.floats(view.columns, view.in_rows(table), self.gaps, view.filling)
 
