@@ -17,7 +17,7 @@ import numpy as np
 from kernelweave import solving
 from kernelweave._core.dask_cluster import Cluster
 from kernelweave._core.settings import SETTINGS
-from kernelweave._solvers.svm import choice, interior_point
+from kernelweave._solvers.svm import choice, interior_point, smo
 from kernelweave.estimators._times import concordance
 from kernelweave.families.widths import WidthRange
 from kernelweave.inspection.held_out import HeldOut, told
@@ -34,6 +34,7 @@ from kernelweave.problems.losses import hinge, make_qp
 from kernelweave.stacks.cholesky import factor
 from kernelweave.stacks.dask_stack import DaskStack
 from kernelweave.stacks.defaults import matrices
+from kernelweave.stacks.dense import DenseCombined
 from kernelweave.stacks.factor import JoinedFactor
 from kernelweave.stacks.factors import FactorCombined
 from kernelweave.stacks.lazy import LazyStack
@@ -44,6 +45,7 @@ __all__ = [
     "Cluster",
     "ConeSolution",
     "DaskStack",
+    "DenseCombined",
     "EigenvectorKernels",
     "FactorCombined",
     "HardMarginInfeasible",
@@ -63,6 +65,7 @@ __all__ = [
     "matrices",
     "plsa",
     "read_problem",
+    "smo",
     "solve_cone_program",
     "sq_distances",
     "steps_timed",

@@ -12,10 +12,8 @@ import numpy as np
 
 from benchmarks.gpu import GAMMAS, covertype
 from benchmarks.harness import common
+from benchmarks.harness.internals import DenseCombined, hinge, interior_point, smo
 from benchmarks.harness.skipped import Skipped
-from kernelweave._solvers.svm import interior_point, smo
-from kernelweave.problems.losses import hinge
-from kernelweave.stacks.dense import DenseCombined
 
 TOL, MOST = 1e-3, 120
 
