@@ -37,7 +37,8 @@ def test_kernels_without_parameters_leave_their_learning_alone(monkeypatch):
 
 
 def test_an_earlier_fit_survives_what_fails_at_the_very_end(monkeypatch):
-    model = MKLClassifier(random_state=np.random.RandomState(0)).fit(X, Y)
+    model = MKLClassifier(C="learn", loss="squared_hinge", random_state=np.random.RandomState(0))
+    model.fit(X, Y)
     before = dict(vars(model))
     monkeypatch.setattr(classifier, "learned_C", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
