@@ -218,6 +218,12 @@ def test_decision_values_are_those_of_the_host(normalize):
     ]:
         expected = here.decision(new, weights, coef)
         np.testing.assert_allclose(there.decision(new, weights, coef), expected, rtol=1e-11)
+        part = np.arange(0, 60, 2)
+        np.testing.assert_allclose(
+            there.decision(new, weights, coef[::2], part),
+            here.decision(new, weights, coef[::2], part),
+            rtol=1e-11,
+        )
         some = there.compact(np.arange(10), np.arange(0, 60, 2), coef[::2])
         half = here.compact(np.arange(10), np.arange(0, 60, 2), coef[::2])
         np.testing.assert_allclose(

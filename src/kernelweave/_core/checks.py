@@ -24,11 +24,6 @@ def is_on_dask(x: object) -> bool:
     return type(x).__module__.partition(".")[0] == "dask" and hasattr(x, "to_delayed")
 
 
-def is_tensor(x: object) -> bool:
-    """Whether x is a tensor of PyTorch, wherever it is; loads nothing."""
-    return hasattr(x, "is_cuda")
-
-
 def on_host(x: Any) -> Any:
     """A tensor as an array; all else as it is."""
     return x.detach().cpu().numpy() if hasattr(x, "is_cuda") else x

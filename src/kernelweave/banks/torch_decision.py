@@ -17,7 +17,7 @@ from kernelweave.banks.evaluation import Numbered
 from kernelweave.banks.normalize import inverse_root
 from kernelweave.banks.torch_rows import there
 from kernelweave.stacks.row_kernels import Entry
-from kernelweave.stacks.torch_device import device_of, fetched, sent
+from kernelweave.stacks.torch_device import device_of, fetched, fine_device, sent
 from kernelweave.stacks.torch_tiles import RowsView, TileGroup, tiled
 from kernelweave.views.columns import View
 from kernelweave.views.rows import Rows
@@ -38,6 +38,9 @@ def through_device(
     one set for all machines, or one row for each; ``index``: which training rows have a ``coef``.
     """
     train, out = bank.table, np.zeros((len(new), *coef.shape[1:]))
+    device = device_of(bank.device)
+    if fine_device(device) != device:  # it has no float64
+        return [], out
     views: dict[View, list[tuple[int, Any]]] = {}  # those left have a kernel and a normalizer
     for number, one in members:
         kernel: Any = one.kernel
@@ -46,7 +49,6 @@ def through_device(
     if not (views and len(coef) and len(new)):
         return [], out
     train = train.take(bank.places if index is None else bank.places[index])
-    device = device_of(bank.device)
 
     for view, kernels in views.items():
         having, rows = Rows.having(new, view)
@@ -55,12 +57,18 @@ def through_device(
         groups, sides = [], []
         for number, one in kernels:
             after = one.normalizer.inverse_norms
+            after = after if after is None or index is None else after[index]
             side = weights[..., number] * coef
             side = side * one.scale if after is None else (side.T * after).T
             groups.append(TileGroup(0, ((1.0, Entry(*one.kernel.entry())),)))
             sides.append(sent(side.reshape(len(train), -1), device))
         found = fetched(tiled(left, right, groups, sides, torch.float64))
         for (number, one), values in zip(kernels, found, strict=True):
+            if not np.isfinite(values).all():
+                raise ValueError(
+                    f"Kernel {one.name!r} is not finite between these rows of X and the training "
+                    "rows."
+                )
             if one.normalizer.inverse_norms is not None:
                 values *= inverse_root(one.kernel.diagonal(rows))[:, None]
             part = np.empty_like(out)

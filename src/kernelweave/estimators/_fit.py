@@ -189,7 +189,8 @@ def read(
     device = getattr(model, "device", None)  # estimators of users may know none
     if device is not None:
         bank = bank.on_device(device)
-    y, sample_weight = on_host(y), on_host(sample_weight)
+    if hasattr(y, "is_cuda") or hasattr(sample_weight, "is_cuda"):  # tensors of PyTorch
+        y, sample_weight = on_host(y), on_host(sample_weight)
     matrices = isinstance(bank.kernels, str) and bank.kernels == "precomputed"
     if matrices:
         bank, table, names = read_matrices(bank, X, y)

@@ -111,9 +111,8 @@ class Newton(Learner):
                 state.soft = max(0.1 * state.soft, SOFT)
             elif state.stale % 3 == 0:  # the gap does not fall for long: J has a kink
                 state.soft = min(100.0 * state.soft, 1.0)
-        cuts = Cuts(
-            tol, evaluator=evaluator, incumbent=incumbent
-        )  # anew: the many made at one place are nearly alike
+        # anew: the many cuts made at one place are nearly alike
+        cuts = Cuts(tol, evaluator=evaluator, incumbent=incumbent)
         last = evaluator.solve(state.center.point.e, inner_tol(0.0, tol))
         cuts.keep(last.v, last.linear, last.q)
         for _ in descend(cuts):  # on a kink, only other weights bring other solutions

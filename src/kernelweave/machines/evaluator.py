@@ -94,8 +94,7 @@ class Evaluator:
         self.watch: Callable[[Point], Any] = _nobody
         self.tick, self.time_left = clock.tick, clock.time_left
         self.last = Last()
-        given = problem.qps, problem.stack, problem.weight_set.scale, problem.solver
-        self.machine = machine = Machine(*given, problem.formulation.signed)
+        self.machine = machine = Machine.of(problem)
         self.stack, self.look, self.quads = machine.stack, machine.look, machine.quads
         self.recent: deque[tuple[Array, Array]] = deque(maxlen=_RECENT)
         self._first: Bound | None = None

@@ -39,9 +39,8 @@ LESS = (
     "what takes less: KernelBank(approximation=Nystroem(300)), KernelBank(storage='lazy'), slower, "
     "fewer rows, fewer kernels, or float32: KernelStack(dtype='float32'), KernelBank(dtype=…)"
 )
-_MAPPED = (
-    2**28
-)  # addresses that a fit takes beside arrays: buffers of BLAS, stacks of threads, code
+# addresses that a fit takes beside arrays: buffers of BLAS, stacks of threads, code
+_MAPPED = 2**28
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
@@ -229,6 +228,10 @@ class _Blas:
         self._lock, self._limits = threading.Lock(), dict[object, int]()
         self._before: list[tuple[Any, int]] = []  # libraries, and their threads
 
+    def reset(self) -> None:
+        """In the child of a fork no fit lasts, and nobody holds the lock."""
+        self._lock, self._limits = threading.Lock(), {}
+
     def hold(self, fit: object, most: int | None) -> None:
         """A fit begins; None: it is over, if it had begun."""
         with self._lock:
@@ -244,9 +247,11 @@ class _Blas:
 
 
 _BLAS = _Blas()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_BLAS.reset)
 
 
 @lru_cache
 def _libraries() -> list[Any]:
-    """Every BLAS of this process; looking for them takes some milliseconds."""
+    """Every BLAS there is at the first fit; looking for them takes some milliseconds."""
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)

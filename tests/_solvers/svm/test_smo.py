@@ -21,6 +21,7 @@ from _helpers.references import (
     separable,
 )
 
+from kernelweave import learn
 from kernelweave._core.jit import jit
 from kernelweave._solvers.svm import chunks, smo
 from kernelweave._solvers.svm import pairs as smo_pairs
@@ -435,6 +436,14 @@ def test_a_start_that_the_kernel_does_not_see():
     assert qp.dual_value(found.v, found.v @ qp.tile(found.f)) == pytest.approx(
         qp.dual_value(cold.v, cold.v @ qp.tile(cold.f))
     )
+
+
+@pytest.mark.parametrize("ridge", [0.1, 1.0, 50.0])
+def test_an_optimum_below_zero_is_no_growth(ridge: float) -> None:
+    """One class with a ridge: the cost of f = 0 is negative, and dual values exceed twice that."""
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    found = learn((X @ X.T)[None], None, loss="one_class", ridge=ridge, tol=1e-6)
+    assert found.status == "optimal" and found.objective < 0.0
 
 
 @pytest.mark.parametrize(("seed", "C"), [(0, 1e2), (1, 1e7), (2, 1e7), (3, 1e7)])

@@ -28,7 +28,7 @@ from kernelweave.stacks._passes import add_rows, frozen
 _PATIENCE = 6  # chunks of pair steps before Newton steps are tried
 _STEP, _NEWTON, _FLOP = 1.5e-9, 1e-4, 5e-11  # rough seconds: pair step by row, overhead, flop
 _POLISH = 20  # Newton steps at the most after the gap is reached, where exactness is asked for
-_GROWN = 2.0  # times the cost of f = 0: a dual value that no rounding explains
+_GROWN = 1.0  # of the cost of f = 0, beyond it: a dual value that no rounding explains
 _FREE = 256  # free variables up to which Newton steps are tried
 
 
@@ -151,7 +151,9 @@ class Ascent:
         scale: float,
     ) -> None:
         self.tol, self.tick = tol, tick
-        self.most = _GROWN * qp.ceiling if qp.is_smooth else np.inf  # bounds are limits enough
+        self.most = np.inf  # bounds of the variables are limits enough
+        if qp.is_smooth:
+            self.most = qp.ceiling + _GROWN * abs(qp.ceiling)
         self.max_steps = 10_000 * max(qp.n, 200) if max_steps is None else max_steps
         self.hard, self.scale = qp.is_hard, scale
         self.kkt_tol = 0.25 * tol if self.hard else 0.0  # a hard margin scales to feasibility
