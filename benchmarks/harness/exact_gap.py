@@ -22,7 +22,9 @@ With C="learn" the identity is one more kernel, and its weight is 1/``learned``.
 - "given": weights as they are, σ(q) = d·q;
 - "radius": P = ½R² coefᵀK(d)coef + Σ ℓ. R² is what a center proves that is solved for in long
   doubles, β·diag K − βᵀKβ ≤ R²: P may be too small by the error of that center, never too large.
-  It is about 1e-18; up to 1e-10 where most points are as far from the center.
+  It is about 1e-18; up to 1e-10 where most points are as far from the center. Where K is indefinite
+  by rounding, β·diag K − βᵀKβ may exceed R² at another stationary β: no more than the ball around
+  the reported center counts.
   D = Σ yv − ½ρ‖v‖² − ½ max_m q_m/c_m(β), and β is the reported ``center``. Kernels under which all
   points coincide, up to rounding, do not count;
 - "radius_bound": R² times P and D at the same weights. R² cancels, and the gap is that of "given".
@@ -129,7 +131,9 @@ def exact_gap(
 
     parts, d_unit = integers(d)
     combined, unit = np.tensordot(parts, matrices, 1), unit * d_unit
-    larger = unit * radius2(combined) if criterion == "radius" else 1
+    larger = Fraction(1)
+    if criterion == "radius":
+        larger = unit * min(radius2(combined), enclosing2(combined, center))
     primal, slack = Fraction(0), Fraction(0)
     for machine, w, b in zip(machines, coefs, np.atleast_1d(bias), strict=True):
         numbers, w_unit = integers(w)
@@ -283,6 +287,13 @@ def radius2(G: Any) -> Fraction:
     b = np.array([int(x * 2**80) for x in beta], dtype=object)
     total, near = b.sum(), A @ b
     return Fraction(total * (squares @ b) - b @ near, total**2)
+
+
+def enclosing2(G: Any, center: Any) -> Fraction:
+    """The squared radius of the ball around Σ β_i φ_i that holds all points, in units of G."""
+    beta, total = integers(center)[0], integers(center)[0].sum()
+    far = np.diagonal(G) * total - 2 * (G @ beta)
+    return Fraction(int(max(far)), int(total)) + Fraction(int(beta @ G @ beta), int(total) ** 2)
 
 
 def of_solution(K: Any, y: Any, solution: Any, C: Any = 1.0, **problem: Any) -> Exact:
