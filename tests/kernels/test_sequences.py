@@ -275,3 +275,13 @@ def test_nothing_is_read_that_was_not_written(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         np.testing.assert_array_equal(smith_waterman(words), expected)
+
+
+@pytest.mark.parametrize("place", [-0.0, True, 2, -1])
+def test_training_rows_have_whole_numbers(place):
+    rows = np.array([["ACDE"], ["CDEF"]])
+    fitted = KernelBank([EmpiricalKernelMap(SmithWaterman())], normalize=None).fit(rows)
+    features = fitted.members[0].kernel.features
+    features.place[next(iter(features.place))] = place
+    with pytest.raises(ValueError, match="not numbered"):
+        features.validate()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelweave._core.checks import check_floats
+from kernelweave._core.checks import check_floats, is_whole
 from kernelweave._core.types import Array
 from kernelweave.kernels.adapters import as_kernel
 from kernelweave.kernels.base import Kernel
@@ -86,7 +86,7 @@ class _Similarities:
         again = self.similarity.between(first, self.train)
         if self.known.shape != (n, n) or not np.isfinite([*self.known, *again]).all():
             raise ValueError("the similarities are not those of the training rows")
-        if not {*self.place.values()} <= {*range(n)}:
+        if not all(is_whole(place) and 0 <= place < n for place in self.place.values()):
             raise ValueError("the training rows are not numbered")
 
     def __call__(self, rows: Rows) -> Array:
