@@ -45,6 +45,7 @@ from kernelweave import (
     WeisfeilerLehman,
     structures,
 )
+from kernelweave.banks.torch_storage import is_there
 from kernelweave.io import _registry
 from kernelweave.io._conform import _conforms
 from kernelweave.kernels.categorical import Hamming
@@ -332,3 +333,14 @@ def test_types_that_are_declared_by_type_statements():
     assert _conforms(np.zeros(2), rows) and not _conforms(np.zeros(2, dtype=int), rows)
     assert _conforms(2, found["Whole"]) and not _conforms("2", found["Whole"])
     assert _conforms(None, rows | None) and not _conforms(3, rows | None)
+
+
+def test_words_take_no_more_room_than_a_thousand_letters_or_the_longest(tmp_path):
+    labels = Y.astype("<U5000")
+    model = MKLClassifier().fit(X, labels)
+    back = reloaded(model, tmp_path)
+    assert back.classes_.dtype == "<U1000" and (back.predict(X) == model.predict(X)).all()
+
+
+def test_a_device_that_is_none_is_not_looked_for():
+    assert not is_there("ovr") and not is_there("")

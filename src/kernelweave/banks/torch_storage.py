@@ -137,7 +137,9 @@ def on_device(device: Any, X: Any, storage: Any, dtype: Any) -> Any:
 
 
 def is_there(device: str) -> bool:
-    """Whether PyTorch is there, and this device of it."""
+    """Whether PyTorch is there, and this device of it; no other word loads PyTorch."""
+    if device.partition(":")[0] not in ("cpu", "cuda", "mps"):
+        return False
     try:
         from kernelweave.stacks.torch_device import device_of
 

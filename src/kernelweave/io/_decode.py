@@ -17,6 +17,7 @@ from kernelweave.io._encode import TYPES
 from kernelweave.io._registry import class_of
 
 _LONGEST = 2**23  # what a length may be in any file; in large ones, as many as they have bytes
+_ROOM = 1000  # letters that an array may have room for though no word has so many
 _SPREAD = 256  # bytes that a letter may take in an array whose strings are of different lengths
 
 
@@ -111,7 +112,8 @@ class Decoder:
         return TYPES[name]
 
     def _strings(self, items: list[str], found: Any) -> Any:
-        width = index(found["width"])
+        longest = max(map(len, items), default=0)
+        width = min(index(found["width"]), max(longest, _ROOM))  # predictions get the same width
         letters = len(items) + sum(map(len, items))
         self._limits.claim(4 * width * len(items), explained=_SPREAD * letters)
         return self._filled(items, found["shape"], f"<U{max(width, 1)}")
