@@ -112,10 +112,10 @@ class Decoder:
         return TYPES[name]
 
     def _strings(self, items: list[str], found: Any) -> Any:
-        longest = max(map(len, items), default=0)
-        width = min(index(found["width"]), max(longest, _ROOM))  # predictions get the same width
+        width, longest = index(found["width"]), max(map(len, items), default=0)
         letters = len(items) + sum(map(len, items))
         self._limits.claim(4 * width * len(items), explained=_SPREAD * letters)
+        width = min(width, max(longest, _ROOM))  # predictions get the same width
         return self._filled(items, found["shape"], f"<U{max(width, 1)}")
 
     def _objects(self, items: list[Any], found: Any) -> Any:
