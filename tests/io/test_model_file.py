@@ -7,6 +7,7 @@ import json
 import pkgutil
 import sys
 import zipfile
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -344,3 +345,13 @@ def test_words_take_no_more_room_than_a_thousand_letters_or_the_longest(tmp_path
 
 def test_a_device_that_is_none_is_not_looked_for():
     assert not is_there("ovr") and not is_there("")
+
+
+def test_what_stands_for_a_row_that_lacks_a_view_is_there(tmp_path):
+    views = {"a": [0], "b": [1, 2]}
+    model = MKLClassifier(KernelBank([Gaussian(1.0)], views=views)).fit(X, Y)
+    lost = [replace(one, average=None) for one in model.bank_.members]
+    model.bank_ = replace(model.bank_, members=tuple(lost))
+    model.save(tmp_path / "m")
+    with pytest.raises(ModelFileError, match="averages do not fit the rest"):
+        kernelweave.load(tmp_path / "m")

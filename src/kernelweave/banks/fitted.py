@@ -64,9 +64,10 @@ class FittedBank:
         """Number of kernels of the bank, dropped ones included."""
         return len(self.members)
 
-    n_rows = property(
-        attrgetter("places.size"), doc="Number of rows that kernels are evaluated against."
-    )
+    @property
+    def n_rows(self) -> int:
+        """Number of training rows that kernels are evaluated against."""
+        return len(self.table) if self._columns is None else len(self._columns)
 
     @property
     def places(self) -> Places:

@@ -27,12 +27,19 @@ def _check_shapes(fitted: Any) -> None:
     bank, coef, constants = fitted._expansion
     n = bank.n_rows
     averages = [member.average for member in bank.members if member.average is not None]
+    means = getattr(bank, "_means", {})  # of features, where rows stayed elsewhere
+    stands_for = [
+        number in means or one.average is not None
+        for number, one in enumerate(bank.members)
+        if one.kernel is not None and one.view.may_lack and not one.centered
+    ]
     fits = {
         "weights": fitted.weights_.shape in ((bank.m_all,), (len(coef), bank.m_all)),
         "coefficients": coef.shape == (len(coef), n),
         "intercepts": constants.shape == coef.shape[:1],
         "rows": int(bank.places.max(initial=-1)) < len(bank.table),
-        "averages": all(a.shape == (n,) and np.isfinite(a).all() for a in averages),
+        "averages": all(stands_for)
+        and all(a.shape == (n,) and np.isfinite(a).all() for a in averages),
         "names": _names(bank.table.names) == _names(getattr(fitted, "feature_names_in_", None)),
         "views": all(_reads(view, bank.table) for view in {m.view for m in bank.members}),
     }

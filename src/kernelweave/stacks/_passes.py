@@ -1,4 +1,4 @@
-"""The compiled passes over a stack of kernel matrices, and what they ask of arrays.
+"""The compiled passes over a stack of kernel matrices, what they ask of arrays, and exp(−t).
 
 Memory sets their speed, so each walks four streams that lie far apart (the same row of four
 kernels, or four rows of one): the processor then fetches ahead on all of them, which runs about

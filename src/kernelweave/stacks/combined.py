@@ -1,4 +1,4 @@
-"""K(d) = Σ_k d_k K_k as solvers see it: as an array, from blocks on demand, or changed.
+"""K(d) = Σ_k d_k K_k as solvers see it: from blocks on demand, or on some of the points.
 
 BlockCombined     no array: each block is summed from the kernels' blocks
 PartCombined      some points of another combined kernel
